@@ -92,24 +92,24 @@ def command(
     for cleaned in clean_stale():
         note(f"cleaned up after a bench that was killed: session {cleaned.session}")
     kept = Certificates.of_this_machine()
-    made: list[Certificate] = []
+    results: list[Certificate] = []
     deadline = time.monotonic() + budget_s
     with open_session() as session, CertifyProgress(deadline, quiet=quiet) as progress:
         for number, (kind, way) in enumerate(ways):
             share_s = (deadline - time.monotonic()) / (len(ways) - number)
             progress.begin(f"{kind} {way}")
-            one = Certification(
+            certificate = Certification(
                 session, kind, way, share_s, progress.observe, truth or (), fail_fast
             )
-            made.append(one.run())
+            results.append(certificate.run())
             if not truth:
-                _keep(kept, made[-1])
+                _keep(kept, results[-1])
     if json:
-        print_json(made)
+        print_json(results)
     else:
-        for line in answer(made, kept=not truth):
+        for line in answer(results, kept=not truth):
             print_line(line)
-    return CODES[outcome_of(made)]
+    return CODES[outcome_of(results)]
 
 
 def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]:
@@ -123,8 +123,8 @@ def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]
                 f"--port-kind {word}: cannot be certified; use one of {', '.join(PORTS)}, whose "
                 "frames somebody else counts"
             )
-    asked = [PortKind(word) for word in kinds] or (PORTS[:1] if ios else _usual())
-    ways = [(kind, resolve_io(Io(word), kind)) for kind in asked for word in ios or [Io.AUTO]]
+    requested = [PortKind(word) for word in kinds] or (PORTS[:1] if ios else _usual())
+    ways = [(kind, resolve_io(Io(word), kind)) for kind in requested for word in ios or [Io.AUTO]]
     for kind, way in ways:
         if kind is not PortKind.VETH and way is not Io.DPDK:
             raise UsageError(f"--io {way}: does not reach {kind} ports; leave it out")
@@ -138,27 +138,32 @@ def _usual() -> list[PortKind]:
     return [kind for kind in PORTS if kind is PortKind.VETH or Testpmd().availability().available]
 
 
-def _keep(kept: Certificates, made: Certificate) -> None:
+def _keep(kept: Certificates, results: Certificate) -> None:
     try:
-        kept.keep(made)
+        kept.keep(results)
     except OSError as error:
         note(f"certify: the certificate cannot be kept in {kept.directory} ({error.strerror})")
 
 
-def answer(made: Sequence[Certificate], *, kept: bool = True) -> list[str]:
+def answer(results: Sequence[Certificate], *, kept: bool = True) -> list[str]:
     """The findings, in 25 lines at most; unproven figures come first, so that they stay."""
-    lines, brief = [], len(made) > 2
-    for one in made:
-        proven, all_ = len(one.of(PROVEN)), len(one.figures)
-        state = f"{len(one.lines_ns)} states of the machine" if len(one.lines_ns) > 1 else ""
-        told = [f"{proven} of {all_} figures in {format_duration(one.spent_s)}", state]
-        lines.append(f"{one.port_kind} {one.io}: {one.outcome}, {', '.join(filter(None, told))}")
-        for truth in dict.fromkeys(figure.truth for figure in one.figures):
-            figures = [figure for figure in one.figures if figure.truth == truth]
+    lines, brief = [], len(results) > 2
+    for certificate in results:
+        proven, all_ = len(certificate.of(PROVEN)), len(certificate.figures)
+        state = (
+            f"{len(certificate.lines_ns)} states of the machine"
+            if len(certificate.lines_ns) > 1
+            else ""
+        )
+        parts = [f"{proven} of {all_} figures in {format_duration(certificate.spent_s)}", state]
+        way = f"{certificate.port_kind} {certificate.io}"
+        lines.append(f"{way}: {certificate.outcome}, {', '.join(filter(None, parts))}")
+        for truth in dict.fromkeys(figure.truth for figure in certificate.figures):
+            figures = [figure for figure in certificate.figures if figure.truth == truth]
             if figures[0].outcome != NOT_TRIED and (not brief or _is_open(figures)):
-                lines.append(f"  {_line(figures, one)}")
-        lines += [f"  {line}" for line in _not_tried(one)]
-    ids = ", ".join(one.id for one in made)
+                lines.append(f"  {_line(figures, certificate)}")
+        lines += [f"  {line}" for line in _not_tried(certificate)]
+    ids = ", ".join(certificate.id for certificate in results)
     holds = f"certificate {ids}, until switchmark, kernel, engine, microcode or cores change"
     last = holds if kept else "no certificate is stored, because only some reference checks ran"
     if (more := len(lines) - MOST_LINES + 1) > 0:
@@ -170,10 +175,10 @@ def _is_open(figures: Sequence[CertifiedFigure]) -> bool:
     return any(figure.outcome != PROVEN for figure in figures)
 
 
-def _not_tried(one: Certificate) -> list[str]:
+def _not_tried(certificate: Certificate) -> list[str]:
     """A line for each reason why something was not tried."""
     named: dict[str, list[str]] = {}
-    for figure in one.figures:
+    for figure in certificate.figures:
         if figure.outcome == NOT_TRIED:
             named.setdefault(figure.why, []).append(figure.truth)
     return [f"{'not tried':<12}{', '.join(truths)}: {why}" for why, truths in named.items()]
@@ -181,18 +186,18 @@ def _not_tried(one: Certificate) -> list[str]:
 
 def _line(figures: Sequence[CertifiedFigure], of: Certificate) -> str:
     worst = next(
-        one for what in (REFUTED, UNDECIDED, NOT_TRIED, PROVEN) for one in figures
-        if one.outcome == what
+        certificate for what in (REFUTED, UNDECIDED, NOT_TRIED, PROVEN) for certificate in figures
+        if certificate.outcome == what
     )  # fmt: skip
     name = "" if worst.outcome == PROVEN else f"{worst.quantity}: "
-    said = f"{worst.truth:<12}{worst.outcome:<10} {name}{_interval(worst, figures)}"
+    text = f"{worst.truth:<12}{worst.outcome:<10} {name}{_interval(worst, figures)}"
     levels = [
         f"{name.partition(': ')[2].partition(',')[0]} {_amount(value)}{name.rpartition(',')[2]}"
         for name, value in of.levels.items()
         if name.startswith(f"{worst.truth}: ") and "," in name
     ]
-    told = "; ".join(filter(None, [said, *levels, worst.why]))
-    return f"{told} ({worst.against})"
+    parts = "; ".join(filter(None, [text, *levels, worst.why]))
+    return f"{parts} ({worst.against})"
 
 
 def _amount(value: float) -> str:
@@ -205,12 +210,21 @@ def _interval(worst: CertifiedFigure, figures: Sequence[CertifiedFigure]) -> str
     if not worst.within:
         share = f"at most {worst.high:.1g} of {worst.frames:,} frames wrong"
         return f"{worst.low:.1g} to {worst.high:.1g} wrong" if worst.low else share
-    same = [one for one in figures if one.low is not None and one.high is not None]
+    same = [
+        certificate
+        for certificate in figures
+        if certificate.low is not None and certificate.high is not None
+    ]
     shown = same if worst.outcome == PROVEN else [worst]
-    low = min(one.low if one.low is not None else math.inf for one in shown)
-    high = max(one.high if one.high is not None else -math.inf for one in shown)
-    above = max(one.within for one in shown)
-    below = max(one.within if one.within_below is None else one.within_below for one in shown)
+    low = min(certificate.low if certificate.low is not None else math.inf for certificate in shown)
+    high = max(
+        certificate.high if certificate.high is not None else -math.inf for certificate in shown
+    )
+    above = max(certificate.within for certificate in shown)
+    below = max(
+        certificate.within if certificate.within_below is None else certificate.within_below
+        for certificate in shown
+    )
     scale, unit = {"ratio": (100, " %"), "ns": (1e-3, " us")}.get(worst.unit, (1, f" {worst.unit}"))
-    asked = f"{above * scale:g}" + (f", below {below * scale:g}" if below != above else "")
-    return f"off by {low * scale:+.2f} to {high * scale:+.2f}{unit} (asked {asked})"
+    requested = f"{above * scale:g}" + (f", below {below * scale:g}" if below != above else "")
+    return f"off by {low * scale:+.2f} to {high * scale:+.2f}{unit} (asked {requested})"

@@ -83,11 +83,15 @@ def give_verdicts(
     cases = cases_of_run(run.info.campaign, rows, judgements)
     write_junit(junit, run.info.campaign, cases, run.info.started_at)
     write_bmf(bmf_file, rows)
-    told = [one.outcome for one in judgements]
-    for one in judgements:
-        if one.outcome is not ExpectationOutcome.MET:
-            note(f"{one.row.notation}: {sentence(one)}")
-    if told:
-        counts = (f"{told.count(one)} {one}" for one in ExpectationOutcome if one in told)
+    outcomes = [judgement.outcome for judgement in judgements]
+    for judgement in judgements:
+        if judgement.outcome is not ExpectationOutcome.MET:
+            note(f"{judgement.row.notation}: {sentence(judgement)}")
+    if outcomes:
+        counts = (
+            f"{outcomes.count(outcome)} {outcome}"
+            for outcome in ExpectationOutcome
+            if outcome in outcomes
+        )
         note(f"expectations: {', '.join(counts)}")
-    return ExpectationOutcome.VIOLATED in told
+    return ExpectationOutcome.VIOLATED in outcomes

@@ -51,7 +51,7 @@ def command(
         print_json({"dry_run": dry_run, "sessions": found, "cache": cached})
     else:
         _tell(found, cached, dry_run)
-    return 1 if any(one.problems for one in found) else 0
+    return 1 if any(session.problems for session in found) else 0
 
 
 def _remove_cache(dry_run: bool) -> str | None:
@@ -65,11 +65,11 @@ def _remove_cache(dry_run: bool) -> str | None:
 
 def _tell(found: list[Cleaned], cached: str | None, dry_run: bool) -> None:
     verb = "would remove" if dry_run else "removed"
-    for one in found:
-        print_line(f"session {one.session} ({one.command}, since {one.opened_at}):")
-        for thing in one.removed:
+    for session in found:
+        print_line(f"session {session.session} ({session.command}, since {session.opened_at}):")
+        for thing in session.removed:
             print_line(f"  {verb} {thing}")
-        for problem in one.problems:
+        for problem in session.problems:
             note(f"  could not remove {problem}")
     if cached is not None:
         print_line(f"{verb} {cached}")

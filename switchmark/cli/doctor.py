@@ -105,16 +105,16 @@ def command(
 
 def examine(watch_s: float = 0.0) -> Diagnosis:
     """Read the machine's facts, and watch it for so long."""
-    made = {name: make() for name, make in SWITCHES.items()}
-    contenders = {name: one for name, one in made.items() if not one.capabilities.known_truth}
+    instances = {name: make() for name, make in SWITCHES.items()}
+    contenders = {name: one for name, one in instances.items() if not one.capabilities.known_truth}
     environments = {name: make().availability() for name, make in ENVIRONMENTS.items()}
     switches = {name: _somewhere(one, environments) for name, one in contenders.items()}
     programs = {
         "traffic engine": _engine(), "KVM": kvm_here(),
     }  # fmt: skip
-    seen, limits = facts.gather(), place.limits()
+    machine_facts, limits = facts.gather(), place.limits()
     able, verdict = judge(switches, environments, programs)
-    watched = _watched(seen, watch_s) if watch_s > 0 else None
+    watched = _watched(machine_facts, watch_s) if watch_s > 0 else None
     dwell_s = watched.lines.dwell_s if watched and watched.lines else None
     proof_s = usual_time_to_prove_s(dwell_s) if watched else None
     return Diagnosis(
@@ -126,11 +126,11 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
         place=place.kind(),
         facilities=place.try_all(),
         limits=limits,
-        machine=[*diagnose(seen), *diagnose_limits(limits, place.kind())],
+        machine=[*diagnose(machine_facts), *diagnose_limits(limits, place.kind())],
         watch=watched,
         watched=findings(watched, PROVE, proof_s) if watched else [],
         time_to_prove_s=proof_s,
-        facts=seen,
+        facts=machine_facts,
         tools=facts.tool_versions(),
     )
 
@@ -153,11 +153,11 @@ def _somewhere(switch: Switch, environments: Mapping[str, Availability]) -> Avai
     )  # fmt: skip
 
 
-def _watched(seen: Facts, watch_s: float) -> MachineWatch:
+def _watched(machine_facts: Facts, watch_s: float) -> MachineWatch:
     engine: Path | None = None
     with suppress(UnavailableError):
         engine = find_engine()
-    return watch_machine(LocalHost(), engine, seen.usable_cpus, watch_s)
+    return watch_machine(LocalHost(), engine, machine_facts.usable_cpus, watch_s)
 
 
 def judge(
@@ -191,8 +191,8 @@ def _engine() -> Availability:
 
 
 def _tell(diagnosis: Diagnosis) -> None:
-    seen, found = diagnosis.facts, diagnosis
-    title = f"machine: {seen.cpu_model}, {seen.distribution}, Linux {seen.kernel}"
+    machine, found = diagnosis.facts, diagnosis
+    title = f"machine: {machine.cpu_model}, {machine.distribution}, Linux {machine.kernel}"
     lines = [
         *doctor_lines.place_lines(found.place, found.switches, found.environments),
         *doctor_lines.facility_lines(

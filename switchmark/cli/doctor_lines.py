@@ -43,24 +43,24 @@ def place_lines(
     yield f"place: {PLACES[kind]}"
     yield ""
     yield "can be measured here"
-    ready = {name: one.version for name, one in switches.items() if one.available}
+    ready = {name: entry.version for name, entry in switches.items() if entry.available}
     width = max(map(len, ready), default=0)
     for name, version in ready.items():
         yield from _wrapped(f"{name.ljust(width)}  {version or ''}".rstrip(), 2, 4 + width)
-    where = [name for name, one in environments.items() if one.available]
+    where = [name for name, entry in environments.items() if entry.available]
     noun = "environment" if len(where) == 1 else "environments"
     yield from _wrapped(f"in the {noun} {', '.join(where) or 'none'}", 2, 4)
     groups: dict[Availability, list[str]] = {}
-    named = {f"environment {name}": one for name, one in environments.items()}
-    for name, one in [*switches.items(), *named.items()]:
-        if not one.available:
-            groups.setdefault(one, []).append(name)
+    named = {f"environment {name}": entry for name, entry in environments.items()}
+    for name, entry in [*switches.items(), *named.items()]:
+        if not entry.available:
+            groups.setdefault(entry, []).append(name)
     if groups:
         yield ""
         yield "cannot be measured here"
-        for one, names in groups.items():
-            yield from _wrapped(f"{', '.join(names)}: {one.reason}", 2, 4)
-            if remedies := ", or ".join(filter(None, (one.remedy, one.instead))):
+        for entry, names in groups.items():
+            yield from _wrapped(f"{', '.join(names)}: {entry.reason}", 2, 4)
+            if remedies := ", or ".join(filter(None, (entry.remedy, entry.instead))):
                 yield from _wrapped(f"remedy: {remedies}", 4, 6)
 
 
@@ -68,7 +68,7 @@ def facility_lines(
     kind: Kind, facilities: Mapping[Facility, Availability], printed: Mapping[str, Availability]
 ) -> Iterator[str]:
     """The consequences of missing facilities, without reasons that are already printed."""
-    reasons = {one.reason for one in printed.values()}
+    reasons = {entry.reason for entry in printed.values()}
     lacking: dict[str, Availability] = {}
     for facility, consequence in CONSEQUENCES.items():
         answer = facilities[facility]
@@ -87,8 +87,8 @@ def facility_lines(
 def program_lines(programs: Mapping[str, Availability]) -> Iterator[str]:
     """The traffic engine, and KVM."""
     yield ""
-    for name, one in programs.items():
-        yield from _wrapped(f"{name}: {one.refusal or one.version}", 0, 2)
+    for name, entry in programs.items():
+        yield from _wrapped(f"{name}: {entry.refusal or entry.version}", 0, 2)
 
 
 def machine_lines(title: str, findings: list[Finding]) -> Iterator[str]:
@@ -96,10 +96,12 @@ def machine_lines(title: str, findings: list[Finding]) -> Iterator[str]:
     yield ""
     yield from _wrapped(title, 0, 2)
     for level in (Level.POOR, Level.NOTE):
-        for one in findings:
-            if one.level is level:
-                yield from _wrapped(f"{level}  {one.topic}: {one.seen}: {_meaning(one)}", 2, 8)
-    good = [f"{one.topic} ({one.seen})" for one in findings if one.level is Level.GOOD]
+        for entry in findings:
+            if entry.level is level:
+                yield from _wrapped(
+                    f"{level}  {entry.topic}: {entry.seen}: {_meaning(entry)}", 2, 8
+                )
+    good = [f"{entry.topic} ({entry.seen})" for entry in findings if entry.level is Level.GOOD]
     if good:
         yield from _wrapped(f"{Level.GOOD}  {'; '.join(good)}", 2, 8)
 

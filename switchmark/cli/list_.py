@@ -88,15 +88,15 @@ def command(
     The hosts of a testbed file are listed only on request, because the command connects to each of
     them. The exit code is then 3 if a host cannot take part in trials.
     """
-    there = installed()
+    installation = installed()
     kinds = what or [kind for kind in What if kind is not What.HOSTS]
-    listings = {kind: _listing(kind, there, testbed) for kind in kinds}
+    listings = {kind: _listing(kind, installation, testbed) for kind in kinds}
     if json:
         print_json({kind.value: listing.rows for kind, listing in listings.items()})
     else:
         _tell(listings)
-    seen = listings[What.HOSTS].rows if What.HOSTS in listings else []
-    return UnavailableError.exit_code if any(row["problem"] for row in seen) else 0
+    hosts = listings[What.HOSTS].rows if What.HOSTS in listings else []
+    return UnavailableError.exit_code if any(row["problem"] for row in hosts) else 0
 
 
 def _tell(listings: Mapping[What, Listing]) -> None:
@@ -108,26 +108,34 @@ def _tell(listings: Mapping[What, Listing]) -> None:
         print_table(headings, rows, title=kind.value)
 
 
-def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
+def _listing(what: What, installation: Installed, testbed: Path | None) -> Listing:
     match what:
         case What.SWITCHES:
             columns = ("name", "here", "ports", "connect_modes", "kind", "cores", "options")
-            contenders = [name for name, can in there.switches.items() if not can.known_truth]
-            return Listing(columns, [_switch(name, there) for name in contenders])
+            contenders = [
+                name
+                for name, capabilities in installation.switches.items()
+                if not capabilities.known_truth
+            ]
+            return Listing(columns, [_switch(name, installation) for name in contenders])
         case What.ENVIRONMENTS:
             rows = [
                 {
                     "name": name, "here": _here(environment_availability(name)),
                     "ports": [*map(str, ports)], "description": _first_sentence(name),
                 }
-                for name, ports in there.environments.items()
+                for name, ports in installation.environments.items()
             ]  # fmt: skip
             return Listing(("name", "here", "ports", "description"), rows)
         case What.CAMPAIGNS:
-            rows = [_campaign(name, there) for name in find.builtin_names()]
+            rows = [_campaign(name, installation) for name in find.builtin_names()]
             return Listing(("name", "trials", "description"), rows)
         case What.SCENARIOS | What.METHODS | What.IOS:
-            named = {What.SCENARIOS: there.scenarios, What.METHODS: _methods(), What.IOS: IOS}
+            named = {
+                What.SCENARIOS: installation.scenarios,
+                What.METHODS: _methods(),
+                What.IOS: IOS,
+            }
             rows = [{"name": str(key), "description": text} for key, text in named[what].items()]
             return Listing(("name", "description"), rows)
         case What.GENERATORS:
@@ -138,13 +146,13 @@ def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
 
 def _methods() -> Mapping[str, str]:
     """The values of `method`: one run, then the methods of many trials."""
-    one = "one run at the set rate: a throughput, or round trips (key `dimension`)"
-    return {PLAIN: one} | {name: method.meaning for name, method in METHODS.items()}
+    plain = "one run at the set rate: a throughput, or round trips (key `dimension`)"
+    return {PLAIN: plain} | {name: method.meaning for name, method in METHODS.items()}
 
 
 def _generators() -> list[dict[str, Any]]:
     """The values of `generator`: our own engine, then foreign instruments."""
-    own = {
+    engine = {
         "name": OWN_ENGINE,
         "here": __version__,
         "available": True,
@@ -152,19 +160,19 @@ def _generators() -> list[dict[str, Any]]:
         "description": "the traffic engine that comes with the bench",
         "cannot_know": [],
     }
-    return [own, *(_instrument(name) for name in INSTRUMENTS)]
+    return [engine, *(_instrument(name) for name in INSTRUMENTS)]
 
 
 def _instrument(name: str) -> dict[str, Any]:
     instrument = INSTRUMENTS[name]()
-    found, can = instrument.availability(), instrument.abilities
+    found, capabilities = instrument.availability(), instrument.abilities
     return {
         "name": name,
         "here": found.version if found.available else f"no: {found.reason}",
         "available": found.available,
-        "ports": [str(kind) for kind in can.ports],
-        "description": can.description,
-        "cannot_know": list(can.cannot_know),
+        "ports": [str(kind) for kind in capabilities.ports],
+        "description": capabilities.description,
+        "cannot_know": list(capabilities.cannot_know),
     }
 
 
@@ -172,7 +180,7 @@ def _hosts(path: Path | None) -> Listing:
     """The hosts of a testbed file, each reached."""
     from switchmark.remote.survey import survey  # the SSH library loads slowly
 
-    rows = [asdict(one) for one in survey(required(find_testbed(path)))]
+    rows = [asdict(host) for host in survey(required(find_testbed(path)))]
     for row in rows:
         row["seen"] = _reached(row)
     return Listing(("name", "address", "interface", "seen"), rows)
@@ -200,8 +208,8 @@ def _first_sentence(environment: str) -> str:
     return text.partition(". ")[0].rstrip(".").partition(": ")[2]
 
 
-def _switch(name: str, there: Installed) -> dict[str, Any]:
-    can = there.switches[name]
+def _switch(name: str, installation: Installed) -> dict[str, Any]:
+    capabilities = installation.switches[name]
     availability = switch_availability(name)
     return {
         "name": name,
@@ -209,19 +217,19 @@ def _switch(name: str, there: Installed) -> dict[str, Any]:
         "available": availability.available,
         "version": availability.version,
         "reason": availability.reason,
-        "kind": can.taxonomy.short if can.taxonomy else "-",
-        "taxonomy": asdict(can.taxonomy) if can.taxonomy else None,
-        "cores": _cores(can),
-        "ports": [str(kind) for kind in can.port_kinds],
-        "connect_modes": [str(mode) for mode in can.connect_modes],
-        "polling": can.polling,
-        "multi_core": can.multi_core,
-        "max_ports": can.max_ports,
-        "longest_frame_bytes": can.longest_frame_bytes,
-        "needs_hugepages": can.needs_hugepages,
-        "page_sizes": [str(size) for size in can.page_sizes],
-        "options": [_option(option) for option in can.options],
-        "description": can.description,
+        "kind": capabilities.taxonomy.short if capabilities.taxonomy else "-",
+        "taxonomy": asdict(capabilities.taxonomy) if capabilities.taxonomy else None,
+        "cores": _cores(capabilities),
+        "ports": [str(kind) for kind in capabilities.port_kinds],
+        "connect_modes": [str(mode) for mode in capabilities.connect_modes],
+        "polling": capabilities.polling,
+        "multi_core": capabilities.multi_core,
+        "max_ports": capabilities.max_ports,
+        "longest_frame_bytes": capabilities.longest_frame_bytes,
+        "needs_hugepages": capabilities.needs_hugepages,
+        "page_sizes": [str(size) for size in capabilities.page_sizes],
+        "options": [_option(option) for option in capabilities.options],
+        "description": capabilities.description,
     }
 
 
@@ -251,18 +259,18 @@ def _here(answer: Availability) -> str:
     return answer.version or "yes" if answer.available else f"no: {answer.reason}"
 
 
-def _cores(can: Capabilities) -> str:
-    if can.in_kernel:
+def _cores(capabilities: Capabilities) -> str:
+    if capabilities.in_kernel:
         return "its senders'"
-    return f"{'any' if can.multi_core else '1'}{', polls' if can.polling else ''}"
+    return f"{'any' if capabilities.multi_core else '1'}{', polls' if capabilities.polling else ''}"
 
 
-def _campaign(name: str, there: Installed) -> dict[str, Any]:
+def _campaign(name: str, installation: Installed) -> dict[str, Any]:
     # A built-in may name switches and environments that an installation does not have.
-    known = replace(there.known, switches=None, environments=None)
+    known = replace(installation.known, switches=None, environments=None)
     campaign = load.load_text(find.builtin_text(name), f"{name}.yaml", known)
-    chosen = choose_on_paper(campaign, there.switches, there.environments)
-    able, _ = leave_out_unable(chosen, there.switches, there.environments)
+    chosen = choose_on_paper(campaign, installation.switches, installation.environments)
+    able, _ = leave_out_unable(chosen, installation.switches, installation.environments)
     return {"name": name, "trials": able.count, "description": campaign.description}
 
 

@@ -41,8 +41,8 @@ def _command(name: str, command: Any) -> Iterator[str]:
     yield from _paragraphs(_text(command.help))
     yield from _parameters(command, context)
     yield from _epilog(command.epilog, ".P\n")
-    for inner, one in getattr(command, "commands", {}).items():
-        yield from _command(f"{name} {inner}", one)
+    for inner, subcommand in getattr(command, "commands", {}).items():
+        yield from _command(f"{name} {inner}", subcommand)
 
 
 def _context(command: Any, name: str) -> Any:
@@ -52,10 +52,10 @@ def _context(command: Any, name: str) -> Any:
 def _parameters(command: Any, context: Any) -> Iterator[str]:
     for parameter in command.get_params(context):
         if (record := parameter.get_help_record(context)) is not None:
-            spelling, words = record
+            spelling, help_text = record
             yield ".TP"
             yield rf"\fB{_escaped(spelling)}\fR"
-            yield _escaped(" ".join(words.split())) or r"\&"
+            yield _escaped(" ".join(help_text.split())) or r"\&"
 
 
 def _epilog(text: str | None, heading: str) -> Iterator[str]:

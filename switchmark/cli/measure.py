@@ -38,13 +38,13 @@ class CommandRequest(Request):
     metrics: str | None = None  # where Prometheus finds the campaign: PORT or ADDRESS:PORT
 
 
-def measure(campaign: CampaignDefinition, there: Installed, request: CommandRequest) -> int:
+def measure(campaign: CampaignDefinition, installation: Installed, request: CommandRequest) -> int:
     """Measure the unfinished trials. Returns the exit code: 4 if an expectation is violated,
     otherwise 1 if a trial failed."""
     ci.check_places(request.junit, request.bmf)
     upload = _upload(request)
     try:
-        done = _execute(campaign, there, request, upload)
+        done = _execute(campaign, installation, request, upload)
     except StoppedRun:
         if upload is not None:
             upload.finish()
@@ -73,7 +73,7 @@ def _upload(request: CommandRequest) -> StoreUpload | None:
 
 def _execute(
     campaign: CampaignDefinition,
-    there: Installed,
+    installation: Installed,
     request: CommandRequest,
     upload: StoreUpload | None,
 ) -> Executed:
@@ -84,7 +84,7 @@ def _execute(
         observers = Observers([progress, *watched, *([upload] if upload else [])])
         opened = upload.opened if upload else request.opened
         watched_run = replace(request, observer=observers, say=note, opened=opened)
-        return execute(campaign, there, watched_run)
+        return execute(campaign, installation, watched_run)
 
 
 def _watched(

@@ -47,17 +47,17 @@ def start_again_if_needed(when: Namespaces, args: Sequence[str]) -> None:
         return
     from switchmark.host import place
 
-    asked, needed = when is Namespaces.ON_REQUEST and OPTION in args, _needed(args)
-    if not asked and not needed:
+    is_requested, needed = when is Namespaces.ON_REQUEST and OPTION in args, _needed(args)
+    if not is_requested and not needed:
         return
-    _refuse_network(args, asked)
-    if asked:
+    _refuse_network(args, is_requested)
+    if is_requested:
         place.require(OPTION, place.Facility.USER_NAMESPACE)
     from switchmark.host.private.start import Reason, start_again
 
     try:
-        own = map(Path, (sys.executable, sys.prefix, sys.base_prefix))
-        start_again([*own, *paths_of(args)], Reason.NEED if needed else Reason.CHOICE)
+        program_paths = map(Path, (sys.executable, sys.prefix, sys.base_prefix))
+        start_again([*program_paths, *paths_of(args)], Reason.NEED if needed else Reason.CHOICE)
     except OSError as error:
         raise UnavailableError(f"private namespaces: {error.strerror or error}") from error
     place.forget()
@@ -69,7 +69,7 @@ def _only_help(args: Sequence[str]) -> bool:
 
 def _needed(args: Sequence[str]) -> bool:
     """Return True if network namespaces can be made in a user namespace, and only there."""
-    if any(_option(one) == "--pool" for one in args):
+    if any(_option(argument) == "--pool" for argument in args):
         return False  # other machines measure
     from switchmark.host import place
 
@@ -79,10 +79,14 @@ def _needed(args: Sequence[str]) -> bool:
     )
 
 
-def _refuse_network(args: Sequence[str], asked: bool) -> None:
-    for one in args:
-        if (option := _option(one)) in NEEDS_NETWORK:
-            why = f"{OPTION} leaves no way to it" if asked else "an ordinary user's run has none"
+def _refuse_network(args: Sequence[str], is_requested: bool) -> None:
+    for argument in args:
+        if (option := _option(argument)) in NEEDS_NETWORK:
+            why = (
+                f"{OPTION} leaves no way to it"
+                if is_requested
+                else "an ordinary user's run has none"
+            )
             raise UsageError(f"{option}: needs the network, and {why}; {NEEDS_NETWORK[option]}")
 
 

@@ -75,12 +75,12 @@ def command(
     ):
         service = Service(ports, traffic)
         server = serving.enter_context(OtgServer(place, service, token, tls))
-        told = f"{'https' if tls else 'http'}://{shown((place[0], server.server_port))}"
+        address = f"{'https' if tls else 'http'}://{shown((place[0], server.server_port))}"
         if grpc_place is not None:
             second = GrpcServer(grpc_place, service, token, certificate, key)
             serving.callback(second.close)
-            told += f" and by gRPC at {shown((grpc_place[0], second.port))}"
-        note(f"OTG {types.VERSION} at {told}; ports {', '.join(ports)}")
+            address += f" and by gRPC at {shown((grpc_place[0], second.port))}"
+        note(f"OTG {types.VERSION} at {address}; ports {', '.join(ports)}")
         try:
             server.serve_forever(poll_interval=0.1)
         except (KeyboardInterrupt, SystemExit):  # SIGTERM and SIGHUP raise SystemExit

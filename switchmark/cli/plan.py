@@ -145,38 +145,38 @@ def command(
     missing switch or environment, a load that the engine cannot send, or too little memory. It
     changes nothing on the machine.
     """
-    made = make_plan(campaign, overrides or [], target)
-    left_out = [f"left out: {reason}" for reason in made.prepared.left_out]
-    refused = refused_by_run(made.prepared, made.there, made.target, testbed)
+    plan = make_plan(campaign, overrides or [], target)
+    left_out = [f"left out: {reason}" for reason in plan.prepared.left_out]
+    refused = refused_by_run(plan.prepared, plan.there, plan.target, testbed)
     if svg is not None:
-        write_svg(made, svg)
+        write_svg(plan, svg)
     if json:
-        more = {"refused_by_run": refused + left_out, "first_available": made.prepared.instead}
-        print_json(_document(made) | more)
+        more = {"refused_by_run": refused + left_out, "first_available": plan.prepared.instead}
+        print_json(_document(plan) | more)
         return
-    if made.prepared.instead is not None:
-        note(f"{made.campaign.name}: {made.prepared.instead}")
+    if plan.prepared.instead is not None:
+        note(f"{plan.campaign.name}: {plan.prepared.instead}")
     for reason in left_out:
         note(reason)
-    _print_summary(made)
-    _print_trials(made, None if everything else SHOWN)
-    _print_placements(made)
+    _print_summary(plan)
+    _print_trials(plan, None if everything else SHOWN)
+    _print_placements(plan)
     if diagram:
-        for drawing in dict.fromkeys(diagram_of(placed) for placed in made.placed.values()):
+        for drawing in dict.fromkeys(diagram_of(placed) for placed in plan.placed.values()):
             print_line(f"\n{drawing}")
-    where = "here" if made.target is None else f"on target {made.target.name}"
+    where = "here" if plan.target is None else f"on target {plan.target.name}"
     for problem in refused:
         note(f"run would refuse this campaign {where}: {problem}")
 
 
-def make_plan(what: str, overrides: list[str], target: str | None = None) -> Plan:
+def make_plan(campaign_argument: str, overrides: list[str], target: str | None = None) -> Plan:
     """Plan a campaign, by name, file or notation. Raises `UsageError`."""
     there = installed()
-    campaign = find_campaign(what, there.known, overrides)
+    campaign = find_campaign(campaign_argument, there.known, overrides)
     machine = None if target is None else find_target(target)
-    made = Plan(campaign, there, machine)
-    assert made.prepared  # raises what is wrong with it
-    return made
+    plan = Plan(campaign, there, machine)
+    assert plan.prepared  # raises what is wrong with it
+    return plan
 
 
 def diagram_of(placed: TrialPlan) -> str:
@@ -186,38 +186,38 @@ def diagram_of(placed: TrialPlan) -> str:
     return "\n".join(draw_lines(placed.topology, placed.labels()))
 
 
-def write_svg(made: Plan, path: Path) -> None:
+def write_svg(plan: Plan, path: Path) -> None:
     """Draw each topology of the plan into a separate file, numbered from the second on. Raises
     UsageError."""
     from switchmark.scenario.support.draw import draw_svg
 
-    drawings = [draw_svg(placed.topology, placed.labels()) for placed in made.placed.values()]
+    drawings = [draw_svg(placed.topology, placed.labels()) for placed in plan.placed.values()]
     for number, drawing in enumerate(dict.fromkeys(drawings)):
         name = path if number == 0 else path.with_stem(f"{path.stem}-{number + 1}")
         with writing("--svg", name):
             write_atomically(name, drawing)
 
 
-def _document(made: Plan) -> dict[str, Any]:
+def _document(plan: Plan) -> dict[str, Any]:
     return {
-        "campaign": made.campaign,
-        "count": len(made.trials),
+        "campaign": plan.campaign,
+        "count": len(plan.trials),
         "time": {
-            "measuring_s": made.time.measuring_s,
-            "overhead_estimate_s": made.time.overhead_s,
-            "total_estimate_s": made.time.total_s,
+            "measuring_s": plan.time.measuring_s,
+            "overhead_estimate_s": plan.time.overhead_s,
+            "total_estimate_s": plan.time.total_s,
         },
-        "baselines": [_described(trial) for trial in made.baselines],
-        "trials": [_described(trial) for trial in made.trials],
-        "stand_ins": stand_ins(made),
-        "pages": made.prepared.pages,
+        "baselines": [_described(trial) for trial in plan.baselines],
+        "trials": [_described(trial) for trial in plan.trials],
+        "stand_ins": stand_ins(plan),
+        "pages": plan.prepared.pages,
         "placements": [
             {
                 **dict(zip(_PLACED_BY, key, strict=True)),
                 "port_kind": placed.port_kind,
                 "placement": placed.placement,
             }
-            for key, placed in made.placed.items()
+            for key, placed in plan.placed.items()
         ],
     }
 
@@ -226,19 +226,19 @@ def _described(trial: Trial) -> dict[str, Any]:
     return {"id": trial.id, "notation": to_notation(trial), "trial": trial}
 
 
-def _print_summary(made: Plan) -> None:
-    campaign, time = made.campaign, made.time
+def _print_summary(plan: Plan) -> None:
+    campaign, time = plan.campaign, plan.time
     heading = f"{campaign.name}: {campaign.description}" if campaign.description else campaign.name
     print_remark(heading)
     blocks = f" in {campaign.repetitions} blocks" if campaign.repetitions > 1 else ""
     blocks = " in each block" if campaign.proves else blocks
     before = (
-        f", after {_number(len(made.baselines), 'baseline')} without a switch"
-        if made.baselines
+        f", after {_number(len(plan.baselines), 'baseline')} without a switch"
+        if plan.baselines
         else ""
     )
     print_remark(
-        f"{_number(len(made.trials), 'trial')}{blocks}{before}; order by seed {campaign.seed}"
+        f"{_number(len(plan.trials), 'trial')}{blocks}{before}; order by seed {campaign.seed}"
     )
     if campaign.budget_s is not None:
         prove = (campaign.prove or PROVE) * 100
@@ -253,7 +253,7 @@ def _print_summary(made: Plan) -> None:
         )
     if campaign.mixed_connect_modes:
         print_remark("connect modes are mixed on purpose: each switch uses its default mode")
-    if (pages := made.prepared.pages) is not None:
+    if (pages := plan.prepared.pages) is not None:
         print_remark(f"page_size auto selects {pages.size}: {pages.reason}")
     print_line()
 
@@ -262,21 +262,21 @@ def _number(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
-def _print_trials(made: Plan, limit: int | None) -> None:
-    shown = made.trials[:limit]
+def _print_trials(plan: Plan, limit: int | None) -> None:
+    shown = plan.trials[:limit]
     rows = [[number, to_notation(trial)] for number, trial in enumerate(shown, start=1)]
     print_table(["#", "trial"], rows, right=["#"])
-    if len(shown) < len(made.trials):
-        more = len(made.trials) - len(shown)
+    if len(shown) < len(plan.trials):
+        more = len(plan.trials) - len(shown)
         print_line(f"... and {more:,} more trials; --all shows them")
 
 
-def _print_placements(made: Plan) -> None:
+def _print_placements(plan: Plan) -> None:
     from switchmark.host.cores.placement import core_map
 
     rows: dict[tuple[Any, ...], int] = {}  # each with its number, by which the map names it
     maps: dict[tuple[Any, ...], None] = {}
-    for placed in made.placed.values():
+    for placed in plan.placed.values():
         trial, placement = placed.trial, placed.placement
         row = (trial.called, trial.pairs, placed.port_kind, placement.idle, placement.reason)
         number = rows.setdefault(row, len(rows) + 1)
@@ -286,10 +286,10 @@ def _print_placements(made: Plan) -> None:
     print_table(
         ["#", "switch", "pairs", "ports", "idle", "cores"],
         [(number, *row) for row, number in rows.items()],
-        title="placement on " + ("this machine" if made.target is None else made.target.name),
+        title="placement on " + ("this machine" if plan.target is None else plan.target.name),
         right=["#", "pairs"],
     )
-    for line in stand_ins(made):
+    for line in stand_ins(plan):
         print_remark(line)
     print_line()
     columns = ["#", "switch", "scenario", "pairs", "core", "programs"]
@@ -301,13 +301,13 @@ def _print_placements(made: Plan) -> None:
     )
 
 
-def stand_ins(made: Plan) -> list[str]:
+def stand_ins(plan: Plan) -> list[str]:
     """A line for each switch and environment where the ports are not the switch's own."""
     return list(
         dict.fromkeys(
-            f"{placed.trial.called} in {placed.trial.environment}: {words}"
-            for placed in made.placed.values()
-            if (words := placed.stand_in()) is not None
+            f"{placed.trial.called} in {placed.trial.environment}: {text}"
+            for placed in plan.placed.values()
+            if (text := placed.stand_in()) is not None
         )
     )
 

@@ -112,17 +112,19 @@ def command(
     budget_s = None
     if budget is not None:
         budget_s = seconds_of("--budget", budget.replace("min", "m"), LEAST_SHARE_S, MAX_TIME_S)
-    there = installed()
+    installation = installed()
     if settings:
-        _check_settings([item for _, held in chosen for item in held], there, settings)
+        _check_settings([item for _, held in chosen for item in held], installation, settings)
     machines = find_testbed(testbed)
     site = None if machines is None else Site(machines)
     if not (listing or only_report):
         try_kvm([item for _, held in chosen for item in held])
     try:
         states = {
-            (one.name, item.name): state_of(item, there, more=settings or (), site=site)
-            for one, held in chosen
+            (paper_name.name, item.name): state_of(
+                item, installation, more=settings or (), site=site
+            )
+            for paper_name, held in chosen
             for item in held
         }
         if listing:
@@ -133,13 +135,20 @@ def command(
         failed = 0
         if not only_report:
             runner = ItemRunner(
-                there, results, budget_s, settings or [], testbed, site, again=again, quiet=quiet
+                installation,
+                results,
+                budget_s,
+                settings or [],
+                testbed,
+                site,
+                again=again,
+                quiet=quiet,
             )
             failed = runner.run(chosen, states)
-        _write(chosen, there, states, site, results, html, markdown)
+        _write(chosen, installation, states, site, results, html, markdown)
     finally:
-        if site is not None and (words := site.close()):
-            note(f"{site.testbed.far}: {words}")
+        if site is not None and (text := site.close()):
+            note(f"{site.testbed.far}: {text}")
     return 1 if failed else 0
 
 
@@ -149,15 +158,17 @@ def _chosen(name: str, items: Sequence[str]) -> list[tuple[Paper, list[Item]]]:
             raise UsageError("reproduce all: items belong to one paper; name it")
         return [(paper, list(paper.items)) for paper in map(read_paper, paper_names())]
     paper = read_paper(name)
-    return [(paper, [paper.item(one) for one in items] or list(paper.items))]
+    return [(paper, [paper.item(paper_name) for paper_name in items] or list(paper.items))]
 
 
-def _check_settings(items: Sequence[Item], there: Installed, settings: Sequence[str]) -> None:
+def _check_settings(
+    items: Sequence[Item], installation: Installed, settings: Sequence[str]
+) -> None:
     """Raise UsageError if no item can take the settings."""
     refused = None
     for item in items:
         try:
-            find_campaign(item.campaign, there.known, settings)
+            find_campaign(item.campaign, installation.known, settings)
             return
         except UsageError as error:
             refused = refused or error
@@ -219,7 +230,7 @@ def _by_reason(reasons: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
 
 def _write(
     chosen: Sequence[tuple[Paper, Sequence[Item]]],
-    there: Installed,
+    installation: Installed,
     states: dict[tuple[str, str], ItemState],
     site: Site | None,
     results: Path,
@@ -231,7 +242,7 @@ def _write(
     pages = [
         make_page(
             paper,
-            there,
+            installation,
             results,
             items,
             {item.name: states[paper.name, item.name] for item in items},
@@ -250,8 +261,8 @@ def _write(
             write_atomically(markdown, as_markdown(pages))
     for page in pages:
         print_line(f"{page.paper.cited}: {len(page.findings)} findings: {page.counts}")
-        width = max(8, *(len(one.finding.section) for one in page.findings))
-        for one in page.findings:
-            section = f"{one.finding.section:<{width}}"
-            print_line(f"  {section} {one.verdict.value:<20} {one.finding.name}")
+        width = max(8, *(len(paper_name.finding.section) for paper_name in page.findings))
+        for paper_name in page.findings:
+            section = f"{paper_name.finding.section:<{width}}"
+            print_line(f"  {section} {paper_name.verdict.value:<20} {paper_name.finding.name}")
     print_line(f"page: {target}")

@@ -126,11 +126,11 @@ def command(
     On a terminal the command shows the current trial, the figures so far and the time left. At the
     end it prints the comparison, the warnings and the commands for more.
     """
-    there = installed()
+    installation = installed()
     given = overrides or []
     if resume:
-        given = _settings_to_resume(campaign, there, results, given)
-    found = find_campaign(campaign, there.known, given)  # checks what the text is read from
+        given = _settings_to_resume(campaign, installation, results, given)
+    found = find_campaign(campaign, installation.known, given)  # checks what the text is read from
     if pool is not None:
         refuse_options(
             {
@@ -140,7 +140,7 @@ def command(
         )  # fmt: skip
         return run_in_pool(
             found,
-            there,
+            installation,
             PoolContact(pool=pool, **asdict(credentials)).database(),
             campaign_text=source_text(campaign),
             overrides=given,
@@ -167,26 +167,29 @@ def command(
         bmf=bmf,
         metrics=metrics,
     )
-    return measure(found, there, request)
+    return measure(found, installation, request)
 
 
 def _settings_to_resume(
-    argument: str, there: Installed, results: Path, given: list[str]
+    argument: str, installation: Installed, results: Path, given: list[str]
 ) -> list[str]:
     """The `--set` values of a resumed run: those of its earlier starts, and over them the given
     ones. Without the earlier values, other trials would be planned."""
     from switchmark.cli.run_output import later_settings
 
-    latest = find_latest(results, find_campaign(argument, there.known).name)
+    latest = find_latest(results, find_campaign(argument, installation.known).name)
     if latest is None:
         return given
     found = open_run(latest)
     earlier = [*found.info.parsed_settings.set, *later_settings(found)]
     settings = {_key(text): text for text in earlier}
-    kept = [text for key, text in settings.items() if key not in set(map(_key, given))]
-    if kept:
-        note("resuming with the settings of earlier starts: --set " + " --set ".join(kept))
-    return [*kept, *given]
+    earlier_settings = [text for key, text in settings.items() if key not in set(map(_key, given))]
+    if earlier_settings:
+        note(
+            "resuming with the settings of earlier starts: --set "
+            + " --set ".join(earlier_settings)
+        )
+    return [*earlier_settings, *given]
 
 
 def _key(override: str) -> str:

@@ -80,12 +80,12 @@ def command(
 def _needed(port: int, folders: Sequence[Path]) -> list[int]:
     """Return the capabilities that root needs to listen at this port, and to read files that only
     other users may read."""
-    kept: list[int] = []
+    needed: list[int] = []
     if 0 < port < capabilities.UNPRIVILEGED_PORT:
-        kept += capabilities.LISTENING.values()
+        needed += capabilities.LISTENING.values()
     if any(map(capabilities.is_closed, [*folders, *map(Path, used())])):
-        kept += capabilities.READING.values()
-    return kept
+        needed += capabilities.READING.values()
+    return needed
 
 
 def _site(results: Path, store: str | None) -> WebSite:

@@ -129,11 +129,11 @@ def show(
     elif chosen:
         print_table(chosen, [[_cell(row[name]) for name in chosen] for row in flat])
     else:
-        kept = {(row["notation"], tuple(row["trial_ids"])) for row in flat}
-        wanted = [row for row in rows if (row.notation, row.trial_ids) in kept]
-        print_summary(found, wanted, rows)
+        chosen_keys = {(row["notation"], tuple(row["trial_ids"])) for row in flat}
+        chosen_rows = [row for row in rows if (row.notation, row.trial_ids) in chosen_keys]
+        print_summary(found, chosen_rows, rows)
         if full:
-            print_run(found, wanted, rows)
+            print_run(found, chosen_rows, rows)
     return note_problems(problems)
 
 

@@ -158,7 +158,7 @@ def command(
         "repetitions": repetitions,
     }
     given = {key: value for key, value in flags.items() if value is not None}
-    there = installed()
+    installation = installed()
     request = CommandRequest(
         campaign_text="".join(f"{key}: {value}\n" for key, value in given.items()),
         overrides=overrides or [],
@@ -171,9 +171,9 @@ def command(
         verbose=verbose,
     )
     campaign = load_settings(
-        given, there.known, name="trial", label=_place, overrides=request.overrides
+        given, installation.known, name="trial", label=_place, overrides=request.overrides
     )
-    return measure(campaign, there, request)
+    return measure(campaign, installation, request)
 
 
 def _place(key: str) -> str:
