@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What one build of the engine costs beside another: the same traffic by both, in turns.
+"""Compares two builds of the engine: the same traffic by both, in alternating runs.
 
     bench/engine/builds.py BEFORE AFTER [--runs 15] [--port null --port virtio-user]
 
-Runs are pairs, in random order within each; a ratio is of what one in twenty samples of 2 ms
-reaches, in which both ends had their cores, so that it holds on a machine that is busy, too. Each
-row gives the median of the pairs' ratios (above 1: AFTER is faster) and its quartiles.
+Runs are pairs in random order. A ratio compares the 95th percentile of 2 ms samples, in which both
+ends had their cores, so that it is also valid on a busy machine. Each row has the median of the
+pairs' ratios (above 1: AFTER is faster) and its quartiles.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--core", type=int, default=1)
     parser.add_argument("--other-core", type=int, default=0)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        cores = (asked.core, asked.other_core)
+        cores = (arguments.core, arguments.other_core)
         before, after = (
-            Bench(engine.resolve(), Path(name), asked.seconds, cores, WINDOW_MS)
-            for engine in (asked.before, asked.after)
+            Bench(engine.resolve(), Path(name), arguments.seconds, cores, WINDOW_MS)
+            for engine in (arguments.before, arguments.after)
         )
-        for port in asked.port or ["null"]:
+        for port in arguments.port or ["null"]:
             for role, options in KINDS:
-                print(row(before, after, asked.runs, (role, port, options)), flush=True)
+                print(row(before, after, arguments.runs, (role, port, options)), flush=True)
 
 
-def row(before: Bench, after: Bench, runs: int, asked: tuple[str, str, str]) -> str:
-    """Both, so many times, in turns."""
+def row(before: Bench, after: Bench, runs: int, case: tuple[str, str, str]) -> str:
+    """Run both builds in pairs, and return the row of this case."""
     ratios, rates = [], []
     for _ in range(runs):
         pair = {}
         for bench in random.sample((before, after), 2):
-            pair[bench is after] = bench.run(*asked).rate_pps
+            pair[bench is after] = bench.run(*case).rate_pps
         ratios.append(pair[True] / pair[False])
         rates.append(pair[True])
     low, middle, high = statistics.quantiles(ratios, n=4)
-    role, port, options = asked
+    role, port, options = case
     return (
         f"{port:12s} {role:9s} {options or '64 B':20s} {statistics.median(rates) / 1e6:8.2f} Mpps "
         f" after / before {middle:.3f} [{low:.3f}, {high:.3f}]"

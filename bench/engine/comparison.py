@@ -1,6 +1,6 @@
 """Runs of two programs: one measured, the least disturbed of a few, and all of them as one line:
 medians, their ratio, the spread, and whether the interval of the ratio holds 1 (a tie). run.py has
-its own table, which also tells where the cores were."""
+a separate table, which also has the distance of the cores."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, flo
 
 
 def is_tie(held: tuple[float, float] | None) -> bool:
-    """Whether nobody is shown to be faster."""
+    """Return True if neither program is proven to be faster."""
     return held is None or held[0] <= 1 <= held[1]
 
 

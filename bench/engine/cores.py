@@ -17,16 +17,16 @@ RESOLVED_BY_PLAN: tuple[Cores, ...] = ("far", "near")
 
 
 def distance_ns(program: Path | None, cores: Sequence[int]) -> float | None:
-    """How long a cache line takes from core to core now (distance.c); None: not known."""
+    """Return the time of a cache line between the cores now (distance.c); None if unknown."""
     if program is None:
         return None
-    words = [str(program), *(str(core) for core in cores)]
-    said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=20)
-    return float(said.stdout)
+    command = [str(program), *(str(core) for core in cores)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    return float(output.stdout)
 
 
 def where(before_ns: float | None, after_ns: float | None) -> Cores:
-    """Where the cores were between two measurements; far, where nobody could measure it."""
+    """Return the distance of the cores between two measurements; far if it is unknown."""
     before, after = (ns is not None and ns <= NEAR_NS for ns in (before_ns, after_ns))
     if before != after:
         return "moved"

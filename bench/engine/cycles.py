@@ -70,7 +70,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is run; the first end starts first and is stopped, the second one measures itself."""
+    """A case; the first end starts first and is stopped, the second end measures itself."""
 
     name: str
     ends: tuple[End, ...]
@@ -124,7 +124,7 @@ def cases(folder: Path, devices: Sequence[str], wanted: Sequence[str]) -> list[C
 
 
 def label(end: End) -> str:
-    """The role, and what it was told beyond the defaults."""
+    """Return the role with its options that are not defaults."""
     words = [word for word in end.options if not word.startswith("--frame") and word != "1"]
     return " ".join([end.role, *(word.removeprefix("--") for word in words)])
 
@@ -185,7 +185,7 @@ class Bench:
 
 
 def moved(role: str) -> Callable[[dict[str, Any]], int]:
-    """How many frames a role's sample tells of."""
+    """Return the number of frames in a role's sample."""
     if role == "forwarder":
         return lambda sample: sum(port["rx_frames"] for port in sample["ports"])
     if role in ("client", "tester"):
@@ -309,7 +309,7 @@ def main() -> None:
 
 
 def table(bench: Bench, wanted: Sequence[Case], options: argparse.Namespace) -> None:
-    """Run every case; what cannot run is said."""
+    """Run every case, and print the cases that cannot run."""
     rows: list[dict[str, Any]] = []
     if not options.json:
         print("ports            role              size     Mpps   ticks      ns    best   busy"

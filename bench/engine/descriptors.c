@@ -1,9 +1,8 @@
-/* The engine with a sender and a receiver that only move descriptors: what a port kind allows at
- * most.
+/* The engine with a sender and a receiver that only move descriptors: the maximum of a port kind.
  *
- * Everything else is the engine's own: command line, ports, counters, events. WORDS is 1 for a
- * sender that writes one word into each frame, whose cache line then has to change cores (floor A),
- * and 0 for one that writes nothing (floor B). The receiver looks at no frame. These two
+ * Everything else is that of the engine: command line, ports, counters, events. WORDS is 1 for a
+ * sender that writes one word into each frame, whose cache line then moves to the other core (floor
+ * A), and 0 for a sender that writes nothing (floor B). The receiver reads no frame. These two
  * roles replace the engine's roles of the same names. The target `floors` of meson.build builds it.
  */
 #include "trial/loop.h"

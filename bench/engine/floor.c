@@ -1,10 +1,10 @@
-/* What the kernel alone takes for a frame: loops that do nothing for it but the system call. No
- * sender that goes the same way can be faster. bench/engine/plain.py compiles it, kernel.py runs
- * it; what it sends is counted by the device at the other end.
+/* The time of the kernel alone for a frame: loops that only make the system call. No sender with
+ * the same system calls can be faster. bench/engine/plain.py compiles it, kernel.py runs it; the
+ * device at the other end counts the frames.
  *
- *   floor af_xdp DEVICE BYTES BURST      the same descriptors again and again, all of them on one
- *                                        frame that nobody writes; copy mode
- *   floor io_uring DEVICE BYTES BURST    the same requests again and again, on one frame
+ *   floor af_xdp DEVICE BYTES BURST      always the same descriptors, all of them for one frame
+ *                                        that is never written; copy mode
+ *   floor io_uring DEVICE BYTES BURST    always the same requests, for one frame
  *   floor io_uring-nop - - BURST         requests that do nothing; prints their ns each second */
 #include <arpa/inet.h>
 #include <linux/if_ether.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What each kind of traffic costs the engine: flows, sizes, touched payload.
+"""Measures the cost of each kind of traffic for the engine: flows, sizes, touched payload.
 
 Every kind is compared with the plainest traffic of the same size, in alternating runs in random
 order: with `null` (no I/O: the engine's own work alone, in its harshest light), and through a
@@ -64,9 +64,9 @@ RECEIVERS = (
 class Kind:
     """One run of a kind of traffic."""
 
-    rate_pps: float  # of the measured end
+    rate_pps: float  # rate of the measured end
     useful_ns: float = 0.0  # time of its useful rounds, a frame; 0 without windows
-    disturbed: float = 0.0  # share of the run that others took; not told with windows
+    disturbed: float = 0.0  # share of the run that other programs took; unknown with windows
 
 
 class Bench:

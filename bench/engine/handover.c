@@ -1,11 +1,10 @@
-/* What it costs that bytes change cores: two threads, one core each, and a ring of buffers between
- * them, as on a vhost-user wire, and nothing else. One writes a part of every buffer, the other
- * copies the whole into buffers of its own, as the vhost side does. No traffic generator that
- * writes as much can hand over faster.
+/* The cost of moving bytes between cores: two threads, each on one core, and a ring of buffers
+ * between them, as with vhost-user. One thread writes a part of every buffer, the other copies the
+ * whole buffer, as the vhost side does. No traffic generator that writes as much can be faster.
  *
  *   handover CORE CORE BYTES WRITTEN RING BURST SECONDS
  *
- * prints buffers a second: in the best of twenty samples of a millisecond, in which both threads
+ * prints buffers per second: in the best of twenty samples of a millisecond, in which both threads
  * had their cores, and on average. */
 #include <pthread.h>
 #include <sched.h>

@@ -16,7 +16,7 @@ and up to three cases:
             kernel drops what is not for it (for UDP: a socket that is never read). So this is
             what sending costs, through the wire and up to the kernel's door at the other end
   pair      the same with a receiver of the same program and kind on another core, which
-            verifies and counts (ours) or counts (testpmd rxonly): what arrives there
+            verifies and counts (ours) or counts (testpmd rxonly); its received frames
   receiver  one and the same sender for both programs' receivers: ours, of the same kind
 
 The floor (floor.c, senders only) goes the same way into the kernel and does nothing else: no frame
@@ -24,8 +24,8 @@ is written, the same descriptors or requests are handed over again and again. No
 that way can be faster.
 
 Frames are counted at the receiving end by the device (sender) or by the receiving program.
-For senders, which are busy all of their time, the rate is also given a second of CPU time: what
-it would be with the core to itself, and to be trusted on a busy machine.
+For senders, which are busy all of their time, the rate is also given per second of CPU time: the
+rate with a core for itself, which is valid on a busy machine.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all runs share."""
+    """Common settings of all runs."""
 
     engine: Path
     cores: tuple[int, int]  # the measured sender's and the other one
@@ -183,7 +183,7 @@ def _wait_for_frames(wire: Wire) -> None:
 
 
 def is_there(program: str) -> bool:
-    """Whether what an opponent takes is installed; if not, it is named."""
+    """Return True if the programs of an opponent are installed; otherwise print their names."""
     needed = {TESTPMD: "dpdk-testpmd", IPERF: "iperf3"}.get(program, "cc")
     if shutil.which(needed) is None:
         print(f"{program}: left out, {needed} is not installed", file=sys.stderr)

@@ -6,10 +6,10 @@
              `pkt-gen -f rx` receives
   receiver   `switchmark-traffic receiver` (sequence, checksums and latency of every frame) against
              `pkt-gen -f rx` (counts); our sender sends
-  pair       sender and receiver of the same program: what arrives
+  pair       sender and receiver of the same program: received frames
 
-on two ports of a VALE switch, and on the two ends of a netmap pipe. VALE never holds a sender up:
-what finds its receiver's ring full is dropped, so the rate of a sender is its own there. A pipe is
+on two ports of a VALE switch, and on the two ends of a netmap pipe. VALE never delays a sender:
+frames for a full receiving ring are dropped, so a sender has its own rate there. A pipe is
 as fast as the slower of its ends.
 
 Rates are the programs' own counts. Runs alternate in random order; the table gives medians, their
@@ -93,7 +93,7 @@ class Bench:
         self.options = options
         self.engine = find_engine(options.engine)
         self.pkt_gen = pkt_gen
-        self.cores = cores  # of the sending end and of the receiving one
+        self.cores = cores  # sending end, receiving end
 
     def program(self, program: str, kind: str, end: int) -> Program:
         """A sender at the first end, or a receiver at the second."""

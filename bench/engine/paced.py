@@ -69,7 +69,7 @@ class Pair:
         self.listens = any("vhost=" in word for word in sender)  # then the sender is first
 
     def run(self, rate: str, burst: int, seconds: float, cores: tuple[int, int]) -> dict[str, Any]:
-        """The result of one trial, with what others took of the sender's core."""
+        """The result of one trial, with the time that other programs took of the sender's core."""
         running: list[Process] = []
         command = [*self.sender, "--core", str(cores[0]), "--rate", rate, "--burst", str(burst)]
         command += ["--duration", f"{seconds:g}", "--idle", "poll"]

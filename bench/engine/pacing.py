@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Does the engine's sender keep its schedule? A table of asked and real rates, and of lateness.
+"""Shows whether the engine's sender keeps its schedule: a table of rates and lateness.
 
 For each port (paced.py): first the ceiling (`--rate max`), in bursts and of single frames, then
 rates from 1 k to 80 % of it, each in --runs runs. Frames go singly up to 1 Mpps, as long as that
-takes at most half of what the port can do singly, in bursts above. Of every rate:
+is at most half of the port's rate for single frames, and in bursts above. For every rate:
 
   off       how far the mean rate lies from the one asked, by CLOCK_MONOTONIC, in the worst run;
             wanted: 0.1 %
@@ -61,16 +61,16 @@ from programs import ProgramError
 from setting import find_engine, preferred, two_cores
 
 WANTED_OFF, WANTED_P99_NS, WANTED_P999_NS = 0.001, 1_000, 10_000
-DISTURBED = 0.0005  # of the run: waiting for the core, and time stolen from it
-INTERRUPTS = 0.01  # of the run, in interrupts on the sender's core
+DISTURBED = 0.0005  # share of the run: waiting for the core, and stolen time
+INTERRUPTS = 0.01  # share of the run in interrupts on the sender's core
 CEILING_S = 0.5
 FLOOR_S = 0.1
 FRAMES_AT_LEAST = 2000  # a run is long enough for so many, up to LONGEST_S: p99.9 is to mean much
 LONGEST_S = 2.0
 SHARE_OF_CEILING = 0.8
 SINGLE_BELOW_PPS = 1e6  # frames go singly up to here, in bursts above,
-SINGLE_BELOW_CEILING = 0.5  # and up to this share of what the port takes of them singly
-LOOKING_AT_LEAST = 0.9  # of the bursts must be the sender's own to say that those hold
+SINGLE_BELOW_CEILING = 0.5  # and up to this share of the port's rate for single frames
+LOOKING_AT_LEAST = 0.9  # share of the bursts that must be the sender's own for a verdict
 CEILING_RUNS = 3
 
 
@@ -104,7 +104,7 @@ class Paced:
 
     @property
     def disturbed(self) -> bool:
-        """Whether others took time from the sender, or from its peer so that its ring filled."""
+        """Return True if others took time from the sender, or from its peer with a full ring."""
         peer = self.peer_waited > DISTURBED and self.refused > 0
         taken = self.stolen + self.waited > DISTURBED or self.interrupts > INTERRUPTS
         return taken or peer or self.moved
@@ -118,7 +118,7 @@ class Row:
     asked_pps: int
     burst: int
     runs: tuple[Paced, ...]
-    made: int  # with the disturbed ones
+    made: int  # number of runs, including disturbed runs
     disturbed: bool
 
     def median(self, name: str) -> float:
@@ -131,12 +131,12 @@ class Row:
 
     @property
     def holds(self) -> bool:
-        """Whether all is as wanted."""
+        """Return True if all targets are met."""
         return self._held("p99_ns", "p999_ns")
 
     @property
     def own_holds(self) -> bool:
-        """Whether the mean is, and so are the bursts that the sender was there for."""
+        """Return True if the mean and the bursts of a sender with a core meet the targets."""
         return (
             self._held("looking_p99_ns", "looking_p999_ns")
             and self.median("looking") >= LOOKING_AT_LEAST
@@ -163,7 +163,7 @@ def floor_of(stalls: Path | None, core: int) -> dict[str, float]:
 
 
 def paced(asked_pps: float, result: dict[str, Any], floor: dict[str, float], moved: bool) -> Paced:
-    """What a result says; `moved`: its cores were not where the ceiling is of."""
+    """Return the figures of a result; `moved`: the cores moved since the ceiling was measured."""
     real_pps = result["totals"]["tx_offered"] * 1e9 / result["duration_ns"]
     pacing = result["pacing"]
     return Paced(
@@ -197,10 +197,10 @@ def rates_up_to(ceiling_pps: float) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """What a port takes, and how far its cores were from each other then."""
+    """The maximum rates of a port, and the distance of its cores at that time."""
 
     burst_pps: float
-    single_pps: float  # of frames that are handed over one by one
+    single_pps: float  # rate of single frames
     cores: Cores
 
     def burst(self, asked_pps: int, burst: int) -> int:

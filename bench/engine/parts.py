@@ -1,8 +1,8 @@
-"""The comparisons of run.py: who is compared with whom, on what port, and what is wanted.
+"""The comparisons of run.py: programs, ports and targets.
 
-A part is one port kind and case; its programs are run in turns. What is not as usual (size, burst,
-rings) stands in its name. Each of its rows divides the rate of one program by that of another.
-`wanted` is the least ratio; None: shown, nothing is asked of it.
+A part is one port kind and case; its programs run in turns. Settings that are not defaults (size,
+burst, rings) are part of its name. Each row divides the rate of one program by that of another.
+`wanted` is the least ratio; None: shown without a target.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TRAFFIC = {
     },
 }
 WORD, NOTHING = "floor A: one word written", "floor B: nothing written"
-FLOOR_WANTED = 0.95  # of floor A, by the median and by the best run
+FLOOR_WANTED = 0.95  # share of floor A, by the median and by the best run
 TRAFFIC_WANTED = {"1M flows": 0.9, "1M flows, ports": 0.9, "every byte": 0.85}
 
 
@@ -64,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is run in turns."""
+    """A program that runs in turns."""
 
     name: str
     programs: tuple[str, ...]
@@ -74,7 +74,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all parts share."""
+    """Common settings of all parts."""
 
     engine: Path
     cores: tuple[int, int]
@@ -86,7 +86,7 @@ class Setting:
     queue_size: int = 256
 
     def named(self, name: str, *, rings: bool = False) -> str:
-        """A part's name, with what is not as usual."""
+        """Return the name of a part, with the settings that are not defaults."""
         usual = Setting.__dataclass_fields__
         kinds = [("frame_size", "{} B"), ("burst", "burst {}")]
         kinds += [("queue_size", "rings of {}")] if rings else []

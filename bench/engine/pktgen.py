@@ -1,7 +1,7 @@
 """Pktgen-DPDK as one of the benchmark's senders. It is built beside the project, against the same
-DPDK; `SWITCHMARK_PKTGEN` names its binary. Its screen is not read: what it sends is counted by its
+DPDK; `SWITCHMARK_PKTGEN` names its binary. Its screen is not read: its frames are counted by its
 counterpart. Beside the thread that sends, two more poll without rest (command line and timer), so
-where it has not three cores of its own it is judged by the CPU time of the one that sends.
+without three separate cores it is compared by the CPU time of the sending thread.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Pktgen:
             self.process.write(command)
 
     def frames(self, counter: str) -> Reading:
-        """Not told: its counterpart is asked."""
-        raise ProgramError(f"pktgen: {counter} is its counterpart's to tell")
+        """Raise an error: the counterpart counts the frames."""
+        raise ProgramError(f"pktgen: {counter} is counted by its counterpart")
 
     def finish(self) -> None:
         """End it."""

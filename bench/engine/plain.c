@@ -1,10 +1,10 @@
-/* A plain sender, as earlier tools have it: one frame, sent over and over by sendmmsg (or send,
+/* A plain sender, as earlier tools have it: one frame, sent repeatedly by sendmmsg (or send,
  * with a burst of 1) on an AF_PACKET or a UDP socket. bench/engine/plain.py compiles and kernel.py
- * runs it; what it sends is counted by the device at the other end.
+ * runs it; the device at the other end counts the frames.
  *
- *   plain raw|raw-bypass DEVICE BYTES BURST      bytes of the frame without FCS, to nobody
+ *   plain raw|raw-bypass DEVICE BYTES BURST      bytes of the frame without FCS, without a receiver
  *   plain datagram DEVICE BYTES BURST MAC IP     the same, a UDP datagram to the device at the
- *                                                other end, whose kernel then looks at it
+ *                                                other end, whose kernel then processes it
  *   plain udp ADDRESS BYTES BURST                bytes of the payload */
 #include <arpa/inet.h>
 #include <errno.h>

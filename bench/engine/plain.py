@@ -1,6 +1,6 @@
 """Programs of the benchmark that take no commands: iperf3, and those of the C files beside this
 one: a plain sender (plain.c), loops that do nothing but the system call (floor.c), the distance of
-two cores (distance.c), and what a core does to those who want to be in time (stalls.c).
+two cores (distance.c), and the stalls of a core (stalls.c).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Five cases, each with the same counterpart for both programs:
   forwarder  `switchmark-traffic forwarder` against `testpmd io`, between two ports of another
              `testpmd io` through which a fixed set of frames goes round both ways.
   wire       our sender to our receiver, against the same with engines that only move descriptors
-             (descriptors.c): what the port kind allows at most.
+             (descriptors.c): the maximum of the port kind.
   rewriter   the forwarder, each frame's MAC addresses written: `--mac-update` against `macswap`.
 """
 
@@ -34,7 +34,7 @@ MOVING_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all runs share."""
+    """Common settings of all runs."""
 
     engine: Path
     port: str
@@ -48,7 +48,7 @@ class Settings:
 
 
 class Bench:
-    """Builds the programs of one run on sockets in a folder of its own."""
+    """Builds the programs of one run with sockets in a separate folder."""
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings = settings
@@ -168,7 +168,7 @@ class Bench:
                 programs.reverse()
             for program in programs:
                 program.start()
-            if counts == 1:  # a program that cannot tell when it begins
+            if counts == 1:  # a program that does not report its start
                 _wait_moving(programs[counts], counter)
             time.sleep(WARM_UP_S)
             run = observe(

@@ -99,7 +99,7 @@ class Process:
         return self._schedstat(0)
 
     def worker_ran_ns(self) -> int:
-        """CPU time of the thread that moves frames: a DPDK program's worker, else the first."""
+        """Return the CPU time of the DPDK worker, otherwise of the first thread."""
         return self._schedstat(0, worker=True) or self._schedstat(0, first=True)
 
     def _schedstat(self, field: int, *, worker: bool = False, first: bool = False) -> int:
@@ -217,7 +217,7 @@ class Testpmd:
         self._summary()
 
     def _summary(self) -> list[str]:
-        """What it says of its ports (asked twice, to see where the first answer ends)."""
+        """Return its port information (requested twice, to find the end of the first)."""
         self.process.write("show port summary all")
         self.process.write("show port summary all")
         lines: list[str] = []

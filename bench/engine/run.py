@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The traffic engine beside its peers and the kernel's floors: every comparison, one table.
+"""Compares the traffic engine with other generators and the kernel's floors, in one table.
 
-    bench/engine/run.py                       all parts, 5 rounds each: some 20 minutes
+    bench/engine/run.py                       all parts, 5 rounds each: about 20 minutes
     bench/engine/run.py --within 100          as many runs as fit into 100 s; call it again
     bench/engine/run.py --part receiver       parts with this in their name (repeatable)
     bench/engine/run.py --list                the parts and how often each has been run
     bench/engine/run.py --write --within 840  the table of docs/engine-benchmark.md, of one call
-    bench/engine/run.py --show                the table of what has been measured, nothing more
+    bench/engine/run.py --show                only print the table of all runs so far
 
 Loops that only move descriptors are compared once they are built: ninja -C build floors.
 
@@ -16,11 +16,11 @@ against DPDK's drivers, plain loops, iperf3 and floors (loops that do nothing bu
 With another --frame-size, --burst or --queue-size they are other parts, of that name.
 
 Every run is one line of a file (--results), written when it ends: a call that is interrupted loses
-one run, and the next call goes on with what has been run least. A round is one run of each
-program of a part, in random order. The table is of the runs of the engine as it is now (by its
-hash); others stay in the file and are not looked at.
+one run, and the next call continues with the parts that have the fewest runs. A round is one run
+of each program of a part, in random order. The table is of the runs of the present engine (by its
+hash); other runs stay in the file and are not used.
 
-  medians of the rates (Mpps); of kernel senders a second of their own CPU time, which other
+  medians of the rates (Mpps); for kernel senders per second of their CPU time, which other
   programs on the core do not change, so that all of their runs count
   ratio    of the medians; `=` where its 95 % interval (Welch, logarithms) holds 1
   spread   half the distance between the quartiles, of the median
@@ -28,10 +28,10 @@ hash); others stay in the file and are not looked at.
            and not missed where the interval reaches it
   runs     that count, of those made: a run of which others took more than --disturbed (waiting for
            a core, steal) does not; where fewer than three are left, the least disturbed three do,
-           the line is marked `*`, and nothing is said of what is wanted
-  cores    `near` while the two cores share a cache (cores.py), else `far`: virtual cores are moved
-           about, and what is limited by lines between cores runs twice as fast while they are
-           near. A run in which they moved is of neither and counts for neither
+           the line is marked `*`, and the target is undecided
+  cores    `near` while the two cores share a cache (cores.py), otherwise `far`: the host moves
+           virtual cores, and programs that move lines between cores are twice as fast while they
+           are near. A run in which the cores moved does not count
 
 Needs root, two cores, about 400 MB of free hugepages, dpdk-testpmd and the built engine.
 """
@@ -69,7 +69,7 @@ WRITTEN = tuple(
     for case in ("sender", "receiver", "forwarder", "wire", "flows")
 )
 WRITTEN_ROUNDS = 30  # or as many as the time allows
-RUN_AT_MOST_S = 8.0  # what a run may take with everything around it
+RUN_AT_MOST_S = 8.0  # maximum time of a run with its preparation
 
 
 def measure(
@@ -140,7 +140,7 @@ def main() -> None:
     """Measure and print."""
     options = arguments()
     engine = find_engine(options.engine)
-    if options.write:  # of one call: in a file of its own
+    if options.write:  # the runs of one call, in a separate file
         if options.results == RESULTS:
             begun = time.strftime("%Y%m%d-%H%M%S")
             options.results = RESULTS.with_stem(f"{RESULTS.stem}-{begun}")

@@ -25,7 +25,7 @@ class Made:
     rate_pps: float
     disturbed: float
     cpu_rate_pps: float | None
-    distance_ns: float | None  # of the two cores, before
+    distance_ns: float | None  # distance of the two cores before the run
     engine: str
     after_ns: float | None = None  # and after
 
@@ -82,7 +82,7 @@ class Results:
         return [one for one in self.made if (one.part, one.program) == (part, program)]
 
     def rounds(self, part: Part) -> int:
-        """How often all of its programs have been run."""
+        """Return how often all programs of the part have run."""
         return min(len(self.of(part.name, program)) for program in part.programs)
 
 

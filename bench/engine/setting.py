@@ -16,7 +16,7 @@ from switchmark.errors import UnavailableError
 
 
 def common_options(description: str | None, cores: str) -> argparse.ArgumentParser:
-    """A parser with what every comparison of programs asks for; `cores` says which they are."""
+    """Return a parser with the common options of all comparisons; `cores` describes the cores."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -37,7 +37,7 @@ def common_options(description: str | None, cores: str) -> argparse.ArgumentPars
 
 
 def two_cores(named: str | None) -> tuple[int, int]:
-    """Those of `--cores A,B`, else the first two that may be used. Exits when there are none."""
+    """Return the cores of `--cores A,B`, otherwise the first two usable cores, or exit."""
     cores = [int(core) for core in (named or "").split(",") if core]
     cores = cores or sorted(os.sched_getaffinity(0))[:2]
     if len(cores) != 2:
@@ -46,7 +46,7 @@ def two_cores(named: str | None) -> tuple[int, int]:
 
 
 def find_engine(given: Path | None) -> Path:
-    """Return the engine that is named, else the one that the bench would use: a folder of another
+    """Return the named engine, otherwise the engine of the bench: a folder of another
     build may hold sanitizers or coverage. Exit with a remedy if there is none, or if its figures
     would not be valid."""
     if given is not None and not (given.is_file() and os.access(given, os.X_OK)):

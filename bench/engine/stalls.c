@@ -10,29 +10,17 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#error "stalls.c reads the counter of x86-64 or of 64-bit ARM"
 #endif
+
+#include "../../engine/measure/clock.h"
 
 #define GAPS_MAX 1000000U
 #define GAP_NS 150 /* shorter gaps are the loop itself */
 
 static double gaps[GAPS_MAX]; /* ticks, then ns */
 static unsigned count;
-
-/* The CPU's counter, as engine/measure/clock.h reads it. */
-static inline uint64_t counter(void)
-{
-#if defined(__x86_64__)
-    return __rdtsc();
-#elif defined(__aarch64__)
-    uint64_t count;
-    __asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(count) : : "memory");
-    return count;
-#else
-#error "stalls.c reads the counter of x86-64 or of 64-bit ARM"
-#endif
-}
 
 /* The longest time of the loop itself in ticks: ticks of x86-64 are at most half a nanosecond; ARM
  * has a separate rate, often 25 MHz. */
@@ -87,17 +75,17 @@ int main(int argc, char **argv)
 
     if (seconds <= 0)
         return 2;
-    const uint64_t first = counter(), shortest = ticks_at_least();
+    const uint64_t first = clock_counter(), shortest = ticks_at_least();
     uint64_t last = first;
     for (unsigned turn = 1; count < GAPS_MAX; turn++) {
-        const uint64_t now = counter();
+        const uint64_t now = clock_counter();
         if (now - last > shortest)
             gaps[count++] = (double)(now - last);
         last = now;
         if (turn % 65536 == 0) {
             if (now_s() - begun >= seconds)
                 break;
-            last = counter(); /* the time for reading the other clock is not a stall */
+            last = clock_counter(); /* the time for reading the other clock is not a stall */
         }
     }
     whole_ns = (now_s() - begun) * 1e9;

@@ -1,4 +1,4 @@
-"""The table of run.py: what the runs that count say of each row, as text or as Markdown."""
+"""The table of run.py: the figures of each row from the runs that count, as text or Markdown."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Side:
 
     program: str
     rates_pps: tuple[float, ...]
-    made: int  # runs, of which the rates are those that count
+    made: int  # number of runs; `rates` has those that count
     left_alone: bool  # those that count were not disturbed
 
     @property
     def counted(self) -> int:
-        """How many runs count."""
+        """Return how many runs count."""
         return len(self.rates_pps)
 
     @property
@@ -78,17 +78,17 @@ class Line:
 
     @property
     def tie(self) -> bool:
-        """Whether the interval holds 1."""
+        """Return True if the interval includes 1."""
         return not self.best and is_tie(self.interval)
 
     @property
     def left_alone(self) -> bool:
-        """Whether nothing that counts was disturbed."""
+        """Return True if no run that counts was disturbed."""
         return self.above.left_alone and self.below.left_alone
 
     @property
     def verdict(self) -> str:
-        """What is to be said of what is wanted."""
+        """Return the verdict about the target."""
         if self.wanted is None:
             return ""
         return f"{self.wanted:.2f} {self._verdict(self.wanted)}"

@@ -1,4 +1,4 @@
-"""How applications that share a core should hand it to each other: the same trials with one idle
+"""Compares methods by which applications share a core: the same trials with one idle
 strategy and another, in turns, in random order, a line each.
 
     python bench/engine/turns.py --switch basicfwd ovs-dpdk --rate 1M 3M max rtt --rounds 2
@@ -40,7 +40,7 @@ def trial(switch: str, rate: str, idle: str, duration: str) -> dict[str, Any] | 
 
 
 def line(record: dict[str, Any]) -> str:
-    """What it found, in a row."""
+    """Return the result as a row."""
     if (latency := record["latency"]) is not None:
         us = {key: latency["percentiles_ns"][key] / 1e3 for key in ("50", "90", "99")}
         return "  ".join(f"p{key} {value:.1f} us" for key, value in us.items())

@@ -9,11 +9,11 @@ ENGINE = sys.argv[1]
 OWN = ["--src-mac", "02:00:00:00:00:01", "--dst-mac", "02:00:00:00:00:01"]
 OWN += ["--src-ip", "198.18.0.1", "--dst-ip", "198.18.0.1", "--src-port", "9", "--dst-port", "9"]
 RUN = ["duplex", "--port", "loop", *OWN, "--rate", "100k", "--duration", "0.1", "--start", "now"]
-RUN += ["--catch-up-us", "1000000000"]  # who had no core for all of that time sends afterwards
+RUN += ["--catch-up-us", "1000000000"]  # a sender without a core sends afterwards
 
 
 def engine(*args: str) -> subprocess.CompletedProcess[str]:
-    """Run it to its end."""
+    """Run the engine until it exits."""
     return subprocess.run(
         [ENGINE, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
     )

@@ -1,4 +1,4 @@
-"""Every line that the engine prints is what events.schema.json says: each role runs with each
+"""Every line that the engine prints is change events.schema.json says: each role runs with each
 option that adds a field, over I/O that needs no privileges. In the end the schema must have no
 field that was never printed, and must refuse printed lines once they are changed.
 
@@ -105,14 +105,14 @@ class Engine:
         return last
 
     def end(self, code: int = 0) -> list[str]:
-        """All lines that it printed; it must exit with this code."""
+        """Return all printed lines; the engine must exit with this code."""
         self.process.communicate()
         assert self.process.returncode == code, f"exit code {self.process.returncode}"
         return self.lines
 
 
 def alone(*args: str) -> list[str]:
-    """What an engine prints that is told nothing."""
+    """Return the lines of an engine without commands."""
     done = subprocess.run(
         [TRAFFIC, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -121,14 +121,14 @@ def alone(*args: str) -> list[str]:
 
 
 def free_ports() -> tuple[str, str]:
-    """Two UDP ports that nobody uses."""
+    """Return two unused UDP ports."""
     with (
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one,
-        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as first,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as second,
     ):
-        one.bind((OWN_IP, 0))
-        other.bind((OWN_IP, 0))
-        return str(one.getsockname()[1]), str(other.getsockname()[1])
+        first.bind((OWN_IP, 0))
+        second.bind((OWN_IP, 0))
+        return str(first.getsockname()[1]), str(second.getsockname()[1])
 
 
 def pair(far_args: tuple[str, ...], near_args: tuple[str, ...]) -> list[str]:
@@ -144,7 +144,7 @@ def pair(far_args: tuple[str, ...], near_args: tuple[str, ...]) -> list[str]:
 
 
 def commanded() -> list[str]:
-    """Answers to commands, two trials of one session, and an error."""
+    """Answers to commands, two trials of part session, and an error."""
     engine = Engine("receiver", *SENT, "--session")
     engine.ask("verify 4", "verification")
     engine.ask("verify-broadcast 4", "verification")
@@ -168,7 +168,7 @@ def replayed(folder: str) -> list[str]:
 
 
 def all_lines() -> list[str]:
-    """What the engine prints in all of these runs."""
+    """Return the lines of all runs."""
     with tempfile.TemporaryDirectory() as folder:
         lines = replayed(folder)
         lines += alone("sender", *SENT, *NOW, "--idle", "baton", "--baton", f"{folder}/baton")
@@ -180,21 +180,21 @@ def all_lines() -> list[str]:
     return lines + pair(("server", "--probes", "1"), ("client", "--rate", "5k", "--probe-rate=1k"))
 
 
-def visit(schema: dict[str, Any], value: Any, seen: Seen) -> None:
-    """Note which fields each object of an event has."""
+def visit(schema: dict[str, Any], value: Any, fields: Seen) -> None:
+    """Record the fields of each object of an event."""
     for branch in schema.get("anyOf", []) + schema.get("oneOf", []):
         if Draft202012Validator(branch).is_valid(value):
-            visit(branch, value, seen)
+            visit(branch, value, fields)
     if isinstance(value, dict) and "properties" in schema:
-        seen[kind(schema)].append(set(value))
+        fields[kind(schema)].append(set(value))
         for key in value.keys() & schema["properties"].keys():
-            visit(schema["properties"][key], value[key], seen)
+            visit(schema["properties"][key], value[key], fields)
     for item in value if isinstance(value, list) else []:
-        visit(schema.get("items", {}), item, seen)
+        visit(schema.get("items", {}), item, fields)
 
 
 def kind(schema: dict[str, Any]) -> tuple[str, ...]:
-    """What an object is known by: its fields."""
+    """Return the key of an object: its fields."""
     return tuple(schema["properties"])
 
 
@@ -208,80 +208,82 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def spoilt(event: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The event with one field too much, too few, or of a wrong type, anywhere in it."""
+    """Yield the event with a field too many, too few, or of a wrong type, anywhere in it."""
     for index, inner in enumerate(objects(event)):
         for key in ("unknown", *inner):
-            for what in ("lacks", "has a wrong"):
+            for change in ("lacks", "has a wrong"):
                 changed = copy.deepcopy(event)
                 at = list(objects(changed))[index]
-                if what == "lacks" and key in at:
+                if change == "lacks" and key in at:
                     del at[key]
                 else:
                     at[key] = ["wrong"]
-                yield what, key, changed
+                yield change, key, changed
 
 
 def inlined(schema: Any) -> Any:
-    """The schema with what its references stand for in their places."""
+    """Return the schema with its references resolved."""
     if isinstance(schema, list):
         return [inlined(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    meant = SCHEMA
+    target = SCHEMA
     for step in schema.get("$ref", "#")[2:].split("/") if "$ref" in schema else ():
-        meant = meant[step]
-    own = {key: inlined(inner) for key, inner in schema.items() if key != "$ref"}
-    return {**inlined(meant), **own} if "$ref" in schema else own
+        target = target[step]
+    siblings = {key: inlined(inner) for key, inner in schema.items() if key != "$ref"}
+    return {**inlined(target), **siblings} if "$ref" in schema else siblings
 
 
-EVENTS = {one["properties"]["event"]["const"]: one for one in inlined(SCHEMA["oneOf"])}
-VALIDATORS = {name: Draft202012Validator(one) for name, one in EVENTS.items()}
-CLOSED = [one for one in objects(EVENTS) if one.get("additionalProperties") is False]
-OPTIONAL = {key for one in CLOSED for key in one["properties"] if key not in one["required"]}
+EVENTS = {part["properties"]["event"]["const"]: part for part in inlined(SCHEMA["oneOf"])}
+VALIDATORS = {name: Draft202012Validator(part) for name, part in EVENTS.items()}
+CLOSED = [part for part in objects(EVENTS) if part.get("additionalProperties") is False]
+OPTIONAL = {key for part in CLOSED for key in part["properties"] if key not in part["required"]}
 
 
 def wrong_in(event: dict[str, Any]) -> list[str]:
-    """What the schema has against an event."""
+    """Return the violations of the schema by an event."""
     name = event.get("event", "")
     if name not in VALIDATORS:
         return [f"no event of this name: {name}"]
-    found = VALIDATORS[name].iter_errors(event)
-    return [f"{name}.{error.json_path}: {error.message[:200]}" for error in found]
+    errors = VALIDATORS[name].iter_errors(event)
+    return [f"{name}.{error.json_path}: {error.message[:200]}" for error in errors]
 
 
-def not_as_required(seen: Seen) -> Iterator[str]:
+def not_as_required(fields: Seen) -> Iterator[str]:
     """Fields of the schema that were never printed, and optional ones that always were."""
     for schema in CLOSED:
-        found = seen[kind(schema)] or [set()]
-        for key in schema["properties"].keys() - set.union(*found):
+        errors = fields[kind(schema)] or [set()]
+        for key in schema["properties"].keys() - set.union(*errors):
             yield f"never printed: {key} of {schema['required']}"
-        for key in set.intersection(*found) - set(schema["required"]):
+        for key in set.intersection(*errors) - set(schema["required"]):
             yield f"always printed, but not required: {key} of {schema['required']}"
 
 
 def not_refused(event: dict[str, Any]) -> Iterator[str]:
-    """What the schema takes though it should not."""
+    """Yield invalid events that the schema accepts."""
     name = event["event"]
-    for what, key, changed in spoilt(event):
-        if VALIDATORS[name].is_valid(changed) and not (what == "lacks" and key in OPTIONAL):
-            yield f"not refused: {name} {what} {key}"
+    for change, key, changed in spoilt(event):
+        if VALIDATORS[name].is_valid(changed) and not (change == "lacks" and key in OPTIONAL):
+            yield f"not refused: {name} {change} {key}"
 
 
 def main() -> None:
-    """Exit code 1 and a line for each thing that is wrong."""
-    seen: Seen = defaultdict(list)
+    """Exit with 1 and print a line for each error."""
+    fields: Seen = defaultdict(list)
     richest: dict[str, dict[str, Any]] = {}
     wrong: set[str] = set()
     printed = [json.loads(line) for line in all_lines()]
     for event in printed:
         name = event["event"]
         wrong.update(wrong_in(event))
-        visit(EVENTS.get(name, {}), event, seen)
+        visit(EVENTS.get(name, {}), event, fields)
         richest[name] = max(richest.get(name, {}), event, key=len)
-    wrong.update(not_as_required(seen))
+    wrong.update(not_as_required(fields))
     if not wrong:
         wrong.update(line for event in richest.values() for line in not_refused(event))
-    print(*sorted(wrong), f"{len(printed)} lines, {len(seen)} kinds, {len(wrong)} wrong", sep="\n")
+    print(
+        *sorted(wrong), f"{len(printed)} lines, {len(fields)} kinds, {len(wrong)} wrong", sep="\n"
+    )
     sys.exit(1 if wrong else 0)
 
 

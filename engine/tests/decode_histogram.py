@@ -29,20 +29,20 @@ def main() -> int:
     output = subprocess.run([sys.argv[1]], check=True, capture_output=True, text=True).stdout
     checked = 0
     for values, encoded, (p50, p99, mean) in blocks(output.splitlines()):
-        ours = HdrHistogram.decode(encoded)
+        decoded = HdrHistogram.decode(encoded)
         reference = HdrHistogram(1, 100_000_000_000, 3)
         for value in values:
             reference.record_value(value)
-        assert ours.get_total_count() == len(values)
+        assert decoded.get_total_count() == len(values)
         for percentile in (0, 1, 25, 50, 90, 99, 99.9, 99.99, 100):
-            assert ours.get_value_at_percentile(percentile) == reference.get_value_at_percentile(
+            assert decoded.get_value_at_percentile(percentile) == reference.get_value_at_percentile(
                 percentile
             ), percentile
         if values:
             assert abs(p50 - reference.get_value_at_percentile(50)) <= p50 / 1000
             assert abs(p99 - reference.get_value_at_percentile(99)) <= p99 / 1000
             assert abs(mean - sum(values) / len(values)) < 1e-3
-        reference.add(ours)  # the same layout, so that the bench can merge
+        reference.add(decoded)  # the same layout, so that the bench can merge
         assert reference.get_total_count() == 2 * len(values)
         checked += 1
     assert checked == 3
