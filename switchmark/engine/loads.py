@@ -28,8 +28,8 @@ NO_FRAMES = FrameCounters(**dict.fromkeys(FrameCounters.model_fields, 0))
 class Load:
     """The load of a stream, or of several together, in a whole trial: frames sent and received."""
 
-    intended_frames: int  # what the schedule asked for; at rate max what was offered
-    offered_frames: int  # what the ports accepted
+    intended_frames: int  # in the schedule; at rate max the offered frames
+    offered_frames: int  # accepted by the ports
     unique_frames: int  # different frames that arrived: copies do not make up for losses
     offered_pps: float  # over the time in which each sender sent
 
@@ -84,7 +84,7 @@ class KeptLoss:
     """The loss among the frames that a stream's sender offered in its kept intervals."""
 
     lost_frames: int
-    away_frames: int  # of these, lost while the receiver was away from its core
+    away_frames: int  # lost while the receiver was away from its core
     unique_frames: int
 
     @property
@@ -181,7 +181,7 @@ def stream_intended_pps(trial: Trial, sent: Iterable[IntervalEvent]) -> float | 
 
 
 def total_intended_pps(trial: Trial, each: Iterable[float | None]) -> float | None:
-    """The load that the schedule of a trial asks for, from what it asks of `each` stream."""
+    """Return the intended load of a trial from that of `each` stream."""
     if trial.schedule.is_steady:
         return asked_pps(trial, trial.streams)
     asked = [one for one in each if one is not None]

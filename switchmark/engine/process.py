@@ -34,7 +34,7 @@ from switchmark.model.campaign import SHORTEST_SAMPLE_S
 from switchmark.record import EngineRun, Interval
 
 EXIT_GRACE_S = 1.0
-PUMP_S = 1.0  # of reading at a time: the bench has others to look at
+PUMP_S = 1.0  # longest time to read one engine, since the bench has several
 SPARE_INTERVALS = 10_000  # beyond those that there was time for: clocks differ
 ANSWER_TIMEOUT_S = 15.0  # only one that hangs needs so long; on a full machine seconds may pass
 _LAST_WORDS_S = 1.0
@@ -52,17 +52,19 @@ class EngineProcess:
     pair: int
     args: list[str]
     far: bool = False  # on the other host
-    ahead_ns: int = 0  # by so much its host's CLOCK_MONOTONIC is ahead of ours
-    in_guest: bool = False  # in a virtual machine, whose process has its CPU time, too
+    ahead_ns: int = 0  # CLOCK_MONOTONIC of its host minus that of this host
+    in_guest: bool = False  # in a virtual machine; the CPU time of its process includes it
     cores: tuple[int, ...] = ()  # where it may run; empty: anywhere
     intervals: list[IntervalEvent] = field(default_factory=list)  # by our clock
     started_ns: int = 0  # by our clock; 0: no trial has begun
-    faults: list[str] = field(default_factory=list)  # of every partial result, in its own words
-    contradictions: list[str] = field(default_factory=list)  # of its counters, in any result
+    faults: list[str] = field(
+        default_factory=list
+    )  # reasons of partial results, as the engine printed them
+    contradictions: list[str] = field(default_factory=list)  # between counters of a result
     uncertain_losses: list[str] = field(
         default_factory=list
     )  # of its results: between which bounds
-    sender_clock: str | None = None  # its sender's, as the engine is told it, while between hosts
+    sender_clock: str | None = None  # clock of its sender on another host, for the engine
     patience: float = 1.0  # by which answers may take longer (an emulated guest's)
     _ready: Ready | None = None
     _trial_hz: float = 0.0
@@ -149,7 +151,7 @@ class EngineProcess:
         self.ask(" ".join(["start", *words]))
 
     def wait_started(self) -> None:
-        """Return once the trial that it was told to begin runs."""
+        """Return once the requested trial runs."""
         started = self._wait_event(Started, ANSWER_TIMEOUT_S * self.patience)
         self.started_ns = started.t_ns - self.ahead_ns
         self._trial_hz = started.tsc_hz

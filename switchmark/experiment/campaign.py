@@ -69,7 +69,7 @@ def without_collections() -> Iterator[None]:
     if gc.get_freeze_count():
         yield
         return
-    gc.collect()  # what is left already would stay for as long
+    gc.collect()  # garbage from before would stay for as long
     gc.freeze()
     try:
         yield
@@ -78,7 +78,7 @@ def without_collections() -> Iterator[None]:
 
 
 def tidy(is_first: bool) -> None:
-    """Collect what a trial has left, now and not while the next one measures. What the first one
+    """Collect the garbage of a trial now, not while the next trial measures. Objects that the first
     has loaded is left out from then on."""
     gc.collect()
     if is_first:
@@ -107,7 +107,7 @@ class OpenEnd:
     """The progress of a campaign whose number of trials is not known before it ends."""
 
     done: int  # trials so far
-    left_s: float  # of its time
+    left_s: float  # seconds left
 
 
 def always(trial: Trial) -> bool:
@@ -184,7 +184,7 @@ def run_campaign(
             record = failures.take(record)
         try:
             run.write(record)
-        except RefusedRecordError as error:  # (where nothing can be stored, nothing goes on)
+        except RefusedRecordError as error:  # without a place for records the campaign ends
             record = _in_its_role(failed(error=error), step)
             run.write(record)
         if kept is not None and record.trial.switch == WIRE:

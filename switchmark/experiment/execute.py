@@ -1,4 +1,4 @@
-"""A campaign from its plan to its stored records: what the command line and the Python API share.
+"""A campaign from its plan to its stored records, for the command line and the Python API.
 
 An observer shows the progress; remarks for people go through `say`.
 """
@@ -86,7 +86,7 @@ class Executed:
 
     @property
     def statuses(self) -> list[str]:
-        """How each trial ended."""
+        """The status of each trial."""
         return list(self.ended.values())
 
     def records(self) -> Iterator[Record]:
@@ -98,10 +98,11 @@ class Executed:
 def execute(campaign: CampaignDefinition, there: Installed, request: Request) -> Executed:
     """Measure the trials that are not finished yet.
 
-    What a dead bench has left is undone first: it may hold an interface that this campaign needs.
-    Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks, and
+    Leftovers of a killed bench are undone first: they may block an interface of this campaign.
+    Raises `UsageError` for an impossible campaign, `UnavailableError` if this machine lacks a part,
+    and
     `StoppedRun` if two contenders fail for the same reason; a trial that fails is a record."""
-    with suppress(PermissionError):  # whether we may measure at all is told with the switches
+    with suppress(PermissionError):  # missing privileges are reported later, with the switches
         _clean_up(request)
     with _other_host(campaign, request) as site:
         return _execute(campaign, there, request, site)
@@ -201,7 +202,7 @@ def _run_steps(
     run: Run, campaign: CampaignDefinition, steps: Sequence[Step], request: Request
 ) -> list[Step]:
     """Run the steps and what `until_ci` adds; returns all of them."""
-    _clean_up(request)  # (after one that has died meanwhile)
+    _clean_up(request)  # another bench may have been killed meanwhile
     finished = run.finished_ids()
     todo = [step for step in steps if step.plan.trial.id not in finished]
     if not request.quiet:
@@ -221,7 +222,7 @@ def _run_steps(
     with open_session() as session, without_collections():
         facts = _provenance(_tune(session, campaign, request))
         made: list[Step] = []
-        # What is known of the machine as it is tuned now: a setting changes its figures.
+        # Calibrations of the machine as it is tuned now: a setting changes its figures.
         kept, certificates = _calibrations(steps, request), Certificates.of_this_machine()
         failures = FailedStarts(lambda line: request.say(f"{campaign.name}: {line}"))
         proving = None
@@ -278,7 +279,7 @@ def _say_endings(
 
 
 def _tune(session: Session, campaign: CampaignDefinition, request: Request) -> dict[str, Any]:
-    """Set the machine as the campaign asks, for the time of the session; returns what was set."""
+    """Apply the tuning profile of the campaign during the session. Return the changed settings."""
     tuned = tuning.apply(session, campaign.tuning)
     for knob, reason in tuned.not_possible.items():
         request.say(f"tuning {campaign.tuning}: {knob} is left as it is: {reason}")

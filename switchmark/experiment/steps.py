@@ -39,7 +39,7 @@ from switchmark.switch.support.contained import problem as contained_problem
 from switchmark.trial.neighbour import availability as neighbour_availability
 from switchmark.trial.plan import Cores, TrialPlan, plan_trial
 
-# What an I/O needs from the operating system beyond its port.
+# Facilities of the operating system that an I/O needs beside its port.
 FACILITIES = {Io.AF_XDP: (Facility.XDP_SOCKET,), Io.IO_URING: (Facility.IO_URING,)}
 
 
@@ -50,7 +50,7 @@ class Step:
     plan: TrialPlan
     baseline: Trial | None
     is_baseline: bool = False  # measured first, once, to judge the other steps
-    is_asked: bool = True  # by the campaign: a baseline may be one of its trials, too
+    is_asked: bool = True  # by the campaign: a baseline may also be one of its trials
 
     @property
     def serves_others(self) -> bool:
@@ -73,11 +73,11 @@ def plan_steps(
     """All steps of a campaign in their order, baselines (if wanted) first. `site` is the other
     host, which trials with `location: remote` need; `cores` are those of another machine.
 
-    Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
+    Raises `UsageError` for an impossible trial, `UnavailableError` if this machine lacks a part."""
     trials = expand(campaign, there.switches, there.environments)
     cores = cores or Cores(read_cpus(), tuned=campaign.tuning)
     steps: list[Step] = []
-    wires: dict[Trial, Step] = {}  # (equal trials have equal ids)
+    wires: dict[Trial, Step] = {}  # equal trials have equal ids
     for trial in trials:
         try:
             plan = plan_trial(campaign, trial, there, cores, site)

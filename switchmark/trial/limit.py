@@ -1,10 +1,10 @@
-"""What limited a figure, concluded from measured evidence only.
+"""The limit of a figure, concluded from measured evidence only.
 
 The order of the questions matters: a load that was met limits nothing; frames lost in the
 receiver's own socket are the receiver's fault; a figure close to the bare wire's says more about
 the traffic applications than about the switch; the switch is named only when nothing else explains
-the figure. A wire that was clearly slower than the switch is no ceiling, and nothing is concluded
-from it. Every conclusion carries the figures it rests on.
+the figure. A baseline that was clearly slower than the switch is not a ceiling, and nothing is
+concluded from it. Every conclusion carries the figures it rests on.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from switchmark.trial.evidence import Evidence
 
 What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
 CEILING_SHARE = 0.90  # within 10 % of the bare wire: the applications, not the switch
-BEATEN_SHARE = 1.10  # above the bare wire by more than this: the wire was no ceiling
-LOAD_MET_SHARE = 0.995  # of a paced load, from which it counts as met; less may be lost, too
+BEATEN_SHARE = 1.10  # figure over baseline from which the baseline is not a ceiling
+LOAD_MET_SHARE = 0.995  # share of a paced load from which it counts as met
 RECEIVER_BUSY_SHARE = 0.05  # fewer idle receive polls than this: the receiver never waited
 LOSS_WORTH_NAMING = 0.001
 HELD_BACK_SHARE = 0.90  # forwarded / offered in one window, below which frames were held or lost
@@ -32,7 +32,7 @@ MOSTLY_WAITED = 0.5
 
 
 def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
-    """What limited the trial's figure, with the evidence."""
+    """Return the limit of the trial's figure, with the evidence."""
     if figures.method is not None:
         return method_limit(trial, figures.method, evidence)
     if figures.latency is not None:
@@ -62,9 +62,9 @@ def load_was_met(seen: Throughput) -> bool:
 
 
 def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:
-    """What limited the headline of a method of many trials (docs/methods.md). Frames that the
-    switches passed on and the cable between them lost are charged to the link, also where there is
-    no switch."""
+    """Return the limit of the headline of a method of many trials (docs/methods.md). Frames that
+    the switches passed on and the cable between them lost are charged to the link, also where there
+    is no switch."""
     bound = _method_limit(trial, found, evidence)
     lost = sum(one.lost_frames for one in found.trials)
     open_ = (
@@ -122,14 +122,14 @@ def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
         return "link"
     ceiling = _ceiling_pps(seen, evidence)
     pushed_back = evidence.refused_share >= RING_FULL_SHARE
-    # A queue that has not filled yet has lost nothing: what it took in shows as held back.
+    # A queue that has not filled yet has lost nothing: its frames count as held back.
     lossy = seen.loss_ratio >= LOSS_WORTH_NAMING or _held_back(seen)
     downstream_full = pushed_back or lossy
     receiver_full = downstream_full and evidence.idle_share < RECEIVER_BUSY_SHARE
     if receiver_full or evidence.socket_drops > LOSS_WORTH_NAMING * evidence.sent_frames:
         return "receiver"
     if trial.switch != WIRE and evidence.baseline.met_its_load and seen.intended_pps:
-        # The applications carry this load without a switch: what is missing, it has not taken.
+        # The applications carry this load without a switch, so the switch did not take the rest.
         return "switch"
     if trial.switch == WIRE or (ceiling and seen.forwarded_pps >= CEILING_SHARE * ceiling):
         return "generator"
@@ -170,7 +170,7 @@ def _ceiling_pps(seen: Throughput, evidence: Evidence) -> float | None:
 
 
 def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
-    """What limited a round trip: the applications' own part (the floor), or the switch."""
+    """Return the limit of a round trip: the applications' own part (the floor), or the switch."""
     median = seen.percentiles_ns["50"]
     floor = evidence.baseline.rtt_median_ns
     notes = [f"median round trip {median / 1e3:.1f} us"]
@@ -193,7 +193,7 @@ def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
 
 def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
     notes = [f"{percent(seen.loss_ratio)} of offered frames were lost"]
-    if evidence.counts_polls:  # (a foreign instrument tells nothing of its calls)
+    if evidence.counts_polls:  # foreign instruments do not count their calls
         notes = [
             f"{whole_percent(evidence.refused_share)} of transmit calls met a full ring",
             f"{whole_percent(evidence.idle_share)} of the receiver's polls found nothing",

@@ -69,7 +69,7 @@ def measure_deployed(
         observe(_live_pps(deployment.streams))
 
     _warm_up(deployment, plan, watched)
-    deployment.forget_faults()  # of warming up: they took nothing from what is measured
+    deployment.forget_faults()  # faults of the warm-up do not concern the measurement
     before = deployment.read()
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = deployment.running_switch.limit
@@ -251,8 +251,8 @@ def _reconciled(
 
 
 def _whole_placement(deployment: Deployment) -> Placement:
-    """This host's placement; it says that there were too few cores where either host had too
-    few."""
+    """Return the placement of this host, oversubscribed if either host had too few
+    cores."""
     here, there = deployment.plan.placement, deployment.far_placement
     crowded = here.oversubscribed or (there is not None and there.oversubscribed)
     return here.model_copy(update={"oversubscribed": crowded})

@@ -62,7 +62,7 @@ class Cores:
         tuned: str = tuning.AS_IS,
     ) -> None:
         """`usable`: the CPUs of another machine that a bench there may use; `tuned`: the profile by
-        which the machine is set before the first trial. On this machine a CPU quota counts, too."""
+        which the machine is set before the first trial. On this machine a CPU quota also counts."""
         without_smt = tuning.parse(tuned).get("smt") == "off"
         self._cpus = tuple(first_threads(cpus) if without_smt else cpus)
         self._usable = frozenset(os.sched_getaffinity(0) if usable is None else usable)
@@ -225,12 +225,12 @@ class TrialPlan:
     switch: Switch
     mode: ConnectMode
     port_kind: PortKind
-    io: Io  # of applications on ports of this kind, `auto` resolved
+    io: Io  # I/O of applications on ports of this kind, `auto` resolved
     placement: Placement
     policy: TrimPolicy
     verify: VerifyPolicy
     mixed_connect_modes: bool = False
-    far: FarSide | None = None  # what it has on another host
+    far: FarSide | None = None  # its part on another host
     wires: Environment | None = None  # where wire ends live; None: with everything else
     small_pages: bool = False  # DPDK's memory lies on the kernel's ordinary pages
 
@@ -248,7 +248,7 @@ class TrialPlan:
         )
 
     def stand_in(self) -> str | None:
-        """What its ports stand in for and why, where they are not the switch's own."""
+        """Return the reason for a fallback port kind; None if the ports are the switch's own."""
         can = self.switch.capabilities
         if (words := can.stand_ins.get(self.port_kind)) is None:
             return None
@@ -275,7 +275,7 @@ class TrialPlan:
             linux_capabilities=needed_capabilities(self.io, self.port_kind),
             vnf_capabilities=vnf_capabilities(self.trial.vnf, self.port_kind),
         )
-        # A guest has hugepages of its own, whatever the host has.
+        # A guest has its own hugepages.
         small = self.small_pages and self.io is Io.DPDK and not self.environment.traits.guests
         return [
             replace(

@@ -1,7 +1,7 @@
 """From the facts of a trial to its record, however the trial ended.
 
-The facts come in parts, as the trial proceeds: what was asked, what the plan decided, what was
-measured, and what ran. A record whose figures contradict each other is refused; the record of a
+The facts come in parts, as the trial proceeds: the request, the plan, the measurement, and the
+programs that ran. A record whose figures contradict each other is refused; the record of a
 failed trial, without figures, takes its place.
 """
 
@@ -58,7 +58,7 @@ class Measurement:
     figures: Figures
     trim: Trim | None
     steady: SteadyRun | None = None
-    kept_samples: int  # of the receiver (or client) that has fewest
+    kept_samples: int  # the least of all receivers or clients
     sample_noise_pps: float = 0.0  # the largest deviation that bursts alone give to samples
     source_counters: FrameCounters  # summed over senders (or clients), kept window
     sink_counters: FrameCounters  # summed over receivers, kept window; all 0 for latency
@@ -67,7 +67,7 @@ class Measurement:
     on_schedule: bool  # every paced source kept its schedule
     stretch: float = 0.0  # by so much of its duration a source ran too long, at most
     passed_frames: int = 0  # through the switch, both ways
-    cpu: list[ApplicationCpu] = field(default_factory=list)  # of every run of a method
+    cpu: list[ApplicationCpu] = field(default_factory=list)  # for every run of a method
     far_cpu: list[ApplicationCpu] = field(default_factory=list)  # the same on the other host
 
 
@@ -207,8 +207,8 @@ class RecordDraft:
     failures: list[str] = field(default_factory=list)  # the first failure comes first
 
     def fact(self, name: str, get: Callable[[], _T], default: _T) -> _T:
-        """Return a fact of what ran. If it cannot be read, the trial has failed, and the default
-        takes its place."""
+        """Return a fact of the programs that ran. If it cannot be read, the trial has failed, and
+        the default takes its place."""
         try:
             return get()
         except Exception as error:
@@ -216,8 +216,8 @@ class RecordDraft:
             return default
 
     def finish(self) -> Record:
-        """Return the record of the trial, which has ended. Contradictory figures are left out, and
-        the message says so; if other facts are refused also, only what was asked remains."""
+        """Return the record of the trial, which has ended. Contradictory figures are left out, with
+        a message. If other facts are also refused, only the request remains."""
         try:
             return Record(**self._facts())
         except Exception as error:

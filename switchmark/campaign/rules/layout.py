@@ -1,7 +1,7 @@
 """Which layouts cannot be made: switch, scenario, environment and port kind together.
 
 Pure: the same answers refuse a campaign before anything is started and fill the table of
-docs/combinations.md. A reason ends with what to do instead.
+docs/combinations.md. Each refusal has a remedy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a switch cannot do of a sweep, by its capabilities.
+"""Parts of a sweep that a switch cannot do, by its capabilities.
 
-`layout.py` says what scenario, environment and port kind together forbid.
+`layout.py` refuses combinations of scenario, environment and port kind.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ SATURATING = math.inf  # as a load: everything the sender can offer
 # Frames the sender gave up, as a share of those intended, up to which a load counts as
 # offered. The engine calls a sender "on schedule" by the same bound.
 SHORTFALL_TOLERANCE = 1e-3
-PAUSE_SHARE = 0.05  # of the intended frames: given up by pauses, at most
-EXCUSED_SHARE = 0.05  # of the wanted frames: with more left out, a trial is measured again
+PAUSE_SHARE = 0.05  # largest share of the intended frames that pauses give up
+EXCUSED_SHARE = 0.05  # share of frames left out, above which a trial is measured again
 # The most that may be left out of what a trial is judged by: with more, the load was not really on,
 # and every frame counts.
 MOST_EXCUSED = 0.10
-REPEATS = 2  # of a trial that says little of the switch
-RING_FULL_SHARE = 0.05  # of transmit calls: from here the port is said to push back
+REPEATS = 2  # repeats of a trial with too few valid frames
+RING_FULL_SHARE = 0.05  # share of transmit calls from which the port counts as full
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class LoadPoint:
     """The result of one trial. Frames and rates are totals over all pairs and directions."""
 
     intended_pps: float | None  # None: saturating
-    offered_pps: float  # what the ports accepted
+    offered_pps: float  # accepted by the ports
     forwarded_pps: float  # what arrived
     offered_frames: int
     lost_frames: int  # offered and never arrived; duplicates do not make up for losses
@@ -42,7 +42,7 @@ class LoadPoint:
     late_frames: int = 0  # never offered, and due while a sender was descheduled
     queued_frames: int = 0  # arrived, but only well after their trial: a queue grew meanwhile
     stalled_s: float = 0.0  # the switch was kept from its core for so long
-    intended_frames: int | None = None  # what the schedule asked for; None: rate x duration
+    intended_frames: int | None = None  # in the schedule; None: rate x duration
     elapsed_s: float | None = None  # wall time the trial cost, with its overhead
     ring_full_share: float | None = None  # transmit calls that met a full ring: back-pressure
     samples_pps: tuple[float, ...] = ()  # forwarded rate, interval by interval
@@ -130,7 +130,7 @@ class LoadPoint:
     @property
     def sender_paused(self) -> bool:
         """Return True if a few frames were given up although the port took every one offered: the
-        sender paused, which says nothing about the switch. Many more than a few are a limit."""
+        sender paused, which is independent of the switch. Many more than a few are a limit."""
         pushed_back = (self.ring_full_share or 0.0) >= RING_FULL_SHARE
         return not self.load_judged and not pushed_back and self.shortfall_ratio <= PAUSE_SHARE
 
@@ -169,7 +169,7 @@ class LoadPoint:
 
     @property
     def kept_away_share(self) -> float:
-        """The part of the trial that says nothing about the switch, because an application or the
+        """The part of the trial that is not a result of the switch, because an application or the
         switch itself was kept from its core. 0: all of it counts."""
         frames = self.lost_away + min(self.late_frames, self.unoffered_frames)
         share = frames / self.wanted_frames if self.wanted_frames else 0.0
@@ -188,14 +188,14 @@ class Measurer(Protocol):
         """Offer `load_pps` (total; `SATURATING` for all there is) for `duration_s`.
 
         A load may be rounded to what the sender can pace (whole frames per second and pair);
-        `intended_frames` then says what was scheduled. Raises `TrialFailed` when the trial
-        cannot be completed; a load that could not be offered is no failure: the point says so.
+        `intended_frames` then says what was scheduled. Raises `TrialFailed` when the trial cannot
+        be completed; a load that could not be offered is not a failure: the point has this fact.
         """
         ...
 
 
 class BudgetError(SwitchmarkError):
-    """The next trial would not fit into what is left of the budget."""
+    """The next trial would not fit into the rest of the budget."""
 
 
 class BudgetedMeasurer:
