@@ -28,10 +28,10 @@ Examples:
   switchmark store pull quick --to results --store postgresql://db.lab/bench
   switchmark store check --store postgresql://db.lab/bench
 
-SWITCHMARK_STORE says once for these commands what --store says. Passwords and keys come from the
+SWITCHMARK_STORE can contain the address, instead of --store. Passwords and keys come from the
 environment (PGPASSWORD, AWS_SECRET_ACCESS_KEY) or ~/.pgpass: docs/store.md.
 
-Exit codes: 0 done; 1 something could not be stored, read or believed; 2 bad input;
+Exit codes: 0 done; 1 something could not be stored or read, or is damaged; 2 bad input;
 3 the libraries of a store are not installed.
 """
 app = typer.Typer()
@@ -43,35 +43,37 @@ def init(
     address: Annotated[str, typer.Argument(help="postgresql://host/database")],
     objects: Annotated[
         str | None,
-        typer.Option("--objects", metavar="PLACE", help="s3://bucket/prefix, or a shared folder."),
+        typer.Option(
+            "--objects", metavar="PLACE", help="s3://bucket/prefix, or a shared directory."
+        ),
     ] = None,
 ) -> int:
     """Set a store up, or bring it up to date. May be repeated."""
     read = _store(address)
-    done, place = init_store(read, objects)
-    for step in done:
+    steps, place = init_store(read, objects)
+    for step in steps:
         note(f"{read}: step {step.number}, {step.name}")
     print_line(f"{read}: record files in {place}")
     return 0
 
 
-@app.command(short_help="Copy results folders into the store.")
+@app.command(short_help="Copy run directories into the store.")
 def push(
     folders: Annotated[
         list[str] | None,
-        typer.Argument(help="Results directories, folders of such, or names of runs."),
+        typer.Argument(help="Run directories, directories of them, or names of runs."),
     ] = None,
     store: StoreAt = None,
     results: ResultsIn = DEFAULT_ROOT,
     json: AsJson = False,
 ) -> int:
-    """Copy results folders into the store; what is there already is skipped."""
+    """Copy run directories into the store; files that it has are skipped."""
     address = _store(store)
-    named = [_path(one, results) for one in folders or [str(results)]]
+    paths = [_path(folder, results) for folder in folders or [str(results)]]
     failed = False
-    done = []
+    results_of_push = []
     with open_store(address) as opened:
-        for folder in folders_of(named):
+        for folder in folders_of(paths):
             try:
                 pushed = push_folder(opened, folder)
             except SwitchmarkError as error:
@@ -80,22 +82,22 @@ def push(
                 failed = True
                 note(f"switchmark: {folder}: not stored: {error}")
                 continue
-            done.append(pushed)
+            results_of_push.append(pushed)
             left = f"; left out: {', '.join(pushed.left_out)}" if pushed.left_out else ""
             if not json:
                 print_line(f"{pushed.run}: {pushed.new} new, {pushed.known} known{left}")
     if json:
-        print_json(done)
+        print_json(results_of_push)
     return 1 if failed else 0
 
 
 @app.command(short_help="Copy a run out of the store.")
 def pull(
     run: Annotated[str, typer.Argument(help="A run, a campaign (its newest run), or `latest`.")],
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Make its folder in here.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Create its directory here.")],
     store: StoreAt = None,
 ) -> int:
-    """Copy a run out of the store, as the folder that it was; every file is checked."""
+    """Copy a run out of the store as a run directory; every file is checked."""
     address, name = _run(run, store)
     with open_store(address) as opened:
         print_line(str(pull_run(opened, find_stored(opened, name), to)))
@@ -106,21 +108,21 @@ def pull(
 def list_(
     campaign: Annotated[str | None, typer.Argument(help="Only runs of this campaign.")] = None,
     store: StoreAt = None,
-    last: Annotated[int, typer.Option("--last", min=1, help="List so many runs at most.")] = 100,
+    last: Annotated[int, typer.Option("--last", min=1, help="The most runs to list.")] = 100,
     json: AsJson = False,
 ) -> int:
-    """Name the runs in the store, the newest last."""
+    """List the runs in the store, the newest last."""
     with open_store(_store(store)) as opened:
-        found = list_stored(opened, campaign, last)
+        runs = list_stored(opened, campaign, last)
     if json:
         print_json(
             [
                 {
-                    "run": one.name, "campaign": one.campaign, "started_at": one.started_at,
-                    "finished": one.finished, "failed": one.failed,
-                    "size_bytes": int(one.size_bytes),
+                    "run": run.name, "campaign": run.campaign, "started_at": run.started_at,
+                    "finished": run.finished, "failed": run.failed,
+                    "size_bytes": int(run.size_bytes),
                 }
-                for one in found
+                for run in runs
             ]
         )  # fmt: skip
         return 0
@@ -128,10 +130,10 @@ def list_(
         ["run", "campaign", "started (UTC)", "finished", "failed", "MB"],
         [
             [
-                *(one.name, one.campaign, f"{one.started_at:%Y-%m-%d %H:%M}"),
-                *(one.finished, one.failed, f"{float(one.size_bytes) / 1e6:.1f}"),
+                *(run.name, run.campaign, f"{run.started_at:%Y-%m-%d %H:%M}"),
+                *(run.finished, run.failed, f"{float(run.size_bytes) / 1e6:.1f}"),
             ]
-            for one in found
+            for run in runs
         ],
         right=["finished", "failed", "MB"],
     )
@@ -142,39 +144,41 @@ def list_(
 def check(
     store: StoreAt = None,
     quick: Annotated[bool, typer.Option("--quick", help="Names and sizes only.")] = False,
-    mend: Annotated[
-        bool, typer.Option("--mend", help="Write rows of the index anew from their records.")
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Rewrite rows of the index from their records.")
     ] = False,
     json: AsJson = False,
 ) -> int:
-    """Compare every record file with the index: is it there, whole, and what was stored?"""
+    """Compare each record file with its name, size, digest and row in the index."""
     with open_store(_store(store)) as opened:
-        found = check_store(opened, note, quick=quick, mend=mend)
+        result = check_store(opened, note, quick=quick, fix=fix)
     if json:
-        print_json(found)
+        print_json(result)
     else:
-        note_problems(found.problems)
+        note_problems(result.problems)
         print_line(
-            f"{found.runs} runs, {found.files} files, {found.size_bytes / 1e6:.1f} MB: "
-            f"{len(found.problems)} problems"
+            f"{result.runs} runs, {result.files} files, {result.size_bytes / 1e6:.1f} MB: "
+            f"{len(result.problems)} problems"
         )
-        if found.unknown:
+        if result.unknown:
             print_line(
-                f"{len(found.unknown)} objects that no row names, of writers that were cut off; "
-                "they harm nothing"
+                f"{len(result.unknown)} objects without a row, left by interrupted writers; "
+                "they have no effect"
             )
-        if found.older_rows:
-            renewed = "written anew" if mend else "--mend writes them anew"
-            print_line(f"{found.older_rows} rows with an earlier version's columns: {renewed}")
-    return 1 if found.problems else 0
+        if result.older_rows:
+            remedy = "rewritten" if fix else "--fix rewrites them"
+            print_line(f"{result.older_rows} rows with the columns of an earlier version: {remedy}")
+    return 1 if result.problems else 0
 
 
 def _store(text: str | None) -> StoreAddress:
     if text is None:
-        raise UsageError("--store: say which: --store postgresql://host/database")
+        raise UsageError("--store is missing", remedy="give --store postgresql://host/database")
     address = read_store_address(text)
     if address.run is not None:
-        raise UsageError(f"--store {text}: names a run; write postgresql://host/database")
+        raise UsageError(
+            f"--store {text}: contains a run", remedy="write postgresql://host/database"
+        )
     return address
 
 

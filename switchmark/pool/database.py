@@ -12,7 +12,7 @@ import psycopg
 
 from switchmark.store.address import StoreAddress
 from switchmark.store.database import open_connection
-from switchmark.store.errors import StoreAwayError, telling
+from switchmark.store.errors import StoreAwayError, store_errors
 from switchmark.store.migrate import check_version
 from switchmark.store.store import Store, store_of
 
@@ -52,7 +52,7 @@ class PoolDatabase:
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
-        with telling(self.address):
+        with store_errors(self.address):
             try:
                 yield self._open()
             except psycopg.Error:

@@ -1,1 +1,1 @@
-"""Results of many machines in one place: PostgreSQL is the index, record files are objects."""
+"""Results of many machines in one place: an index in PostgreSQL, and record files as objects."""

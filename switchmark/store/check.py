@@ -1,4 +1,4 @@
-"""Checks that a store holds what its index says: every file against its digest, size and row."""
+"""Compares each file of a store with its digest, size and row in the index."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ class StoreCheck:
     runs: int
     files: int
     size_bytes: int
-    problems: tuple[str, ...]  # a line each
-    unknown: tuple[str, ...]  # objects that no row names: of writers that were cut off
-    older_rows: int  # rows whose columns an earlier version chose; `mend` renews them
+    problems: tuple[str, ...]  # one line each
+    unknown: tuple[str, ...]  # objects without a row, left by writers that were interrupted
+    older_rows: int  # rows with the columns of an earlier version; `fix` renews them
 
 
 def check_store(
-    store: Store, on_run: Callable[[str], None], *, quick: bool = False, mend: bool = False
+    store: Store, on_run: Callable[[str], None], *, quick: bool = False, fix: bool = False
 ) -> StoreCheck:
-    """Read everything and compare; `on_run` is told of each run. `quick` compares names and sizes
-    only, `mend` rewrites rows that differ from their records."""
+    """Read all files and compare them with the index.
+
+    `on_run` is called with the name of each run. `quick` compares names and sizes only, `fix`
+    rewrites rows that differ from their records."""
     rows = store.connection.execute("SELECT name FROM runs ORDER BY run").fetchall()
     problems: list[str] = []
     unknown: list[str] = []
@@ -44,26 +46,26 @@ def check_store(
             problems.append(str(error))
             continue
         files += len(expected)
-        size += sum(one.size_bytes for one in expected.values())
-        due = {one.object_name: one.size_bytes for one in expected.values()}
-        there = dict(store.objects.names(name))
-        unknown += sorted(there.keys() - due.keys())
+        size += sum(file.size_bytes for file in expected.values())
+        indexed = {file.object_name: file.size_bytes for file in expected.values()}
+        existing = dict(store.objects.names(name))
+        unknown += sorted(existing.keys() - indexed.keys())
         if quick:
-            problems += [f"{one}: is missing" for one in sorted(due.keys() - there.keys())]
+            problems += [f"{path}: is missing" for path in sorted(indexed.keys() - existing.keys())]
             problems += [
-                f"{one}: {there[one]} bytes, but {due[one]} were stored"
-                for one in sorted(due.keys() & there.keys())
-                if there[one] != due[one]
+                f"{path}: {existing[path]} bytes, but {indexed[path]} were stored"
+                for path in sorted(indexed.keys() & existing.keys())
+                if existing[path] != indexed[path]
             ]
             continue
-        held = _rows(store, name)
+        rows_by_digest = _rows(store, name)
         for path, content in fetched(store, expected):
             if isinstance(content, CorruptStoreError):
                 problems.append(str(content))
             elif path.startswith("trials/"):
-                row = held[expected[path].sha256]
+                row = rows_by_digest[expected[path].sha256]
                 older += row.columns_digest != COLUMNS_DIGEST
-                problems += _compare(store, name, path, content, row, mend)
+                problems += _compare(store, name, path, content, row, fix=fix)
     return StoreCheck(len(rows), files, size, tuple(problems), tuple(unknown), older)
 
 
@@ -78,24 +80,24 @@ class _Row:
 
 
 def _rows(store: Store, run_name: str) -> dict[bytes, _Row]:
-    """The rows of a run, by the digest of their records."""
-    found = store.connection.execute(
+    """Return the rows of a run, by the digest of their records."""
+    rows = store.connection.execute(
         "SELECT sha256, run, trial_id, attempt, status, columns_of, columns FROM attempts "
         "JOIN runs USING (run) WHERE name = %s",
         [run_name],
     )
-    return {bytes(sha256): _Row(*others) for sha256, *others in found.fetchall()}
+    return {bytes(sha256): _Row(*others) for sha256, *others in rows.fetchall()}
 
 
 def _compare(
-    store: Store, run_name: str, path: str, content: bytes, row: _Row, mend: bool
+    store: Store, run_name: str, path: str, content: bytes, row: _Row, *, fix: bool
 ) -> Iterator[str]:
     from psycopg.types.json import Jsonb
 
     try:
         record = Record.model_validate_json(content)
     except ValidationError:
-        yield f"{run_name}/{path}: is no record that this version can read"
+        yield f"{run_name}/{path}: is not a record that this version can read"
         return
     if (record.trial_id, record.status) != (row.trial_id, row.status):
         yield f"{run_name}/{path}: the index calls it {row.status} trial {row.trial_id}"
@@ -103,11 +105,11 @@ def _compare(
     columns = without_nul(columns_of(record.model_dump(mode="json")))
     if columns == row.columns and row.columns_digest == COLUMNS_DIGEST:
         return
-    if mend:
+    if fix:
         store.connection.execute(
             "UPDATE attempts SET columns = %s, columns_of = %s "
             "WHERE run = %s AND trial_id = %s AND attempt = %s",
             [Jsonb(columns), COLUMNS_DIGEST, row.run, row.trial_id, row.attempt],
         )
     elif row.columns_digest == COLUMNS_DIGEST:
-        yield f"{run_name}/{path}: its row in the index has other figures; --mend writes it anew"
+        yield f"{run_name}/{path}: its row in the index has other figures; --fix rewrites it"

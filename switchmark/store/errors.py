@@ -1,4 +1,4 @@
-"""What can go wrong between here and a store, as one line each."""
+"""Errors of a store, with one line each."""
 
 from __future__ import annotations
 
@@ -6,42 +6,44 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.errors import Refusal, SwitchmarkError, UnavailableError
 
 if TYPE_CHECKING:
     from switchmark.store.address import StoreAddress
 
-EXTRA_MISSING = "a store needs two more libraries: pip install 'switchmark[store]'"
+EXTRA_MISSING = "a store needs two more libraries"
+EXTRA_REMEDY = "run: pip install 'switchmark[store]'"
 
 
 class StoreAwayError(SwitchmarkError):
-    """The index or the objects did not answer, or have no room: it may succeed later."""
+    """The index or the objects cannot be reached, or have no space: a later try may succeed."""
 
 
 class StoreConflictError(SwitchmarkError):
-    """What is stored already contradicts what was to be stored; nothing was changed."""
+    """The store contains something else under this name; nothing was changed."""
 
 
 class CorruptStoreError(SwitchmarkError):
-    """Something in a store cannot be trusted; the message names it."""
+    """A file or a row of a store is damaged; the message names it."""
 
 
-def not_set_up(address: StoreAddress) -> str:
-    """The line about a database that holds no store."""
-    return (
-        f"{address}: no store is set up there; run: switchmark store init {address} --objects "
-        "s3://BUCKET/PREFIX"
+def no_store(address: StoreAddress) -> Refusal:
+    """Return the reason why a database without a store is refused."""
+    return Refusal(
+        f"{address}: no store is set up there",
+        remedy=f"run: switchmark store init {address} --objects s3://BUCKET/PREFIX",
     )
 
 
 @contextmanager
-def telling(address: StoreAddress) -> Iterator[None]:
-    """Turn psycopg's errors in the block into ours, in one line. Raises StoreAwayError where trying
-    again later may help, else SwitchmarkError."""
+def store_errors(address: StoreAddress) -> Iterator[None]:
+    """Turn the errors of psycopg in the block into errors of one line.
+
+    Raises `StoreAwayError` if a later try may succeed, otherwise `SwitchmarkError`."""
     try:
         import psycopg
     except ImportError as error:
-        raise UnavailableError(EXTRA_MISSING) from error
+        raise UnavailableError(EXTRA_MISSING, remedy=EXTRA_REMEDY) from error
     try:
         yield
     except (
@@ -51,10 +53,10 @@ def telling(address: StoreAddress) -> Iterator[None]:
     ) as error:
         raise StoreAwayError(f"{address}: {_line(error)}") from error
     except psycopg.errors.UndefinedTable as error:
-        raise SwitchmarkError(not_set_up(address)) from error
+        raise SwitchmarkError(no_store(address)) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise SwitchmarkError(
-            f"{address}: {_line(error)}; ask the owner of the database for permission"
+            f"{address}: {_line(error)}", remedy="ask the owner of the database for permission"
         ) from error
     except psycopg.Error as error:
         raise SwitchmarkError(f"{address}: {_line(error)}") from error

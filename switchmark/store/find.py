@@ -1,4 +1,4 @@
-"""Finds the runs of a store, and the one that a user means."""
+"""Finds runs in a store."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _LIST = """
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """A run of a store, in one line."""
+    """A run of a store, with its totals."""
 
     run: int
     name: str
     campaign: str
     started_at: datetime
     finished: int  # trials
-    failed: int  # trials, of which no attempt finished
+    failed: int  # trials without a finished attempt
     size_bytes: int
-    switchmark: str  # the version that began it
-    hostname: str  # of one machine; empty: unknown, or of a pool
-    testbeds: Sequence[str]  # of a pool
+    switchmark: str  # the version that started it
+    hostname: str  # empty if it is unknown, or the run is from a pool
+    testbeds: Sequence[str]  # empty unless the run is from a pool
 
 
 def list_stored(
     store: Store, campaign: str | None = None, last: int = 100, *, name: str | None = None
 ) -> list[StoredRun]:
-    """The newest runs (of a campaign, or the one of this very name), the oldest of them first."""
+    """Return the newest runs, of a campaign or with this name, sorted by their start."""
     chosen = store.connection.execute(
         "SELECT run FROM runs WHERE campaign = coalesce(%s, campaign) "
         "AND name = coalesce(%s, name) ORDER BY started_at DESC, run DESC LIMIT %s",
@@ -53,20 +53,24 @@ def list_stored(
 
 
 def find_stored(store: Store, name: str | None) -> str:
-    """The name of the run that a user means: a run's, a campaign's (its newest) or the newest.
-    Raises UsageError that says what is there."""
-    wanted = None if name in (None, "latest") else name
+    """Return the run of this name, the newest of a campaign, or the newest of all.
+
+    Raises `UsageError` with the names of the campaigns."""
+    requested = None if name in (None, "latest") else name
     row = store.connection.execute(
         "SELECT name FROM runs WHERE coalesce(%s, name) IN (name, campaign) "
         "ORDER BY (name = %s) DESC NULLS LAST, started_at DESC, run DESC LIMIT 1",
-        [wanted, wanted],
+        [requested, requested],
     ).fetchone()
     if row is not None:
         return str(row[0])
-    if wanted is None:
+    if requested is None:
         raise UsageError(
-            f"{store.address}: no results here; measure with --store, or: switchmark store push"
+            f"{store.address}: contains no results",
+            remedy="measure with --store, or run: switchmark store push",
         )
     rows = store.connection.execute("SELECT DISTINCT campaign FROM runs ORDER BY 1 LIMIT 20")
-    known = ", ".join(one for (one,) in rows.fetchall()) or "nothing"
-    raise UsageError(f"{store.address}: {wanted}: neither a run nor a campaign (there: {known})")
+    known = ", ".join(campaign for (campaign,) in rows.fetchall()) or "none"
+    raise UsageError(
+        f"{store.address}: {requested}: is neither a run nor a campaign (campaigns: {known})"
+    )

@@ -1,7 +1,7 @@
-"""Record files in a folder that all machines of a store share (NFS or the like).
+"""Record files in a directory that all machines of a store share, for example by NFS.
 
-A file is written under a temporary name, synced, and linked to its own: a link replaces nothing, so
-whoever comes second notices.
+A file is written under a temporary name, synced, and linked to its final name. A link never
+replaces a file, so the second of two writers gets an error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from switchmark.store.errors import CorruptStoreError, StoreAwayError, StoreConf
 
 
 class FolderObjects:
-    """Files below one folder."""
+    """Files below a directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,7 +38,7 @@ class FolderObjects:
             sync_folder(path.parent)
         except FileExistsError:
             if self.get(name, len(content)) != content:
-                raise StoreConflictError(f"{path}: is there with another content") from None
+                raise StoreConflictError(f"{path}: exists with another content") from None
         except OSError as error:
             raise StoreAwayError(f"{path}: cannot be written ({error.strerror})") from error
 
@@ -67,16 +67,18 @@ class FolderObjects:
         for folder, _, files in os.walk(self._folder / prefix):
             for file in files:
                 path = Path(folder, file)
-                with suppress(FileNotFoundError):  # (a temporary one that is gone now)
+                with suppress(FileNotFoundError):  # a temporary file that was removed meanwhile
                     yield str(path.relative_to(self._folder)), path.lstat().st_size
 
     def check(self) -> None:
         """See `Objects.check`."""
         if not os.access(self._folder, os.R_OK | os.W_OK | os.X_OK):
-            raise UsageError(f"{self._folder}: cannot be written to from here; grant permission")
+            raise UsageError(f"{self._folder}: cannot be written", remedy="grant permission")
         self._check_mounted()
 
     def _check_mounted(self) -> None:
-        """Raise StoreAwayError where the share is not mounted: writing would go beside it."""
+        """Raise `StoreAwayError` if the share is not mounted: files would be written locally."""
         if not self._folder.is_dir():
-            raise StoreAwayError(f"{self._folder}: the store's folder is not there; mount it")
+            raise StoreAwayError(
+                f"{self._folder}: the directory of the store does not exist", remedy="mount it"
+            )

@@ -1,6 +1,6 @@
 """Writes the index: runs with their files, and attempts, each in one transaction.
 
-Everything here may be repeated: rows that are there are compared, and never replaced.
+All functions may be repeated: existing rows are compared, and never replaced.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from switchmark.store.names import digest
 if TYPE_CHECKING:
     from psycopg import Connection
 
-Guard = Callable[["Connection"], None]  # runs first in the transaction; raises: nothing is stored
+Guard = Callable[
+    ["Connection"], None
+]  # called first in the transaction; may raise to store nothing
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedAttempt:
-    """A row about a record."""
+    """The row of a record."""
 
     trial_id: str
     attempt: int
@@ -47,7 +49,7 @@ class IndexedAttempt:
         block: int | None = None,
         testbed: str | None = None,
     ) -> IndexedAttempt:
-        """The row about this record, whose file has this content."""
+        """Return the row of this record, whose file has this content."""
         return cls(
             trial_id=record.trial_id,
             attempt=attempt,
@@ -63,10 +65,9 @@ class IndexedAttempt:
 
 
 def add_run(connection: Connection, name: str, info: RunInfo, files: Mapping[str, bytes]) -> int:
-    """Index a run and the contents of its files that are no records; returns its number. More files
-    may be added later.
+    """Index a run and its files other than records; return its number. Files may be added later.
 
-    Raises StoreConflictError where a file of this name has another content."""
+    Raises `StoreConflictError` if a file of this name has another content."""
     from psycopg.types.json import Jsonb
 
     with connection.transaction():
@@ -89,19 +90,19 @@ def add_run(connection: Connection, name: str, info: RunInfo, files: Mapping[str
                 "ON CONFLICT (run, name) DO NOTHING",
                 [run, file, digest(content), len(content)],
             )
-        held = connection.execute("SELECT name, sha256 FROM files WHERE run = %s", [run])
-        stored = {one: bytes(sha256) for one, sha256 in held.fetchall()}
+        file_rows = connection.execute("SELECT name, sha256 FROM files WHERE run = %s", [run])
+        stored = {file: bytes(sha256) for file, sha256 in file_rows.fetchall()}
         for file, content in files.items():
             if stored[file] != digest(content):
                 raise StoreConflictError(
-                    f"{name}: {file} is stored with another content; is this another run of the "
-                    "same name?"
+                    f"{name}: {file} is stored with another content; is this another run with "
+                    "the same name?"
                 )
     return run
 
 
 def add_blocks(connection: Connection, run: int, blocks: Sequence[Sequence[str]]) -> None:
-    """Index the blocks of a run, each as the ids of its trials; the first one is block 0."""
+    """Index the blocks of a run, each with the ids of its trials; the first is block 0."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             "INSERT INTO blocks (run, block, trial_ids) VALUES (%s, %s, %s) "
@@ -118,8 +119,8 @@ def add_attempts(
 ) -> None:
     """Index attempts whose objects are written: all of them or none.
 
-    `guard` checks, in the same transaction, whether this may still be done (a lease). Raises
-    StoreConflictError where an attempt is there with another record, or the trial is finished."""
+    `guard` checks in the same transaction that this is still allowed (a lease). Raises
+    `StoreConflictError` if an attempt has another record, or the trial has finished."""
     import psycopg
     from psycopg.types.json import Jsonb
 
@@ -136,38 +137,38 @@ def add_attempts(
                 """,
                 [
                     (
-                        *(run, one.trial_id, one.attempt, one.status, without_nul(one.switch)),
-                        *(parse_utc(one.started_at), one.sha256, one.size_bytes, COLUMNS_DIGEST),
-                        *(Jsonb(without_nul(one.columns)), one.block, one.testbed),
+                        *(run, row.trial_id, row.attempt, row.status, without_nul(row.switch)),
+                        *(parse_utc(row.started_at), row.sha256, row.size_bytes, COLUMNS_DIGEST),
+                        *(Jsonb(without_nul(row.columns)), row.block, row.testbed),
                     )
-                    for one in attempts
+                    for row in attempts
                 ],
             )
-            stored = stored_attempts(connection, run, [one.trial_id for one in attempts])
-            for one in attempts:
-                if stored[one.trial_id, one.attempt] != one.sha256:
+            stored = stored_attempts(connection, run, [row.trial_id for row in attempts])
+            for row in attempts:
+                if stored[row.trial_id, row.attempt] != row.sha256:
                     raise StoreConflictError(
-                        f"trial {one.trial_id}: attempt {one.attempt} is stored with another record"
+                        f"trial {row.trial_id}: attempt {row.attempt} is stored with another record"
                     )
     except psycopg.errors.UniqueViolation as error:
         raise StoreConflictError(
-            f"a trial is finished in the store already: {error.diag.message_detail}"
+            f"a trial has finished in the store before: {error.diag.message_detail}"
         ) from error
 
 
 def stored_attempts(
     connection: Connection, run: int, trial_ids: Sequence[str]
 ) -> dict[tuple[str, int], bytes]:
-    """The digests of what is stored of these trials, by trial and attempt."""
-    found = connection.execute(
+    """Return the digests of the stored records of these trials, by trial and attempt."""
+    rows = connection.execute(
         "SELECT trial_id, attempt, sha256 FROM attempts WHERE run = %s AND trial_id = ANY(%s)",
         [run, list(trial_ids)],
     )
-    return {(trial_id, attempt): bytes(sha256) for trial_id, attempt, sha256 in found.fetchall()}
+    return {(trial_id, attempt): bytes(sha256) for trial_id, attempt, sha256 in rows.fetchall()}
 
 
 def without_nul(value: Any) -> Any:
-    """A copy without NUL, which PostgreSQL's text cannot hold."""
+    """Return a copy without NUL characters, which PostgreSQL does not accept in text."""
     if isinstance(value, str):
         return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Makes and changes a store's tables by numbered steps: `migrations/NNN_name.sql`, in order.
+"""Creates and changes the tables of a store in numbered steps: `migrations/NNN_name.sql`.
 
-All steps that are due run in one transaction, and one program at a time: a store is either at its
-old version or at its new one. A step that was applied never changes; its digest is kept.
+All missing steps run in one transaction, by one program at a time, so a store has either its old
+version or the new one. A step that was applied never changes: the database contains its digest.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.store.address import SCHEMA, StoreAddress
-from switchmark.store.errors import not_set_up
+from switchmark.store.errors import no_store
 from switchmark.version import __version__
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 _NAME = re.compile(r"(\d{3})_([a-z0-9_]+)\.sql")
-_LOCK = 0x5377_6974_6368  # of PostgreSQL's advisory locks: "Switch"
+_LOCK = 0x5377_6974_6368  # the key of an advisory lock: "Switch"
 _TABLE = f"""
     CREATE SCHEMA IF NOT EXISTS {SCHEMA};
     CREATE TABLE IF NOT EXISTS {SCHEMA}.migrations (
@@ -36,7 +36,7 @@ _TABLE = f"""
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step."""
+    """A step."""
 
     number: int
     name: str
@@ -44,26 +44,26 @@ class Migration:
 
     @property
     def sha256(self) -> str:
-        """The digest of its text, in hexadecimal digits."""
+        """Return the digest of its text, in hexadecimal digits."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
 def migrations() -> list[Migration]:
-    """All steps that this program knows, in order. Raises SwitchmarkError for a gap."""
-    found = []
+    """Return all steps of this program, in order. Raises `SwitchmarkError` for a gap."""
+    steps = []
     for file in files("switchmark.store").joinpath("migrations").iterdir():
         if match := _NAME.fullmatch(file.name):
-            found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
-    found.sort(key=lambda one: one.number)
-    if [one.number for one in found] != list(range(1, len(found) + 1)):
-        raise SwitchmarkError("switchmark/store/migrations: the numbers have a gap, or one twice")
-    return found
+            steps.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
+    steps.sort(key=lambda step: step.number)
+    if [step.number for step in steps] != list(range(1, len(steps) + 1)):
+        raise SwitchmarkError("switchmark/store/migrations: a number is missing or occurs twice")
+    return steps
 
 
 def migrate(connection: Connection, address: StoreAddress) -> list[Migration]:
-    """Bring the database to this program's version; returns the steps that were due.
+    """Bring the database to this program's version; return the steps that were missing.
 
-    Raises UsageError where the database is newer than the program."""
+    Raises `UsageError` if the database is newer than the program."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
         connection.execute(_TABLE)
@@ -81,17 +81,18 @@ def migrate(connection: Connection, address: StoreAddress) -> list[Migration]:
 
 
 def check_version(connection: Connection, address: StoreAddress) -> None:
-    """Raise UsageError where the database is newer or older than this program, or none of ours."""
+    """Raise `UsageError` if the database is not a store, or newer or older than this program."""
     row = connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.migrations"]).fetchone()
     if row is None or row[0] is None:
-        raise UsageError(not_set_up(address))
+        raise UsageError(no_store(address))
     known = migrations()
     applied = _applied(connection)
     _check_known(applied, known, address)
     if len(applied) < len(known):
         raise UsageError(
             f"{address}: the store is of an earlier switchmark (step {len(applied)} of "
-            f"{len(known)}); bring it up to date: switchmark store init {address}"
+            f"{len(known)})",
+            remedy=f"bring it up to date: switchmark store init {address}",
         )
 
 
@@ -106,12 +107,13 @@ def _check_known(
     newest = max(applied, default=0)
     if newest > len(known):
         raise UsageError(
-            f"{address}: the store is of a newer switchmark (step {newest}, this one knows "
-            f"{len(known)}); upgrade switchmark here"
+            f"{address}: the store is of a newer switchmark (step {newest}, this one has "
+            f"{len(known)})",
+            remedy="upgrade switchmark here",
         )
     for step in known[: len(applied)]:
         if applied.get(step.number) != (step.name, step.sha256):
             raise UsageError(
-                f"{address}: step {step.number} ({step.name}) was applied in another form; the "
-                "store is of a switchmark that was changed: use the one that made it"
+                f"{address}: step {step.number} ({step.name}) was applied in another form",
+                remedy="use the version of switchmark that created this store",
             )

@@ -1,8 +1,8 @@
-"""Fetches a run from a store, as the folder that it was: every file is checked before it has its
-name.
+"""Fetches a run from a store as a run directory, and checks each file.
 
-Others write to a store. Names are computed here, never taken from it; a file must have the size and
-the digest in the index; the readers of folders name files that then are no sound records.
+Other machines write to a store, so its content is not trusted: names are computed here and never
+read from it, and a file must have the size and the digest of the index. Files that are not valid
+records are reported by the programs that read the directory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from switchmark.store.names import RUN_FILE, digest, record_file, record_object,
 from switchmark.store.objects import MAX_OBJECT_BYTES
 from switchmark.store.store import Store
 
-_AT_ONCE = 16  # objects under way
+_CONCURRENT = 16  # transfers
 _TRIAL_ID = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A file of a run, by the index."""
+    """A file of a run, as the index describes it."""
 
     object_name: str
     sha256: bytes
@@ -37,20 +37,21 @@ class Expected:
 
 
 def expected_files(store: Store, run_name: str, *, superseded: bool = False) -> dict[str, Expected]:
-    """The files of a run's folder, by their paths in it. Records of a block that was measured anew
-    on another testbed do not count, and are among them only if `superseded`. Raises UsageError
-    where there is no such run, CorruptStoreError where the index contradicts itself."""
+    """Return the files of a run directory, by their paths in it.
+
+    `superseded` includes the records of blocks that another testbed measured again. Raises
+    `UsageError` if there is no such run, `CorruptStoreError` if the index contradicts itself."""
     run = store.run_number(run_name)
     if not is_run_name(run_name):
-        raise CorruptStoreError(f"{store.address}: {run_name!r} is no name of a run")
-    found: dict[str, Expected] = {}
+        raise CorruptStoreError(f"{store.address}: {run_name!r} is not a name of a run")
+    expected: dict[str, Expected] = {}
     rows = store.connection.execute("SELECT name, sha256, bytes FROM files WHERE run = %s", [run])
     for name, sha256, size in rows.fetchall():
         if not RUN_FILE.fullmatch(name):
-            raise CorruptStoreError(f"{run_name}/{name}: is no file of a run")
-        found[name] = _expected(run_file_object(run_name, name, bytes(sha256)), sha256, size)
-    if "run.json" not in found:
-        raise CorruptStoreError(f"{run_name}: the index has no run.json of it")
+            raise CorruptStoreError(f"{run_name}/{name}: is not a file of a run")
+        expected[name] = _expected(run_file_object(run_name, name, bytes(sha256)), sha256, size)
+    if "run.json" not in expected:
+        raise CorruptStoreError(f"{run_name}: its run.json is not in the index")
     rows = store.connection.execute(
         "SELECT trial_id, attempt, sha256, bytes, max(attempt) OVER (PARTITION BY trial_id) "
         "FROM attempts WHERE run = %s AND (%s OR NOT superseded)",
@@ -58,22 +59,21 @@ def expected_files(store: Store, run_name: str, *, superseded: bool = False) -> 
     )
     for trial_id, attempt, sha256, size, last in rows.fetchall():
         if not _TRIAL_ID.fullmatch(trial_id):
-            raise CorruptStoreError(f"{run_name}: {trial_id!r} is no id of a trial")
+            raise CorruptStoreError(f"{run_name}: {trial_id!r} is not an id of a trial")
         path = f"trials/{record_file(trial_id, attempt, last)}"
         name = record_object(run_name, trial_id, attempt, bytes(sha256))
-        found[path] = _expected(name, sha256, size)
-    return found
+        expected[path] = _expected(name, sha256, size)
+    return expected
 
 
 def pull(store: Store, run_name: str, destination: Path) -> Path:
-    """Make the folder of a run in `destination`: all of it or nothing; returns its path.
+    """Create a run directory in `destination` with all its files or not at all; return its path.
 
-    Raises UsageError where the folder is there, CorruptStoreError naming a file that is not what
-    was stored."""
+    Raises `UsageError` if it exists, `CorruptStoreError` with the name of a damaged file."""
     files = expected_files(store, run_name)
     folder = destination / run_name
     if folder.exists():
-        raise UsageError(f"{folder}: is there already; name another folder with --to")
+        raise UsageError(f"{folder}: exists already", remedy="give another directory with --to")
     temporary = destination / f".{secrets.token_hex(8)}.tmp"
     try:
         (temporary / "trials").mkdir(parents=True)
@@ -90,15 +90,16 @@ def pull(store: Store, run_name: str, destination: Path) -> Path:
 
 
 def keep_copy(store: Store, run_name: str, folder: Path) -> list[str]:
-    """Bring a copy of a run up to date, fetching only what it lacks; returns a line for every file
-    that is not what was stored, which the copy then lacks."""
+    """Bring a copy of a run up to date by fetching the files that it lacks.
+
+    Return one line for each damaged file; the copy does not contain those."""
     files = expected_files(store, run_name)
     (folder / "trials").mkdir(parents=True, exist_ok=True)
     for old in [*folder.glob("*"), *folder.glob("trials/*")]:
         name = str(old.relative_to(folder))
         if name != "trials" and name not in files:
             old.unlink()
-    lacking = {name: one for name, one in files.items() if not _is_there(folder / name, one)}
+    lacking = {name: file for name, file in files.items() if not _exists(folder / name, file)}
     problems = []
     for path, content in fetched(store, lacking):
         if isinstance(content, CorruptStoreError):
@@ -116,7 +117,7 @@ def keep_copy(store: Store, run_name: str, folder: Path) -> list[str]:
 def fetched(
     store: Store, files: Mapping[str, Expected]
 ) -> Iterator[tuple[str, bytes | CorruptStoreError]]:
-    """The content of each file, checked, or why it cannot be trusted; a bounded number at once."""
+    """Yield the checked content of each file, or its error; a bounded number is in memory."""
 
     def fetch(item: tuple[str, Expected]) -> tuple[str, bytes | CorruptStoreError]:
         path, expected = item
@@ -126,17 +127,17 @@ def fetched(
             return path, error
 
     waiting = iter(files.items())
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        while batch := list(islice(waiting, 4 * _AT_ONCE)):
+    with ThreadPoolExecutor(_CONCURRENT) as pool:
+        while batch := list(islice(waiting, 4 * _CONCURRENT)):
             yield from pool.map(fetch, batch)
 
 
 def checked_object(store: Store, expected: Expected) -> bytes:
-    """The content of one object. Raises CorruptStoreError where it is not what was stored."""
+    """Return the content of an object. Raises `CorruptStoreError` if it is damaged."""
     content = store.objects.get(expected.object_name, expected.size_bytes)
     if digest(content) != expected.sha256:
         raise CorruptStoreError(
-            f"{store.objects}/{expected.object_name}: is not what was stored (its digest differs)"
+            f"{store.objects}/{expected.object_name}: is damaged (its digest differs)"
         )
     return content
 
@@ -149,7 +150,7 @@ def _expected(object_name: str, sha256: Iterable[int], size_bytes: int) -> Expec
     return Expected(object_name, bytes(sha256), size_bytes)
 
 
-def _is_there(path: Path, expected: Expected) -> bool:
+def _exists(path: Path, expected: Expected) -> bool:
     try:
         size = path.lstat().st_size
         return size == expected.size_bytes and digest(path.read_bytes()) == expected.sha256

@@ -1,7 +1,7 @@
-"""Stores a results folder: the same files, none read twice by the store, none left out.
+"""Copies a run directory into a store.
 
-The folder is not changed. Files that are stored already are skipped by their digests, so a push
-that was cut off goes on where it stopped, and a push after every trial costs little.
+The directory is not changed. Files that the store has are skipped by their digests, so an
+interrupted push can be repeated, and a push after each trial is cheap.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from switchmark.store.store import Store
 
 _RECORD = re.compile(r"([0-9a-f]{16})(?:\.failed-([1-9][0-9]{0,5}))?\.json")
 _BATCH = 100  # attempts in one transaction
-_AT_ONCE = 8  # objects under way
-_OWN = ("lock", "trials")  # not moved, not told
+_CONCURRENT = 8  # transfers
+_NOT_FILES = ("lock", "trials")  # neither copied nor listed as left out
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """The result of pushing a folder."""
+    """The result of a push."""
 
     run: str
     new: int  # records that the store did not have
     known: int  # records that it had
-    left_out: tuple[str, ...]  # files that are made from the records, or are none of ours
+    left_out: tuple[str, ...]  # files that are made from the records, or not part of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,10 @@ class _PushedFile:
 
 
 def push_folder(store: Store, folder: Path) -> Pushed:
-    """Store a run's folder. Raises CorruptResultError for a file that cannot be trusted, before
-    anything is stored, and what `Store` raises."""
+    """Store a run directory.
+
+    Raises `CorruptResultError` for a damaged file before anything is stored, and the errors of
+    `Store`."""
     folder = folder.resolve()
     open_run(folder)
     files = {
@@ -54,15 +56,15 @@ def push_folder(store: Store, folder: Path) -> Pushed:
         for path in sorted(folder.iterdir())
         if RUN_FILE.fullmatch(path.name)
     }
-    found = list(attempts_in(folder))
+    attempts = list(attempts_in(folder))
     run = store.add_run(folder.name, files)
     new = 0
-    waiting = iter(found)
+    waiting = iter(attempts)
     while batch := list(islice(waiting, _BATCH)):
         new += _push(store, folder.name, run, batch)
-    ours = {*files, *_OWN}
-    others = sorted(one.name for one in folder.iterdir() if one.name not in ours)
-    return Pushed(folder.name, new, len(found) - new, tuple(others))
+    copied = {*files, *_NOT_FILES}
+    others = sorted(path.name for path in folder.iterdir() if path.name not in copied)
+    return Pushed(folder.name, new, len(attempts) - new, tuple(others))
 
 
 def push_record(store: Store, folder: Path, trial_id: str) -> None:
@@ -72,8 +74,9 @@ def push_record(store: Store, folder: Path, trial_id: str) -> None:
 
 
 def attempts_in(folder: Path, trial_id: str = "") -> Iterator[_PushedFile]:
-    """The record files of a folder (of one trial), as attempts: failures that were measured again
-    have their numbers, the current record has the next one."""
+    """Yield the record files of a run directory, or of one trial, as attempts.
+
+    Failed attempts that were repeated have numbers; the current record has the next number."""
     failed: dict[str, int] = {}
     current: dict[str, Path] = {}
     for path in sorted((folder / "trials").glob(f"{trial_id}*.json")):
@@ -86,18 +89,18 @@ def attempts_in(folder: Path, trial_id: str = "") -> Iterator[_PushedFile]:
             number = int(match[2])
             failed[match[1]] = max(number, failed.get(match[1], 0))
             yield _PushedFile(path, match[1], number)
-    for one, path in current.items():
-        last = failed.get(one, 0)
-        # A crash came between the failure's second name and the new record: there is none yet.
-        if last and path.samefile(path.with_name(f"{one}.failed-{last}.json")):
+    for trial, path in current.items():
+        last = failed.get(trial, 0)
+        # After a crash between the second name of a failure and the new record, both are one file.
+        if last and path.samefile(path.with_name(f"{trial}.failed-{last}.json")):
             continue
-        yield _PushedFile(path, one, last + 1)
+        yield _PushedFile(path, trial, last + 1)
 
 
 def _push(store: Store, run_name: str, run: int, files: Sequence[_PushedFile]) -> int:
-    """Store these attempts; returns how many were new."""
-    held = stored_attempts(store.connection, run, [one.trial_id for one in files])
-    known = {(trial_id, sha256) for (trial_id, _), sha256 in held.items()}
+    """Store these attempts; return the number of new attempts."""
+    stored = stored_attempts(store.connection, run, [file.trial_id for file in files])
+    known = {(trial_id, sha256) for (trial_id, _), sha256 in stored.items()}
     rows: list[IndexedAttempt] = []
     contents: list[tuple[str, bytes]] = []
     for file in files:
@@ -111,19 +114,20 @@ def _push(store: Store, run_name: str, run: int, files: Sequence[_PushedFile]) -
         contents.append((name, content))
     if not rows:
         return 0
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda one: store.objects.put(*one), contents))
+    with ThreadPoolExecutor(_CONCURRENT) as pool:
+        list(pool.map(lambda item: store.objects.put(*item), contents))
     add_attempts(store.connection, run, rows)
     return len(rows)
 
 
 def folders_of(names: Sequence[Path]) -> list[Path]:
-    """The results folders among these paths and right below them. Raises UsageError where a path is
-    none and holds none."""
-    found = []
+    """Return the run directories among these paths and directly below them.
+
+    Raises `UsageError` for a path that neither is nor contains a run directory."""
+    folders = []
     for name in names:
         inside = sorted(path.parent for path in name.glob("*/run.json"))
         if not (name / "run.json").is_file() and not inside:
-            raise UsageError(f"{name}: neither a results folder nor one that holds some")
-        found += [name] if (name / "run.json").is_file() else inside
-    return found
+            raise UsageError(f"{name}: is not a run directory, and contains none")
+        folders += [name] if (name / "run.json").is_file() else inside
+    return folders

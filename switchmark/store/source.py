@@ -1,7 +1,7 @@
-"""The source of runs: a folder of results, or a store; both give a run's folder.
+"""Finds runs in a results directory or in a store; both give a run directory.
 
-For a store that is a copy under the cache folder, brought up to date and checked file by file, so
-that tables, reports and comparisons read both alike, and a second look fetches nothing.
+For a store, this is a copy in the cache directory, which is brought up to date and checked. So
+tables, reports and comparisons read both in the same way, and reading again fetches nothing.
 """
 
 from __future__ import annotations
@@ -26,47 +26,49 @@ from switchmark.store.find import find_stored, list_stored
 from switchmark.store.pull import keep_copy
 from switchmark.store.store import open_store
 
-_KEPT_S = 30 * 86400  # a copy that nobody looked at for so long is taken away
+_KEPT_S = 30 * 86400  # a copy that was not used for longer is removed
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRun:
-    """A run's folder, and which files of it could not be fetched."""
+    """A run directory, and the files that could not be fetched."""
 
     directory: Path
-    problems: tuple[str, ...] = ()  # a line for each file that is not what was stored
-    is_copy: bool = False  # of what a store holds: nothing of the user's belongs there
+    problems: tuple[str, ...] = ()  # one line for each damaged file
+    is_copy: bool = False  # in the cache: users must not write there
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSource:
-    """A store, whose runs are found as copies."""
+    """A store, whose runs are read as copies."""
 
     address: StoreAddress
 
     def find(self, name: str | None) -> FoundRun:
-        """Find a run by its name, the newest of a campaign, or the newest of all. Raises
-        UsageError."""
+        """Find the run of this name, the newest of a campaign, or the newest of all.
+
+        Raises `UsageError`."""
         with open_store(self.address) as store:
             run = find_stored(store, name)
             folder = copies_folder() / _folder_of(self.address) / run
-            with _alone(folder):
-                _take_old_away(folder.parent.parent)
+            with _locked(folder):
+                _remove_old(folder.parent.parent)
                 problems = keep_copy(store, run, folder)
                 os.utime(folder)
         return FoundRun(folder, tuple(problems), is_copy=True)
 
     def names(self) -> list[str]:
-        """The names of its runs, the oldest first."""
+        """Return the names of its runs, the oldest first."""
         with open_store(self.address) as store:
-            return [one.name for one in list_stored(store, last=10_000)]
+            return [run.name for run in list_stored(store, last=10_000)]
 
 
 def find_anywhere(
     name: str | None, results: Path = DEFAULT_ROOT, store: str | None = None
 ) -> FoundRun:
-    """Find the run that a user named: `postgresql://.../RUN`, or RUN in the store or folder named
-    beside it. Raises UsageError."""
+    """Find a run by `postgresql://.../RUN`, or by its name in the given store or directory.
+
+    Raises `UsageError`."""
     if name is not None and is_store_address(name):
         address = read_store_address(name)
         return StoreSource(address).find(address.run)
@@ -74,15 +76,17 @@ def find_anywhere(
         return FoundRun(find_run(name, results))
     address = read_store_address(store)
     if address.run is not None:
-        raise UsageError(f"--store {store}: names a run; leave it out, or give the whole as RUN")
+        raise UsageError(
+            f"--store {store}: contains a run", remedy="remove it, or give the whole as RUN"
+        )
     return StoreSource(address).find(name)
 
 
 def every_run(results: Path, store: str | None, say: Callable[[str], None]) -> list[Path]:
-    """The runs of the store, or of the folder where none is named, the oldest first; `say` is told
-    of what could not be read.
+    """Return the runs of the store, or of the directory without a store, the oldest first.
 
-    For a store these are copies, brought up to date one by one. Raises UsageError."""
+    `say` is called with each problem. For a store these are copies, which are brought up to date
+    one after the other. Raises `UsageError`."""
     if store is None:
         return list_runs(results, on_corrupt=say)
     source = StoreSource(read_store_address(store))
@@ -90,13 +94,13 @@ def every_run(results: Path, store: str | None, say: Callable[[str], None]) -> l
     for name in source.names():
         found = source.find(name)
         folders.append(found.directory)
-        for line in found.problems:  # (before the next, which may not be had)
+        for line in found.problems:  # before the next run, which may raise an error
             say(line)
     return folders
 
 
 def copies_folder() -> Path:
-    """The folder of copies of stored runs; they can be removed at any time."""
+    """Return the directory with copies of stored runs; they may be removed at any time."""
     return cache_dir() / "stores"
 
 
@@ -105,15 +109,15 @@ def _folder_of(address: StoreAddress) -> str:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold a lock, so that one program at a time brings a copy up to date."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock, so that one program at a time updates a copy."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = open_lock(folder.parent / f".{folder.name}.lock")
     except OSError as error:
         raise SwitchmarkError(
-            f"{folder}: no copy can be kept there ({error.strerror}); name another folder with "
-            "SWITCHMARK_CACHE_DIR"
+            f"{folder}: a copy cannot be written there ({error.strerror})",
+            remedy="set another directory in SWITCHMARK_CACHE_DIR",
         ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -122,8 +126,8 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _take_old_away(copies: Path) -> None:
-    due = time.time() - _KEPT_S
-    for one in copies.glob("*/*/"):
-        if one.stat().st_mtime < due:
-            shutil.rmtree(one, ignore_errors=True)
+def _remove_old(copies: Path) -> None:
+    oldest_s = time.time() - _KEPT_S
+    for copy in copies.glob("*/*/"):
+        if copy.stat().st_mtime < oldest_s:
+            shutil.rmtree(copy, ignore_errors=True)

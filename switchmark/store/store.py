@@ -1,7 +1,7 @@
 """A store: the index and the objects together. Objects are written before their rows.
 
-A crash between the two leaves an object without a row, which harms nothing and is counted by
-`switchmark store check`; a row without its object never exists.
+A crash between the two leaves an object without a row, which has no effect; `switchmark store
+check` counts these. A row without an object never exists.
 """
 
 from __future__ import annotations
@@ -37,25 +37,27 @@ class Store:
     objects: Objects
 
     def add_run(self, name: str, files: Mapping[str, bytes]) -> int:
-        """Store a run's description: `run.json` and the files beside it; returns its number.
+        """Store `run.json` and the other files of a run except records; return its number.
 
-        May be repeated, and files added. Raises StoreConflictError where another run of this name
-        is there."""
+        It may be repeated with more files. Raises `StoreConflictError` if there is another run of
+        this name."""
         if not is_run_name(name):
-            raise UsageError(f"{name!r}: a run of this name cannot be stored; rename its folder")
+            raise UsageError(
+                f"{name!r}: a run of this name cannot be stored", remedy="rename its directory"
+            )
         for file in files:
             if not RUN_FILE.fullmatch(file):
-                raise UsageError(f"{name}/{file}: is no file of a run")
+                raise UsageError(f"{name}/{file}: is not a file of a run")
         info = RunInfo.model_validate_json(files["run.json"])
         for file, content in files.items():
             self.objects.put(run_file_object(name, file, digest(content)), content)
         return add_run(self.connection, name, info, files)
 
     def run_number(self, name: str) -> int:
-        """The number of a stored run. Raises UsageError where there is none of this name."""
+        """Return the number of a stored run. Raises `UsageError` if there is no such run."""
         row = self.connection.execute("SELECT run FROM runs WHERE name = %s", [name]).fetchone()
         if row is None:
-            raise UsageError(f"{self.address}: no run {name} there")
+            raise UsageError(f"{self.address}: has no run {name}")
         return int(row[0])
 
     def add_record(
@@ -68,14 +70,14 @@ class Store:
         testbed: str | None = None,
         guard: Guard | None = None,
     ) -> None:
-        """Store one record, the bytes of its file, as this attempt at its trial.
+        """Store a record, given as the bytes of its file, as this attempt of its trial.
 
-        `guard` is called in the transaction that indexes it. Raises StoreConflictError, or what the
-        guard raises: then nothing is indexed."""
+        `guard` is called in the transaction that indexes it. Raises `StoreConflictError`, and the
+        errors of the guard; then nothing is indexed."""
         try:
             record = Record.model_validate_json(content)
         except ValidationError as error:
-            raise CorruptStoreError(f"{run_name}: not stored: is no record") from error
+            raise CorruptStoreError(f"{run_name}: is not stored: it is not a record") from error
         row = IndexedAttempt.of(record, content, attempt, block=block, testbed=testbed)
         name = record_object(run_name, row.trial_id, attempt, row.sha256)
         self.objects.put(name, content)
@@ -84,18 +86,18 @@ class Store:
 
 @contextmanager
 def open_store(address: StoreAddress) -> Iterator[Store]:
-    """A store for the time of the block. Raises UsageError, StoreAwayError in one line."""
+    """Open a store for the block. Raises `UsageError`, `StoreAwayError`."""
     with connected(address) as connection:
         yield store_of(address, connection)
 
 
 def store_of(address: StoreAddress, connection: Connection) -> Store:
-    """The store of a connection that is open already."""
+    """Return the store of an open connection."""
     place = _place_of_objects(connection)
     if place is None:
         raise UsageError(
-            f"{address}: where its record files are is not known; run: switchmark store init "
-            f"{address} --objects s3://BUCKET/PREFIX"
+            f"{address}: the place of its record files is not set",
+            remedy=f"run: switchmark store init {address} --objects s3://BUCKET/PREFIX",
         )
     return Store(address, connection, open_objects(place))
 
@@ -106,27 +108,29 @@ def _place_of_objects(connection: Connection) -> str | None:
 
 
 def init_store(address: StoreAddress, objects: str | None) -> tuple[list[Migration], str]:
-    """Set a store up, or bring it up to date; returns the steps that were due, and the place of the
-    objects. May be repeated. Raises UsageError where the place would change."""
-    wanted = None if objects is None else check_objects_address(objects)
-    if wanted is not None:
-        open_objects(wanted).check()
+    """Set a store up, or bring it up to date; return the missing steps and the place of objects.
+
+    It may be repeated. Raises `UsageError` if the place would change."""
+    requested = None if objects is None else check_objects_address(objects)
+    if requested is not None:
+        open_objects(requested).check()
     with connected(address, checked=False) as connection, connection.transaction():
         done = migrate(connection, address)
-        if wanted is not None:
+        if requested is not None:
             connection.execute(
                 "INSERT INTO settings (name, value) VALUES ('objects', %s) "
                 "ON CONFLICT (name) DO NOTHING",
-                [wanted],
+                [requested],
             )
         place = _place_of_objects(connection)
         if place is None:
             raise UsageError(
-                "--objects: say where the record files go: s3://BUCKET/PREFIX or a folder"
+                "--objects is missing", remedy="give s3://BUCKET/PREFIX or a shared directory"
             )
-        if wanted is not None and place != wanted:
+        if requested is not None and place != requested:
             raise UsageError(
-                f"--objects {objects}: the record files of this store are in {place}; copy them, "
-                "then change it in the database: UPDATE switchmark.settings ..."
+                f"--objects {objects}: the record files of this store are in {place}",
+                remedy="copy them, then change the place in the database: UPDATE "
+                "switchmark.settings ...",
             )
     return done, place

@@ -240,13 +240,13 @@ def test_names_and_figures_of_a_forged_index_are_not_believed(
             "WHERE status = 'failed' AND attempt = 1"
         )
         found = check_store(store, on_run=str)
-        assert found.problems and all("--mend" in line for line in found.problems)
-        check_store(store, mend=True, on_run=str)
+        assert found.problems and all("--fix" in line for line in found.problems)
+        check_store(store, fix=True, on_run=str)
         assert check_store(store, on_run=str).problems == ()
         store.connection.execute(
             "UPDATE files SET name = '../../evil' WHERE name = 'campaign.yaml'"
         )
-        with pytest.raises(CorruptStoreError, match="no file of a run"):
+        with pytest.raises(CorruptStoreError, match="not a file of a run"):
             pull(store, folder.name, tmp_path / "back")
         store.connection.execute("UPDATE files SET name = 'campaign.yaml' WHERE name ~ 'evil'")
         store.connection.execute("UPDATE attempts SET bytes = 1::bigint << 60")
@@ -297,7 +297,7 @@ def test_the_command_line_pushes_lists_pulls_and_checks(
     assert run(["show", "nothing", *at]) == 2
     shown = capsys.readouterr()
     assert folder.name in shown.out and "0 problems" in shown.out
-    assert "neither a run nor a campaign (there: synthetic)" in shown.err
+    assert "is neither a run nor a campaign (campaigns: synthetic)" in shown.err
 
 
 def test_a_check_for_programs_prints_one_document(

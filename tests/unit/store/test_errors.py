@@ -10,7 +10,7 @@ import psycopg
 from switchmark.errors import SwitchmarkError
 from switchmark.pool.database import retry
 from switchmark.store.address import read_store_address
-from switchmark.store.errors import StoreAwayError, telling
+from switchmark.store.errors import StoreAwayError, store_errors
 
 ADDRESS = read_store_address("postgresql://db.lab/bench")
 
@@ -25,12 +25,12 @@ ADDRESS = read_store_address("postgresql://db.lab/bench")
     ],
 )
 def test_lost_connection_may_be_retried(error: Exception) -> None:
-    with pytest.raises(StoreAwayError), telling(ADDRESS):
+    with pytest.raises(StoreAwayError), store_errors(ADDRESS):
         raise error
 
 
 def test_wrong_statement_is_not_retried() -> None:
-    with pytest.raises(SwitchmarkError) as caught, telling(ADDRESS):
+    with pytest.raises(SwitchmarkError) as caught, store_errors(ADDRESS):
         raise psycopg.errors.UndefinedColumn()
     assert not isinstance(caught.value, StoreAwayError)
 
