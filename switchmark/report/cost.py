@@ -24,9 +24,9 @@ def steps_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     sizes = sorted({row.trial.packet_size_bytes for row in measured})
     return Panels(
         "CPU against throughput",
-        "For each switch and number of pairs, on one host and between two apart, the trial that "
-        "forwarded most, over the cores that switch, applications and soft interrupts used "
-        "together, on all hosts. Left and up is better.",
+        "The trial with the highest forwarded load of each switch and number of pairs, separately "
+        "for one host and two hosts. The horizontal axis has the cores of the switch, the "
+        "applications and soft interrupts together, on all hosts. Left and up is better.",
         [
             _steps("" if len(sizes) == 1 else f"{size} B", members, look)
             for size in sizes
@@ -65,7 +65,7 @@ def _steps(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Dra
             )
         )
     layout = {
-        "xaxis": plot.axis("cores used in all", rangemode="tozero"),
+        "xaxis": plot.axis("cores used together", rangemode="tozero"),
         "yaxis": plot.axis("most forwarded, Mpps", rangemode="tozero"),
         "legend": plot.LEGEND_BELOW,
     }
@@ -77,10 +77,10 @@ def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
     measured = [row for row in rows if row.cpu is not None]
     return Panels(
         "CPU cost",
-        "Cores used by the switch's own processes, by the traffic applications (the soft "
-        "interrupts that ran in their time are theirs), and by other soft interrupts. An "
-        "in-kernel switch has no process of its own: its work is inside the other two. A polling "
-        "switch uses its whole core at any load.",
+        "Cores used by the processes of the switch, by the traffic applications with the soft "
+        "interrupts in their time, and by other soft interrupts. A switch in the kernel has no "
+        "process, so its work is part of the other two. A switch that polls uses its whole core "
+        "at any load.",
         [_cpu(title, members) for title, members in facets(measured, None)],
     )
 

@@ -72,10 +72,10 @@ def distribution_panels(
     if not figures:
         figures = [(True, one) for one in _of_rows(rows, records, look)]
     return Panels(
-        "How far apart the trials are",
-        "Every dot is a trial (or, of a single trial, a sample); the upright line is the typical "
-        "figure, the thick one its interval. Logarithmic axis. Two groups of dots are two states, "
-        "of the machine or of the switch.",
+        "Spread of the trials",
+        "Each dot is a trial, or a sample if there is only one trial. The vertical line is the "
+        "median, and the thick line is its interval. The axis is logarithmic. Two groups of dots "
+        "are two states, either of the machine or of the switch.",
         [figure for decides, figure in figures if decides],
         [figure for decides, figure in figures if not decides],
     )

@@ -30,9 +30,9 @@ def spread_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     """From the median to the maximum, of every contender at every point."""
     return Panels(
         "Latency",
-        "Round-trip time, from the median of the repetitions' medians (circle) to the longest "
-        "round trip seen (cross), on a logarithmic axis; the other percentiles are of all samples "
-        "together. Lower and shorter is better.",
+        "Round-trip times on a logarithmic axis, from the median over the repetitions (circle) to "
+        "the longest round trip (cross). The other percentiles are of all samples together. "
+        "Further left and shorter is better.",
         [_spread(title, members, look) for title, members in facets(rows, None)],
     )
 
@@ -41,9 +41,9 @@ def curve_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     """Percentile curves of rows that have them."""
     return Panels(
         "Latency by percentile",
-        "Each step to the right is ten times rarer. Solid: from the moment a request was really "
-        "sent. Dotted, where it differs: from the moment it was due, so that a sender that fell "
-        "behind cannot hide the wait (coordinated omission).",
+        "Each step to the right is ten times rarer. Solid lines begin when a request was sent. "
+        "Dotted lines begin when it was due; they are drawn if they differ, so that a sender "
+        "that fell behind does not hide the wait (coordinated omission).",
         [_curves(title, members, look) for title, members in facets(rows, None)],
     )
 
@@ -53,8 +53,8 @@ def cumulative_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
     it."""
     return Panels(
         "Latency, cumulative",
-        "The share of the round trips that took at most a given time. Linear axes, up to the 99th "
-        "percentile of the slowest at most; the picture before shows the tail.",
+        "The share of the round trips that took at most the given time. The axes are linear and "
+        "end at the 99th percentile of the slowest contender; the plot above shows the tail.",
         [_cumulative(title, members, look) for title, members in facets(rows, None)],
     )
 

@@ -77,8 +77,8 @@ def machines_panels(found: Sequence[OverMachines], prove: float) -> Panels:
                 drawings.append(replace(_drawing(one, each, prove, where), title=title, note=note))
     return Panels(
         "Over machines",
-        "The ratio on each machine by the pairs of its blocks, its mean over machines of the kind, "
-        "and where it is to be expected on a further one. Each interval holds by itself with 95 %.",
+        "The ratio on each machine from the pairs of its blocks, the mean over the machines, and "
+        "the range that is expected on a further machine. Each interval alone has 95 % confidence.",
         drawings,
     )
 

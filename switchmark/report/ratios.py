@@ -1,7 +1,7 @@
-"""Who is ahead, and by how much, in pictures: the ratios of the answer with their intervals.
+"""Plots of the comparison results: the ratio of each contender to the best one, with its interval.
 
-Each contender has a row (for each state of the machine, where the answer depends on it) on a
-logarithmic axis: half as much and twice as much are equally far from 1, where the leader stands.
+Each contender has a row, or one for each state of the machine if the result depends on the state.
+The axis is logarithmic, so that half and double are at the same distance from 1, the leader.
 """
 
 from __future__ import annotations
@@ -33,15 +33,14 @@ class _RatioRow:
 
 
 def ratio_panels(answers: Sequence[PointAnswer], look: dict[str, Look]) -> Panels:
-    """How far every contender is behind the leader of its point; figures that do not decide are
-    folded away."""
+    """Return the plots of all points; those of figures that do not decide are folded."""
     drawn = [one for one in answers if any(lead.ratios for lead in one.leads)]
     figures = [(one.decides, _figure(one, answers, look)) for one in drawn]
     return Panels(
-        "Who is ahead, and by how much",
-        "How many times better the leader is than each of the others, in trials of the same block. "
-        "Bars are the intervals of the ratios. Band: the same for all that matters here. Filled: "
-        "decided; hollow: not decided.",
+        "Lead of the best contender",
+        "The factor by which the best contender is better than each other one, from trials of the "
+        "same block. Bars are the intervals of the ratios. A ratio inside the band is too small to "
+        "matter. Filled marks are decided, hollow marks are not.",
         [figure for decides, figure in figures if decides],
         [figure for decides, figure in figures if not decides],
     )
@@ -72,7 +71,7 @@ def _figure(answer: PointAnswer, answers: Sequence[PointAnswer], look: dict[str,
     }
     name = answer_words.figure_name(answer)
     title = f"{name.capitalize()}, {answer_words.where(answer, answers)}"
-    note = f"Band: within {answer.prove * 100:.3g} %, the same."
+    note = f"Band: a difference below {answer.prove * 100:.3g} %."
     return Drawing(title, traces, layout, plot.rows_height(len(rows)), note + _states(answer))
 
 

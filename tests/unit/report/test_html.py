@@ -74,7 +74,7 @@ def test_it_answers_in_words_first(tmp_path: Path) -> None:
     assert "a test of reports" in page.text
     places = [
         page.text.index(title)
-        for title in ("The answer", "How far apart the trials are", "CPU cost", "The figures",
+        for title in ("Results", "Spread of the trials", "CPU cost", "The figures",
                       "Everything else")
     ]  # fmt: skip
     assert places == sorted(places)
@@ -250,7 +250,7 @@ def test_unreadable_files_stand_at_the_top(tmp_path: Path, capsys: Any) -> None:
     assert report(str(run), html=tmp_path / "r.html") == 1
     assert str(victim) in capsys.readouterr().err
     text = Page((tmp_path / "r.html").read_text()).text
-    assert text.index("Files that could not be read") < text.index("The answer")
+    assert text.index("Files that could not be read") < text.index("Results")
     assert victim.name in text
 
 

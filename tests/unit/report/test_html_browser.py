@@ -170,7 +170,7 @@ def test_the_answer_comes_first_then_pictures_one_table_and_the_rest_folded(
     headings = browser.value(
         "[...document.querySelectorAll('#pictures h2')].map(h => h.textContent)"
     )
-    assert headings == ["Who is ahead, and by how much", "How far apart the trials are", "CPU cost"]
+    assert headings == ["Lead of the best contender", "Spread of the trials", "CPU cost"]
     assert browser.value("document.querySelectorAll('#table table').length") == 1
     folded = browser.value("[...document.querySelectorAll('#details > details')].map(d => d.id)")
     assert {"caveats", "tables", "plots", "trials", "machine", "method"} <= set(folded)
