@@ -1,1 +1,1 @@
-"""What to measure: trials, campaigns, expansion, notation."""
+"""Campaigns: trials, campaigns, expansion, notation."""

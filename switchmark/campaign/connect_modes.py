@@ -1,6 +1,7 @@
 """Which connect mode `auto` stands for, and whether switches would be compared in unlike modes.
 
-Switches are compared in one mode, which each of them has, unless the campaign says otherwise.
+Switches are compared in one mode, which each of them has, unless the campaign permits several
+modes.
 """
 
 from __future__ import annotations

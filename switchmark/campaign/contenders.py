@@ -1,4 +1,4 @@
-"""The `contenders:` section: what is compared, by name, each with the means that are its own.
+"""The `contenders:` section: the compared configurations, by name, each with its own settings.
 
     contenders: {old: {program: /opt/vpp-old/bin/vpp}, new: {program: /opt/vpp-new/bin/vpp}}
 

@@ -1,6 +1,6 @@
 """From a campaign to its trials: connect modes resolved, impossible ones refused, order drawn.
 
-Pure: what a switch and an environment can do comes in as arguments. Each repetition is a
+Pure: capabilities of switches and environments are arguments. Each repetition is a
 block that holds every trial once, point by point; inside a point the order is random, so that
 drift of the machine hits all switches alike. The order follows from the seed alone.
 """
@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class TimeEstimate:
-    """How long the trials will take, in seconds."""
+    """An estimate of the duration of trials, in seconds."""
 
     measuring_s: float  # the durations (of searches, the usual), and latency trials' warm-up
     overhead_s: float  # a guess: deploying, verifying, tearing down
@@ -148,7 +148,7 @@ def trials_of(
 
 
 def estimate(campaign: CampaignDefinition, trials: Sequence[Trial]) -> TimeEstimate:
-    """How long these trials of the campaign will take."""
+    """Return an estimate of the duration of these trials of the campaign."""
     overhead_s = math.fsum(map(usual_around_s, trials))
     warm_ups_s = sum(
         campaign.trim.over(trial.duration_s).warm_up_s

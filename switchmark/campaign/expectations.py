@@ -1,4 +1,4 @@
-"""The `expect:` section: what a campaign's figures should be, for CI (docs/ci.md)."""
+"""The `expect:` section: the expected figures of a campaign, for CI (docs/ci.md)."""
 
 from __future__ import annotations
 

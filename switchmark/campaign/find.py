@@ -49,7 +49,7 @@ def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> Cam
     Raises `UsageError` when there is none, `CampaignError` when it is wrong."""
     if what.lstrip().startswith("("):
         settings = notation.parse_settings(what)
-        notation.pop_repetitions(settings)  # which run it was says nothing about a new one
+        notation.pop_repetitions(settings)  # a new run has its own numbers
         campaign = load.load_settings(
             settings,
             known,

@@ -5,7 +5,7 @@ of them are measured as it says: the first ones that can run.
     environment: [lxc, netns, bare]
     first_available: {switch: 3, environment: 1}
 
-Pure: what can run is the caller's answer. A refusal is remembered with its reason, for the user.
+Pure: the caller decides which ones can run. A refusal is remembered with its reason, for the user.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.ports import PortKind
 
-Noun = Callable[[str], str]  # what the nodes of an environment are; empty: its name alone
+Noun = Callable[[str], str]  # a noun for the nodes of an environment; empty: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Choice:
 
 
 def sentence(choices: Iterable[Choice], noun: Noun = lambda _: "") -> str | None:
-    """What was left out, why, and what takes its place; None if all that is preferred can run."""
+    """Return which values were left out, why, and their substitutes; None if all can run."""
     told: set[Availability] = set()
     parts = []
     for choice in choices:
@@ -148,7 +148,7 @@ def _choose(
     taken = [name for name, answer in answers.items() if answer.available]
     if not taken:
         return Choice(key, tuple(listed[:count]), count, {}, ())
-    told = answers if len(taken) == count else listed[:count]  # all others are no news
+    told = answers if len(taken) == count else listed[:count]  # the others were not preferred
     left_out = {name: answers[name] for name in told if not answers[name].available}
     substitutes = tuple(name for name in taken if name not in listed[:count])
     return Choice(key, tuple(taken), count, left_out, substitutes)

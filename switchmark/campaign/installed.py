@@ -1,4 +1,4 @@
-"""What this installation knows: the registered switches, environments and scenarios.
+"""The contents of this installation: the registered switches, environments and scenarios.
 
 The one place where the pure part of planning meets the registries. Nothing is tried here;
 whether the machine can run them is the business of `switchmark doctor`.

@@ -38,12 +38,12 @@ def machines_of(trial: Trial) -> int:
 def _start_s(environment: str) -> float:
     """Of each node in it. A guest that was not tried yet counts as an emulated one: too much time
     is given rather than too little."""
-    if environment not in ENVIRONMENTS:  # of a run from elsewhere
+    if environment not in ENVIRONMENTS:  # in a run of another installation
         return 0.0
     traits = traits_of(environment)
     if not traits.guests:
         return traits.start_s
-    from switchmark.environment.qemu import has_kvm  # (most plans have no guests)
+    from switchmark.environment.qemu import has_kvm  # most plans have no guests
 
     return traits.start_s if has_kvm() else traits.emulated_start_s
 
@@ -61,13 +61,13 @@ class Around:
             self._factors[kind] = [*self._factors[kind], factor][-LATEST:]
 
     def of(self, trial: Trial) -> float:
-        """Seconds around this trial, by what is known."""
+        """Return the seconds around this trial, as far as they are known."""
         known = next(filter(None, (self._factors.get(kind) for kind in _kinds(trial))), [1.0])
         return usual_around_s(trial) * median(known)
 
 
 def _kinds(trial: Trial) -> Iterator[tuple[object, ...]]:
-    """What trials may have in common with this one, the most first."""
+    """Return the properties that other trials may share with this trial, the most first."""
     where = trial.environment, trial.switch_environment, trial.location
     alike = (*where, trial.method, machines_of(trial))
     yield (*alike, trial.switch)

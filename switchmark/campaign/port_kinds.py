@@ -25,7 +25,7 @@ def usable_ports(
     """The port kinds that switch, environment and traffic I/O all have, best first.
 
     Sockets (udp, raw) and netmap need a kernel device; DPDK reaches every kind but a VALE port,
-    which is netmap's own. A foreign instrument has port kinds of its own."""
+    which is netmap's own. A foreign instrument has its own port kinds."""
     return [
         kind
         for kind in capabilities.port_kinds

@@ -1,4 +1,5 @@
-"""The tables of docs/campaigns.md and docs/switch-options.md, made from what the loader reads.
+"""The tables of docs/campaigns.md and docs/switch-options.md, generated from the tables of the
+loader.
 
     python -m switchmark.campaign.reference
 

@@ -23,7 +23,7 @@ class Setting:
     """One key of a campaign; a dot means a key inside a mapping (`trim.warm_up`)."""
 
     name: str
-    field: str  # of CampaignDefinition, or of its part: `trim.warm_up_s`
+    field: str  # in CampaignDefinition, or in its part: `trim.warm_up_s`
     meaning: str
     read: Callable[[str], Any]
     example: str
@@ -61,7 +61,7 @@ def _tuning(text: str) -> str:
     return text
 
 
-_USUAL = CampaignDefinition.model_construct()  # (without a name and trials)
+_USUAL = CampaignDefinition.model_construct()  # without a name and trials
 
 
 def _row(

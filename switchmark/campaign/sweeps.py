@@ -31,7 +31,7 @@ class Entry:
 
     values: tuple[Any, ...]
     place: SourcePlace
-    path: str  # the key as messages name it; empty where the place says it
+    path: str  # the key in messages; empty if the place contains it
 
 
 @dataclass(slots=True)
@@ -170,7 +170,7 @@ def lookup(layers: list[Block], dimension: Dimension, name: str) -> Entry | None
             if name in held:
                 return held[name]
             if name == mixes.MIX and mixes.SIZE in held and not _writes_mix(layers):
-                return None  # (a size takes the place of a mix that was written as one)
+                return None  # a size replaces a mix that was written as one
     return None
 
 
@@ -204,7 +204,7 @@ def grids(layers: list[Block], place: SourcePlace, problems: Problems) -> list[d
 
 
 def count(grid: Mapping[str, Entry]) -> int:
-    """How many trials a grid has."""
+    """Return the number of trials in a grid."""
     return math.prod(len(entry.values) for entry in grid.values())
 
 

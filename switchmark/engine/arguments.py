@@ -60,7 +60,7 @@ def vnf_capabilities(vnf: str, kind: PortKind) -> tuple[str, ...]:
     """The Linux capabilities that a VNF in a chain needs."""
     if vnf.startswith("/"):
         return PROGRAM_CAPABILITIES
-    if vnf == "bridge":  # of the namespace, made from outside
+    if vnf == "bridge":  # in the namespace, made from outside
         return ()
     return needed_capabilities(Io.RAW if vnf == "pcap" else resolve_io(Io.AUTO, kind), kind)
 
@@ -105,7 +105,7 @@ def engine_args(
     own = port.lent or (port.nic.tester if port.nic else "")
     if is_pci(own):
         args += ["--eal", f"--allow={own}"]  # and no other that DPDK could have
-    plain = trial.method == PLAIN  # the others say so trial by trial
+    plain = trial.method == PLAIN  # other methods set these options for each trial
     if role in ("sender", "duplex"):
         args += ["--catch-up-us", str(catch_up_us)]
     if _loses_anyway(trial) and role not in ("sender", "server"):

@@ -46,7 +46,7 @@ class EventPart(BaseModel):
 
 
 class EngineBuild(EventPart):
-    """What makes two builds of one revision differ in speed."""
+    """Properties by which two builds of one revision differ in speed."""
 
     compiler: str
     optimisation: str
@@ -199,7 +199,7 @@ class FreeRuns(EventPart):
 
 
 class Arrivals(EventPart):
-    """How many frames of a group arrived, and how."""
+    """The arrived frames of a group."""
 
     expected: Count
     received_unique: Count
@@ -209,7 +209,7 @@ class Arrivals(EventPart):
 
 
 class Loss(Arrivals):
-    """How many frames of the load arrived, and in which order (RFC 4737)."""
+    """The arrived frames of the load, and their order (RFC 4737)."""
 
     sent: Count | None
     lost_at_least: Count
@@ -253,7 +253,7 @@ class CpuUse(EventPart):
 
 
 class BatonUse(EventPart):
-    """How workers that share a core handed it to each other."""
+    """The turns of workers that share a core."""
 
     passes: Count
     by_yield: Count
@@ -320,7 +320,7 @@ class Pdv(EventPart):
 
 
 class Ipdv(EventPart):
-    """How delays of neighbours differ (RFC 3393)."""
+    """Differences of the delays of consecutive frames (RFC 3393)."""
 
     count: Count
     mean_ns: float
@@ -346,7 +346,7 @@ class TimedDelays(Delays):
 
 
 class Lateness(EventPart):
-    """How late bursts left."""
+    """The lateness of bursts."""
 
     late_max_ns: Count
     late_mean_ns: Amount
@@ -356,13 +356,13 @@ class Lateness(EventPart):
 
 
 class Attentive(Lateness):
-    """How late bursts left while the sender had its core."""
+    """The lateness of bursts while the sender had its core."""
 
     away_ns: Count
 
 
 class Pacing(Lateness):
-    """How well a sender kept its schedule."""
+    """The deviation of a sender from its schedule."""
 
     percentiles: Percentiles
     lateness: Histogram
@@ -440,7 +440,7 @@ class EngineConfig(EventPart):
 
 
 class ProbePacing(EventPart):
-    """How late probes left."""
+    """The lateness of probes."""
 
     late_max_ns: Count
     late_mean_ns: Amount

@@ -85,7 +85,7 @@ class CampaignBlocks:
         return [observe(self._run.read(one), self._resumed) for one in stored]
 
 
-GIVEN_UP_AFTER = 3  # trials that gave no figure, where none ever did
+GIVEN_UP_AFTER = 3  # trials without a figure, of a contender that never had one
 
 
 class Course:
@@ -153,7 +153,7 @@ class _Point:
     trials: dict[str, Trial]  # by contender
     proving: Proving
     is_left_out: Callable[[Trial], bool] = none_left_out
-    round_s: float = 0.0  # of a block at every point of the campaign
+    round_s: float = 0.0  # duration of a block at every point of the campaign
     observed: list[Observed] = field(default_factory=list)
     able: set[str] = field(default_factory=set)  # those that gave a figure
     failures: Counter[str] = field(default_factory=Counter)

@@ -39,7 +39,7 @@ from switchmark.trial.wire import over_cable
 
 # Placement has decided these: where applications run counts, not what was asked.
 _PLACED = {"idle", *(one.field for one in of_kinds(Kind.CORES))}
-LARGEST_BYTES = 1 << 20  # of a kept file; one has some kilobytes
+LARGEST_BYTES = 1 << 20  # limit of a file, which usually has some kilobytes
 _BASELINE = TypeAdapter(Baseline)
 UNFIT_MARKS = frozenset({"disturbed", "unstable", "short-window", "two-bands"})
 
@@ -79,7 +79,7 @@ class Calibrations:
         try:
             keep_file(self._path(plan), json.dumps(document, indent=1))
         except OSError:
-            return False  # no place to keep it is no reason to lose a trial
+            return False  # a full disk must not end the trial
         return True
 
     def forget(self, plan: TrialPlan) -> None:

@@ -97,7 +97,7 @@ class Certificates:
         return path
 
     def why_expired(self, held: Certificate) -> str:
-        """What of the bench or the machine has changed since; empty: nothing."""
+        """Return which part of the bench or the machine has changed since; empty: none."""
         if held.switchmark_version != self.switchmark:
             return f"switchmark was {held.switchmark_version} and is {self.switchmark}"
         if self.switchmark.endswith(DIRTY):
@@ -110,7 +110,7 @@ class Certificates:
         return ""
 
     def note(self, record: Record) -> CertificateNote | None:
-        """The note for a record; None where there is no certificate for its way to a port."""
+        """The note for a record; None without a certificate for its way to a port."""
         held = self.find(record.port_kind or "", record.io or "")
         if held is None:
             return None

@@ -100,8 +100,7 @@ def execute(campaign: CampaignDefinition, there: Installed, request: Request) ->
 
     Leftovers of a killed bench are undone first: they may block an interface of this campaign.
     Raises `UsageError` for an impossible campaign, `UnavailableError` if this machine lacks a part,
-    and
-    `StoppedRun` if two contenders fail for the same reason; a trial that fails is a record."""
+    and `StoppedRun` if two contenders fail for the same reason; a trial that fails is a record."""
     with suppress(PermissionError):  # missing privileges are reported later, with the switches
         _clean_up(request)
     with _other_host(campaign, request) as site:

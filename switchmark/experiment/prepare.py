@@ -47,7 +47,7 @@ class Prepared:
     campaign: CampaignDefinition  # without the switches that are left out
     steps: list[Step]
     left_out: list[str]  # why each of these was left out, under `skip_unavailable`
-    instead: str | None  # under `first_available`: what was left out, why, and what takes its place
+    instead: str | None  # for `first_available`: values left out, the reasons, and substitutes
     refused: list[str]  # why the start is refused, a line each; empty: it is not
     pages: PageChoice | None = None  # the page size of trials that leave it to the run
 
@@ -68,7 +68,7 @@ def prepare(
     """Plan the steps of a campaign on this machine, or on the described machine `target`. `site` is
     the other host; without it (`plan` connects to no host) its programs are not checked.
 
-    Raises `UsageError` for what no machine can do, `UnavailableError` for too few cores."""
+    Raises `UsageError` for an impossible campaign, `UnavailableError` for too few cores."""
     campaign, choices = _choose_first(campaign, there, target)
     campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
     refused: list[str] = []

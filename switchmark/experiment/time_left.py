@@ -1,4 +1,4 @@
-"""How long the rest of a campaign will take."""
+"""The remaining time of a campaign."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from switchmark.trial.plan import TrialPlan
 
 @dataclass
 class _Sums:
-    """Of the trials of one switch: what is left of them, and what the bench took around others."""
+    """The remaining trials of one switch, and the time of the bench around finished trials."""
 
     left: int = 0
-    measuring_s: float = 0.0  # of those that are left
+    measuring_s: float = 0.0  # in the remaining trials
     usual_s: float = 0.0  # around those that are left
-    timed_s: float = 0.0  # what was usual around those that were timed
+    timed_s: float = 0.0  # usual time around the timed trials
     overhead_s: float = 0.0  # and what it was
 
 

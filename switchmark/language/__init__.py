@@ -1,1 +1,1 @@
-"""How values are written: numbers with suffixes, lists, ranges, and YAML with its lines."""
+"""The notation of values: numbers with suffixes, lists, ranges, and YAML with its lines."""

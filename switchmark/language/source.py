@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 from switchmark.errors import UsageError
 
 MAX_FILE_BYTES = 100_000
-MAX_LINES = 50  # of errors; who has more fixes these first
+MAX_LINES = 50  # maximum number of errors in a message
 _YAML = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {"str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge", "value"}
 _ONE_DOCUMENT = "keep one campaign a file (one '---' at most)"
 _NULLS = {"", "~", "null", "Null", "NULL"}
-# What the YAML reader finds missing only where the next thing begins, lines later.
+# Errors that the YAML reader reports some lines later, at the beginning of the next item.
 _BEGUN_BEFORE = ("while scanning a simple key", "while scanning a quoted scalar")
 _REMEDIES = {
     "'\\t'": "indent with spaces, not tabs",
@@ -102,7 +102,7 @@ class Problem:
 
 
 class Problems(list[Problem]):
-    """What is wrong with a file: collected on the way, and raised together at its end."""
+    """The problems of a file: collected while it is read, and raised together at its end."""
 
     def note(self, place: SourcePlace, key: str, *messages: str) -> None:
         """Add a problem for each of the messages."""
@@ -137,7 +137,7 @@ def read_file(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFile:
-    """The messages for an empty file, and for one that is no mapping."""
+    """The messages for an empty file, and for a file without a mapping."""
 
     empty: str
     no_mapping: str

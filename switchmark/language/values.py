@@ -18,7 +18,7 @@ from typing import TypeVar, cast
 T = TypeVar("T")
 
 NS_PER_S = 1_000_000_000
-MAX_VALUES = 100_000  # of one key; more is a slip of the pen, not a campaign
+MAX_VALUES = 100_000  # values of one key; more are probably a typing error
 _NO_SUFFIX = {"": 1}
 _SUFFIXES = {"": 1, "k": 1_000, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _SECONDS: dict[str, int | str] = {

@@ -1,4 +1,4 @@
-"""What a trial costs in CPU time: read from the kernel before and after, never sampled inside.
+"""The cost of a trial in CPU time: read from the kernel before and after, never sampled inside.
 
 Units are cores used: CPU seconds per second of wall time. The kernel's softirq time is machine-wide
 (on veth paths it is where an in-kernel switch works), in ticks of 10 ms.
@@ -94,7 +94,7 @@ def cost(
         softirq_cores_used=softirq_s / wall_s,
         softirq_by_core=_softirq_by_core(before.machine, after.machine, wall_s),
         ksoftirqd_cores_used=_ksoftirqd_cores(before, after, wall_s),
-        run_delay_share=min(1.0, run_delay),  # of several threads that wait at once, too
+        run_delay_share=min(1.0, run_delay),  # several threads can wait at once
         total_cores_used=total_s / wall_s,
         others_cores_used=max(0.0, busy_s - trial_s - bench_s) / wall_s,
         stolen_cores=(after.machine.stolen_s - before.machine.stolen_s) / wall_s,
@@ -177,7 +177,7 @@ def with_hardware(found: CpuCost, read: MeterReading, frames: int) -> CpuCost:
 
 
 def hardware_use(found: Counted | None, frames: int) -> HardwareUse | None:
-    """The counters' figures; `frames` passed the switch. None where nothing was counted."""
+    """The counters' figures; `frames` passed the switch. None if nothing was counted."""
     if found is None:
         return None
     values = dict(found.values)
@@ -202,7 +202,7 @@ def hardware_use(found: Counted | None, frames: int) -> HardwareUse | None:
 
 
 def energy_between(before: EnergyReading, after: EnergyReading, frames: int) -> EnergyUse | None:
-    """The energy used between two readings; None where there is no RAPL."""
+    """The energy used between two readings; None without RAPL."""
     used = {}
     for name, start in before.joules.items():
         if name in after.joules:
@@ -285,7 +285,7 @@ TOLERANCE_SHARE, TOLERANCE_CORES = 0.1, 0.05
 def quota_since(
     before: Throttling | None, trial: Trial, limit: CpuLimit | None, used_cores: float | None
 ) -> CpuQuota | None:
-    """How the limit was used since the kernel's counts were read; None where there is none."""
+    """Return the use of the limit since the counts were read; None without a limit."""
     if limit is None or before is None or trial.cpu_limit is None:
         return None
     after, cores = limit.read(), limit.quota_us / PERIOD_US
@@ -316,7 +316,7 @@ def group_quota_since(before: OwnThrottling) -> GroupQuota:
 
 
 def without_neighbour(used: CpuCost, noise: Neighbour | None) -> CpuCost:
-    """The cost without the neighbour's part: it runs on purpose, and is no disturbance."""
+    """The cost without the neighbour's part: it runs on purpose, and is not a disturbance."""
     if noise is None or used.others_cores_used is None or noise.wall_s <= 0:
         return used
     others = max(0.0, used.others_cores_used - noise.cpu_s / noise.wall_s)

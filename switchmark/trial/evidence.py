@@ -14,7 +14,7 @@ class Baseline:
 
     forwarded_pps: float | None = None
     rtt_median_ns: float | None = None
-    ns_per_frame: float | None = None  # of CPU time
+    ns_per_frame: float | None = None  # CPU time
     met_its_load: bool = False  # the wire was paced, and carried all: no ceiling then
     source: str = ""  # where it is from, when not from this run
 
@@ -26,28 +26,29 @@ class Evidence:
     sender: FrameCounters  # summed counters of all senders (or clients)
     receiver: FrameCounters  # summed counters of all receivers
     baseline: Baseline
-    kept_samples: int  # of the pair with fewest
+    kept_samples: int  # in the pair with the fewest
     on_schedule: bool  # every paced sender kept its schedule
     in_kernel: bool  # the switch runs in its callers' context, without its own process
     cpu_wait_share: float  # largest share of time an application waited for a core
     others_cores: float  # used by other programs or guests meanwhile
-    switch_wait_share: float = 0.0  # of the time, in which a polling switch waited for its core
+    # Share of the time in which a polling switch waited for its core.
+    switch_wait_share: float = 0.0
     sent_frames: int = 0  # in the whole trial, as `socket_drops` and the loss are
     socket_drops: int = 0  # frames dropped at the applications' own sockets
     sample_noise_pps: float = 0.0  # the largest deviation that bursts alone give to samples
     two_bands: bool = False  # the samples of the run fall into two groups
     witness_frames: int = 0  # left the switch's third port during the measurement
-    counters_agree: bool = True  # of the switch, with those of the applications
+    counters_agree: bool = True  # the counters of the switch with those of the applications
     stretch: float = 0.0  # by so much of its duration a sender ran too long
     cable_lost: int = 0  # frames, between two hosts
     throttled: bool = False  # the CPU quota of everything was used up
-    limit_in_force: bool = True  # of the switch's CPU time, where one was set
+    limit_in_force: bool = True  # the limit of the switch's CPU time, if one was set
     faults: tuple[str, ...] = ()  # why results of applications are partial
-    contradictions: tuple[str, ...] = ()  # of the applications' counters
+    contradictions: tuple[str, ...] = ()  # between the applications' counters
     uncertain_losses: tuple[str, ...] = ()  # known between two bounds only
     engines_are_fast: bool = True  # built with optimisation, without sanitizers and coverage
     emulated: bool = False  # a virtual machine ran without hardware that helps
-    clock_step_ns: float = 0.0  # of the application with the coarsest clock
+    clock_step_ns: float = 0.0  # the coarsest clock of all applications
     counts_polls: bool = True  # the applications count their calls
 
     @property

@@ -2,7 +2,7 @@
 
 Intended is what was asked, offered what its sender reports as sent, forwarded what its receiver
 reports as received, over the kept window of each. Lost is what was sent and not received in the
-whole run. What the instrument cannot know is left out.
+whole run. Facts that the instrument cannot know are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from switchmark.trial.throughput import steady_run
 from switchmark.trial.traffic import Tick
 from switchmark.trial.trim import describe, kept_intervals, window_ns
 
-ON_SCHEDULE_SHARE = 0.995  # of the frames that its rate asked for
+ON_SCHEDULE_SHARE = 0.995  # share of the intended frames
 
 
 def measure(trial: Trial, run: InstrumentRun, policy: TrimPolicy, tick: Tick) -> Measurement:

@@ -44,7 +44,7 @@ class InstrumentRun:
         self, session: Session, trial: Trial, pair: PairEnds, nodes: Mapping[str, Node]
     ) -> None:
         self.instrument = INSTRUMENTS[trial.generator]()
-        self.begun_ns = 0  # CLOCK_MONOTONIC, when it was told to begin
+        self.begun_ns = 0  # CLOCK_MONOTONIC at the command to begin
         self.reading: Reading | None = None
         self.socket_drops = 0  # frames that arrived, and found the socket's buffer full
         self._pair = pair

@@ -1,4 +1,4 @@
-"""How far a result can be trusted: the marks that measured evidence gives it."""
+"""The trust in a result: the marks that follow from measured evidence."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from switchmark.statistics.outliers import TWO_BANDS
 from switchmark.trial.evidence import Evidence
 from switchmark.trial.limit import LOSS_WORTH_NAMING
 
-UNSTABLE_STDEV = 0.10  # of the mean, over the kept samples
+UNSTABLE_STDEV = 0.10  # share of the mean, over the kept samples
 MIN_KEPT_SAMPLES = 5
 AWAY_WORTH_NAMING = 0.0001
 DISTURBED_CORES = 0.10  # used by others meanwhile
-COARSE_STEP = 0.01  # of the median time, by which a clock may count
-STRETCHED = 0.02  # of its duration, by which a trial lasted too long
+COARSE_STEP = 0.01  # largest step of a clock, as a share of the median time
+STRETCHED = 0.02  # share of its duration by which a trial lasted too long
 
 
 def verdict(
@@ -45,7 +45,7 @@ def verdict(
     baseline = evidence.baseline
     seen = figures.throughput
     finds_outages = trial.method != PLAIN and METHODS[trial.method].finds_outages
-    steady = trial.schedule.is_steady  # else its load is meant to change
+    steady = trial.schedule.is_steady  # the load of other schedules changes on purpose
     flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
     sent = evidence.sender.tx_offered
     flooded_later = evidence.stray_frames > LOSS_WORTH_NAMING * max(1, sent)

@@ -73,12 +73,12 @@ def merge_latency(
 
 @dataclass(frozen=True, slots=True)
 class _TimedStream:
-    """What the receiver of one stream timed."""
+    """The times that the receiver of one stream measured."""
 
     direction: Direction
     delays: TimedDelays
     lost_frames: int
-    uncertainty_ns: int | None  # of two hosts' clocks; None: one clock timed it
+    uncertainty_ns: int | None  # from two hosts' clocks; None: one clock was used
 
 
 def frame_times(streams: Sequence[PairEnds], timed: TimedRun | None) -> Latency:
@@ -161,7 +161,7 @@ class Clocks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClockCorrection:
-    """What is subtracted from every time of a stream, and the uncertainty of it, in ns."""
+    """Return the time to subtract from every time of a stream, and its uncertainty, in ns."""
 
     less_ns: int
     uncertainty_ns: int
@@ -193,7 +193,7 @@ class TimedRun:
         ]
         for sender, receiver in self._sides:
             receiver.engine.sender_clock = (
-                f"{sender.before.ticks}:{self._told_ns(sender, receiver)}:"
+                f"{sender.before.ticks}:{self._clock_ns(sender, receiver)}:"
                 f"{round(sender.before.tsc_hz)}"
             )
 
@@ -213,7 +213,7 @@ class TimedRun:
             )
         return found
 
-    def _told_ns(self, sender: _Side, receiver: _Side) -> int:
+    def _clock_ns(self, sender: _Side, receiver: _Side) -> int:
         """The receiver's clock when the sender's was read, less the margin."""
         ahead_ns = _ahead_ns(sender.engine, receiver.engine, self._first)
         return sender.before.t_ns + ahead_ns - self._margin_ns
@@ -230,7 +230,7 @@ class TimedRun:
         s, r = after[id(sender.engine)], after[id(receiver.engine)]
         hz = receiver.engine.trial_hz
         since_told = (s.ticks - sender.before.ticks) * hz / round(sender.before.tsc_hz)
-        told_ns = self._told_ns(sender, receiver)
+        told_ns = self._clock_ns(sender, receiver)
         taken_for = (told_ns - receiver.before.t_ns) * hz / 1e9 + since_told
         now_ns = s.t_ns + _ahead_ns(sender.engine, receiver.engine, last)
         truly = (r.ticks - receiver.before.ticks) + (now_ns - r.t_ns) * hz / 1e9

@@ -29,12 +29,12 @@ MIB = 1 << 20
 CAP_IPC_LOCK = 14
 # Of one engine: memory beside the buffers of DPDK, and its threads (DPDK adds two).
 ENGINE_MB, ENGINE_TASKS, DPDK_TASKS = 8, 2, 4
-SWITCH_TASKS = 1  # of a switch that is a program
+SWITCH_TASKS = 1  # tasks of a switch that is a program
 BENCH_MB = 32  # more than it takes when it plans, for the summary after the last trial
 GUEST_MB = 128  # that a virtual machine has touched once its engine runs
-XDP_LOCKED_MB = 16  # of the frames of one queue (XDP_RX_FRAMES in engine/io/af_xdp.h)
+XDP_LOCKED_MB = 16  # memory of the frames of one queue (XDP_RX_FRAMES in engine/io/af_xdp.h)
 DPDK_FILES = 64  # open files (FILES_MIN in engine/io/dpdk_eal.c)
-PIPES = 3  # of the bench to each program
+PIPES = 3  # pipes between the bench and each program
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class PlaceNeeds:
     cpus: float
     memory_mb: int
     tasks: int
-    open_files: int  # of the bench or of one program, whichever needs more
-    locked_mb: int  # of one program
+    open_files: int  # the larger number of the bench and of one program
+    locked_mb: int  # for one program
 
     @classmethod
     def of(cls, plan: TrialPlan, *, small_pages: bool) -> PlaceNeeds:

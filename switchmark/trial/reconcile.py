@@ -19,13 +19,13 @@ from switchmark.record import FramePath, Place, Reconciliation, Stage
 from switchmark.record.reconciliation import ChainFrames
 from switchmark.trial.verification import PairEnds
 
-UNEXPLAINED_SHARE = 1e-4  # of the frames sent
+UNEXPLAINED_SHARE = 1e-4  # share of the sent frames
 NONE = PortCounters(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceDrops:
-    """Frames that the kernel dropped at a node's own device; all 0 where there is none."""
+    """Frames that the kernel dropped at a node's own device; all 0 without a device."""
 
     rx: int = 0
     tx: int = 0

@@ -1,4 +1,4 @@
-"""What stands in a chain between two ports: starting it.
+"""VNFs of a chain between two ports, and their start.
 
 A VNF that is the engine runs one endless trial; its counters are read by ending that trial
 and beginning the next, which is done only while no traffic runs.
@@ -43,11 +43,11 @@ class Vnf:
         return 0
 
     def died(self) -> str | None:
-        """How it ended, in one line; None while it runs."""
+        """Return the reason of its end, in one line; None while it runs."""
         return None
 
     def as_run(self) -> VnfRun:
-        """What the record says of it."""
+        """Return the VNF as the record has it."""
         return VnfRun(node=self.node, pair=self.pair, kind=self.kind, command=self.command)
 
     def request_exit(self) -> None:
@@ -133,7 +133,7 @@ class GuestBridgeVnf(SpawnedVnf):
     """A Linux bridge in the kernel of a virtual machine, whose devices are out of reach."""
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Wait until the guest says that its ports are joined. Raises TrialFailed."""
+        """Wait until the guest reports that its ports are joined. Raises TrialFailed."""
         self.wait_guest(timeout_s, "made no bridge")
 
 
@@ -195,7 +195,7 @@ class EngineVnf(Vnf):
         return None if code is None else f"VNF {self.node} ended with exit code {code}"
 
     def as_run(self) -> VnfRun:
-        """The run with what was counted when it was last asked."""
+        """Return the run with its latest counts."""
         counts = {"forwarded_frames": self._forwarded, "dropped_frames": self._dropped}
         return super().as_run().model_copy(update=counts)
 

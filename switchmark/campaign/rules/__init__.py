@@ -1,13 +1,12 @@
-"""Which combinations cannot be, and why. A reason ends with what to do.
+"""Impossible combinations: each refusal has a reason and a remedy.
 
-`switch.py`: what a switch cannot do of a sweep. `layout.py`: scenario, environment, ports and
+`switch.py`: parts of a sweep that a switch cannot do. `layout.py`: scenario, environment, ports and
 hosts; `between.py`: two hosts. `traffic.py`: frames, loads and times. `generator.py`: foreign
 instruments. `times.py`: all trials together. `pool.py`: many testbeds. `combination.py`: a cell of
 docs/combinations.md.
 
-What one method or one instrument alone cannot do is said in its own file, and asked for here:
-`Method.refusals`, `Method.one_host` and `Method.reads`, `Instrument.refusals`. What a testbed file
-or this machine says (the ends of a cable, the cores) is known to the plan alone, which asks
-`cable_problem` and places cores before anything is touched. What comes after a plan asserts what is
-refused here.
+Each method and each instrument has its own refusals in its own file: `Method.refusals`,
+`Method.one_host` and `Method.reads`, `Instrument.refusals`. Only the plan knows the testbed file
+and this machine (the ends of a cable, the cores); it calls `cable_problem` and places cores before
+anything changes. Code after the plan asserts the conditions that are refused here.
 """

@@ -1,4 +1,4 @@
-"""What is not possible between two hosts, each with a switch and one cable between them.
+"""Impossible combinations between two hosts, each with a switch, and one cable between them.
 
 `between_problems` judges one combination; campaigns and the table of docs/combinations.md both ask
 it. Methods, VNFs and splits have no column in that table: only campaigns ask for them.

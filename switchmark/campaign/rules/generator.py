@@ -20,7 +20,7 @@ from switchmark.model.parameter_table import PARAMETERS, of_kinds
 from switchmark.model.parameter_type import Kind, Wire
 from switchmark.model.ports import PortKind
 
-# What is sent and where to, and what else the ends must be able to do.
+# Parameters of the frames, their way, and other abilities of the ends.
 _OF_THE_ENDS = [
     *of_kinds(Kind.TRAFFIC, Kind.LAYOUT),
     *(one for one in of_kinds(Kind.CONTENDER) if one.wire is Wire.SAME),
@@ -33,7 +33,7 @@ def generator_refusals(
     can: Capabilities,
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
 ) -> Iterator[Refusal]:
-    """What the foreign instruments of a sweep cannot do, each with what to do instead."""
+    """Return the parts of a sweep that its foreign instruments cannot do."""
     for name in sweep.generator:
         if name == OWN_ENGINE:
             continue

@@ -66,7 +66,7 @@ def conclude(
     trials: Sequence[LoadPoint],
     limits_pps: tuple[float, float],
 ) -> GoalBounds:
-    """Put a goal's bounds together with what decided them."""
+    """Combine the bounds of a goal with the reason for them."""
     mixed = mixed_range(goal, trials) or (None, None)
     bounds = GoalBounds(
         goal=goal.name,
@@ -200,7 +200,8 @@ def _ring_was_full(trial: LoadPoint) -> bool:
 def _at_upper(
     goal: Goal, bounds: GoalBounds, trials: Sequence[LoadPoint]
 ) -> tuple[DecidedBy, list[str]]:
-    """What made the upper bound: loss, a load that was never offered, or cores that were taken."""
+    """Return the reason for the upper bound: loss, a load that was never offered, or cores that
+    were taken."""
     bad = [
         trial
         for trial in trials

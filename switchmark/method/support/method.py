@@ -1,4 +1,4 @@
-"""What a method of many trials is: its name, its description, and how it runs."""
+"""A method of many trials: its name, its description, and its function."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Method:
     name: str  # as campaigns write it: the file's, with dashes
     meaning: str  # one line, for lists
     run: Callable[[Task], MethodResult]
-    usual_time_s: Callable[[Trial], float]  # of traffic, without what a budget cuts off
+    usual_time_s: Callable[[Trial], float]  # of traffic, without the limit of a budget
     fixed_time: bool = False  # it always takes its usual time; a search may end sooner
     default_budget_s: float | None = None  # None: as long as it takes
     compared: tuple[Metric, ...] = ()  # figures that `compare` puts side by side
     needs_rate: Refusal | None = None  # why its load has to be set; None: it finds its loads
     needs_switch: bool = False  # it does something to one
     refuse: Callable[[Sweep, str, Capabilities], Iterable[Refusal]] = nothing_refused  # besides
-    one_host: str = ""  # why it is of one host, and what to do instead; empty: of two, too
+    one_host: str = ""  # why it needs one host, and the remedy; empty: two hosts are possible
     reads: tuple[str, ...] = ()  # keys of campaigns that mean nothing to methods without them
     times_frames: bool = False  # takes one-way times, so that a probe stream has a meaning
     finds_outages: bool = False  # silence of the applications is a finding and no fault
@@ -46,7 +46,7 @@ class Method:
     picture: Literal["loads", "course"] | None = None
 
     def refusals(self, sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
-        """What it cannot be asked of, and what to do instead; one sentence each."""
+        """Return why the method cannot measure this sweep."""
         if self.needs_rate and None in sweep.rate_pps:
             yield self.needs_rate
         if self.needs_switch and switch == WIRE:

@@ -1,4 +1,4 @@
-"""What a method of many trials is given, and how its findings become the record's result."""
+"""The input of a method of many trials, and the step from its findings to the result."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ class TrialMeasurer(Measurer, Disturber, Protocol):
         ...
 
     def notes(self) -> list[str]:
-        """What else happened in the trials: duplicates, reordering, drops of the receivers."""
+        """Other events of the trials: duplicates, reordering, drops of the receivers."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a method works with. Loads are totals over all pairs."""
+    """The input of a method. Loads are totals over all pairs."""
 
     trial: Trial
     measurer: TrialMeasurer
     max_pps: float  # highest load worth asking
     budget_s: float | None  # as asked, otherwise the method's own; None: as long as it takes
-    wire_pps: float | None  # what the bare wire carries; None: not known
+    wire_pps: float | None  # rate of the baseline; None: unknown
     in_kernel: bool  # the switch works in its callers' system calls
     restart_switch: Callable[[], None]
     switch_changes: Callable[[], Sequence[Change]]  # raises `TrialFailed` where it has none
