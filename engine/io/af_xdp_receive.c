@@ -66,7 +66,7 @@ static unsigned take(struct xdp_queue *q, struct io_frame *frames, unsigned firs
     return taken;
 }
 
-static void look_again(struct xdp_port *port)
+static void poll_kernel(struct xdp_port *port)
 {
     for (unsigned i = 0; i < port->queue_count; i++) {
         struct xdp_queue *q = &port->queues[i];
@@ -96,7 +96,7 @@ unsigned xdp_rx_burst(struct io_port *base, struct io_frame *frames, unsigned co
 
     if (taken > 0)
         return taken;
-    look_again(port);
+    poll_kernel(port);
     if (port->may_block) {
         xdp_rx_wait(base, BLOCK_LONGEST_NS);
         taken = take_all(port, frames, count);

@@ -40,8 +40,8 @@ struct uring_port {
     uint16_t handed_out[IO_BURST_MAX];
     unsigned handed_count;
 
-    unsigned sending;  /* pending completions */
-    unsigned unlooked; /* bursts sent since the last check for received frames */
+    unsigned sending;           /* pending completions */
+    unsigned bursts_since_poll; /* bursts sent since the last check for received frames */
     int results[IO_BURST_MAX];
 };
 

@@ -12,7 +12,7 @@
 /* A worker that sends so many bursts without a check for received frames only sends. While it is
  * idle it receives; then its receive request is withdrawn, because the kernel would check such a
  * request for every sent frame. */
-#define UNLOOKED_MAX 64
+#define BURSTS_WITHOUT_POLL_MAX 64
 
 static uint64_t tag(enum uring_request request, uint32_t number)
 {
@@ -101,7 +101,7 @@ static void take_all_completions(struct uring_port *port)
     take_completions(port);
 }
 
-static void look(struct uring_port *port)
+static void poll_requests(struct uring_port *port)
 {
     take_all_completions(port);
     if (__builtin_expect(!port->receiving[FILE_MAIN], 0) ||
@@ -177,7 +177,7 @@ unsigned uring_tx_send(struct io_port *base, struct io_frame *frames, unsigned c
         return 0;
     if (socket->broadcast_fd >= 0 && frames[0].flags & IO_FRAME_BROADCAST)
         return socket_tx_send(&socket->base, frames, count);
-    if (__builtin_expect(++port->unlooked == UNLOOKED_MAX, 0))
+    if (__builtin_expect(++port->bursts_since_poll == BURSTS_WITHOUT_POLL_MAX, 0))
         end_receiving(port);
     for (unsigned i = 0; i < count; i++) {
         struct io_uring_sqe *sqe = io_uring_get_sqe(&port->ring);
@@ -243,13 +243,13 @@ unsigned uring_rx_burst(struct io_port *base, struct io_frame *frames, unsigned 
     struct uring_port *port = (struct uring_port *)(void *)base;
     unsigned taken = 0;
 
-    port->unlooked = 0;
+    port->bursts_since_poll = 0;
     give_back(port);
     if (port->arrived_count < count)
-        look(port);
+        poll_requests(port);
     if (port->arrived_count == 0 && port->may_block) {
         uring_rx_wait(base, BLOCK_LONGEST_NS);
-        look(port);
+        poll_requests(port);
     }
     for (; taken < count && port->arrived_count > 0; taken++) {
         const struct uring_arrival a = port->arrived[port->arrived_first];

@@ -182,7 +182,7 @@ static unsigned take_slots(struct receive_ring *rx, struct io_frame *frames, uns
 }
 
 /* Frames are received without a system call, and only a system call reports a missing device. */
-static void look_for_failure(struct packet_mmap_port *port)
+static void check_device(struct packet_mmap_port *port)
 {
     int error = 0;
     socklen_t length = sizeof error;
@@ -198,7 +198,7 @@ void packet_mmap_rx_wait(struct io_port *base, uint64_t timeout_ns)
     struct pollfd fd = {.fd = port->rx.fd, .events = POLLIN};
 
     if (io_poll(&fd, 1, timeout_ns) > 0 && fd.revents & POLLERR)
-        look_for_failure(port);
+        check_device(port);
 }
 
 unsigned packet_mmap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
@@ -218,7 +218,7 @@ uint64_t packet_mmap_rx_drops(struct io_port *base)
 {
     struct packet_mmap_port *port = (struct packet_mmap_port *)base;
 
-    look_for_failure(port);
+    check_device(port);
     port->rx.drops += packet_drops(port->rx.fd);
     return port->rx.drops;
 }

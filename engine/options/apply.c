@@ -214,6 +214,7 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
     void *field = (char *)o + row->offset;
     static const char *const starts[] = {"command", "now", NULL};
     static const char *const jitters[] = {"uniform", "normal", NULL};
+    static const char *const ip_versions[] = {"4", "6", NULL};
     uint64_t number = 0;
     bool good = true;
 
@@ -239,8 +240,8 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
         good = value_parse_clock(text, field);
         break;
     case KIND_IP_VERSION:
-        good = read_name(text, (const char *const[]){"", "", "", "", "4", "", "6", NULL}, field) &&
-               *text != '\0';
+        good = read_name(text, ip_versions, &number);
+        *(uint64_t *)field = number == 0 ? 4 : 6;
         break;
     case KIND_PAYLOAD:
         good = read_name(text, payload_names, field);
@@ -294,6 +295,6 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
     if (!good)
         return bad_value(row, text, error, size);
     if (row->given != 0)
-        *((bool *)o + row->given) = true;
+        *(bool *)((char *)o + row->given) = true;
     return true;
 }

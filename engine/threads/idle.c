@@ -70,7 +70,7 @@ static uint64_t longest_nap_ns(const struct trial *trial, uint64_t now)
     return left_ns < longest_ns ? left_ns : longest_ns;
 }
 
-/* Timers are not exact for short waits: then give way and look again. */
+/* Timers are not exact for short waits: then give way and poll again. */
 static void sleep_until(const struct trial *trial, struct io_port *port, uint64_t now,
                         uint64_t until)
 {

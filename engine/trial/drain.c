@@ -53,7 +53,7 @@ static uint64_t frames_received(const struct end *end)
 }
 
 /* Poll all ports once; returns true if frames of the stream arrived. */
-static bool look(struct trial *trial)
+static bool poll_ports(struct trial *trial)
 {
     bool heard = false;
 
@@ -84,7 +84,7 @@ void drain(struct trial *trial)
     uint64_t required = all_came(trial, sent) ? silence : patience;
 
     while (now < last) {
-        if (look(trial)) {
+        if (poll_ports(trial)) {
             heard = clock_ticks();
             trial->outcome.residual_ns = clock_ticks_to_ns(heard - begun);
             required = all_came(trial, sent) ? silence : patience;
