@@ -1,7 +1,7 @@
-"""The one table that stands open in the report: a line for each contender at each point.
+"""The main table of the report, with a line for each contender at each point.
 
-Throughput and latency stand side by side, although they were measured at loads of their own.
-Figures are those of the answer where there is one, so that no page gives two; else means.
+Throughput and latency stand side by side, although each was measured at its own load. Compared
+figures are those of the comparison results, so that a page does not give two; others are means.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class Cell:
 class Line:
     """A contender at a point, with the figures of each dimension."""
 
-    rows: tuple[SummaryRow, ...]  # one a dimension, or one of a method
-    where: tuple[str, ...]  # what tells its point from others
+    rows: tuple[SummaryRow, ...]  # one row for each dimension, or the row of a method
+    where: tuple[str, ...]  # values of the fields in which points differ
     cells: tuple[Cell, ...]
 
     @property
     def first(self) -> SummaryRow:
-        """The row that names it."""
+        """The row with the name of the contender."""
         return self.rows[0]
 
     @property
     def valid(self) -> bool:
-        """Whether all its figures are valid."""
+        """True if all figures are valid."""
         return all(row.valid for row in self.rows)
 
     @property
@@ -52,7 +52,7 @@ class Line:
 
     @property
     def limited_by(self) -> tuple[str, ...]:
-        """What limited the throughput. (A round trip is limited by its rate.)"""
+        """The limits of the throughput. A round trip is limited by its rate."""
         return self.rows[0].limited_by
 
 
@@ -66,18 +66,20 @@ class OneTable:
 
 
 def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> OneTable:
-    """The table of all rows that finished; columns in which no line has a figure are left out."""
+    """Return the table of all finished rows, without columns that no line has a figure for."""
     done = [row for row in rows if row.finished]
     typical = {
         (answer.metric.name, ranked.trial.id): ranked
         for answer in answers
-        if not answer.testbed  # (a line is of all testbeds together)
+        if not answer.testbed  # a line combines all testbeds
         for ranked in answer.ranking
     }
     groups = list(_joined(done))
-    own = set(_of_one_dimension(done))
+    single_dimension = set(_of_one_dimension(done))
     varying = [
-        name for name in words.varying_fields(group[0] for group in groups) if name not in own
+        name
+        for name in words.varying_fields(group[0] for group in groups)
+        if name not in single_dimension
     ]
     cells = [dict(_cells(group, typical)) for group in groups]
     columns = [name for name in _COLUMNS if any(name in one for one in cells)]
@@ -114,14 +116,14 @@ def _cells(
             found = [words.named(one) for one in row.method.figures]
             yield "Found", Cell("; ".join([row.trial.method, *found]))
         elif row.throughput is not None:
-            seen = row.throughput.forwarded_pps
-            yield _COLUMNS[1], _figure(seen, typical.get(("forwarded", row.trial.id)), 1e6)
+            forwarded = row.throughput.forwarded_pps
+            yield _COLUMNS[1], _figure(forwarded, typical.get(("forwarded", row.trial.id)), 1e6)
             lost = row.throughput.loss_ratio.mean
             yield "Lost", Cell(percent(lost), lost)
             yield from _cost(row)
         elif row.latency is not None:
-            seen = row.latency.median_ns
-            yield _COLUMNS[3], _figure(seen, typical.get(("rtt-p50", row.trial.id)), 1e3)
+            median = row.latency.median_ns
+            yield _COLUMNS[3], _figure(median, typical.get(("rtt-p50", row.trial.id)), 1e3)
             p99 = typical.get(("rtt-p99", row.trial.id))
             yield "99 %, µs", _figure(row.latency.median_p99_ns, p99, 1e3)
     yield "Trials", Cell(" + ".join(trials))
@@ -148,16 +150,16 @@ def _figure(mean: Estimate, typical: RankedContender | None, scale: float) -> Ce
 
 
 def _joined(rows: Sequence[SummaryRow]) -> Iterator[list[SummaryRow]]:
-    """Join throughput and latency of one contender at one point, whose loads may differ: each had
-    its own. Where that is ambiguous, each stays alone."""
+    """Yield together the throughput and latency rows of one contender at one point, whose loads can
+    differ. Rows stay separate if this is ambiguous."""
     plain = [row for row in rows if row.method is None]
-    own = set(_of_one_dimension(plain))
-    held: dict[Any, list[SummaryRow]] = defaultdict(list)
+    single_dimension = set(_of_one_dimension(plain))
+    groups_of: dict[Any, list[SummaryRow]] = defaultdict(list)
     for row in plain:
-        fields = tuple(item for item in row.point if item[0] not in own)
+        fields = tuple(item for item in row.point if item[0] not in single_dimension)
         done = (row.connect_mode, row.port_kind, row.io)
-        held[row.contender, done, repr(fields)].append(row)
-    for group in held.values():
+        groups_of[row.contender, done, repr(fields)].append(row)
+    for group in groups_of.values():
         if len({row.trial.dimension for row in group}) == len(group):
             yield group
         else:
@@ -166,7 +168,7 @@ def _joined(rows: Sequence[SummaryRow]) -> Iterator[list[SummaryRow]]:
 
 
 def _of_one_dimension(rows: Sequence[SummaryRow]) -> Iterator[str]:
-    """Fields that have one value in all throughput rows, and another in all latency rows."""
+    """Yield the fields with one value in all throughput rows and another in all latency rows."""
     if not rows:
         return
     for name, _ in rows[0].point:

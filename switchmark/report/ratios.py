@@ -18,17 +18,17 @@ from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.answer import LeadRatio, LeadVerdict, PointAnswer
 from switchmark.statistics.states import State
 
-_ROOM = 0.06  # of the axis, beyond what is drawn
+_ROOM = 0.06  # share of the axis beyond the drawn values
 _LEAST_SPAN = math.log(1.3)
 
 
 @dataclass(frozen=True, slots=True)
 class _RatioRow:
-    """The row of a contender, or of the leader itself."""
+    """The row of a contender, or of the leader."""
 
     contender: str
     remark: str
-    ratio: LeadRatio | None = None  # None: the leader, or too few pairs
+    ratio: LeadRatio | None = None  # None for the leader, and with too few pairs
     is_leader: bool = False
 
 
@@ -61,10 +61,12 @@ def _figure(answer: PointAnswer, answers: Sequence[PointAnswer], look: dict[str,
         value, ends = 1.0, None
         if row.ratio is not None:
             value, ends = row.ratio.value, (row.ratio.low, row.ratio.high)
-        said = plot.hover(f": {row.remark}", row.contender)
-        traces.append(ratio_mark(place, value, ends, marker, said))
+        label = plot.hover(f": {row.remark}", row.contender)
+        traces.append(ratio_mark(place, value, ends, marker, label))
     layout = {
-        "xaxis": plot.log_axis("times better (log)", low, high, "{:g}x"),
+        "xaxis": plot.log_axis(
+            f"{answer.ranking[0].contender} is better by this factor (log)", low, high, "{:g}x"
+        ),
         "yaxis": plot.row_axis(len(rows)),
         "annotations": plot.row_names([(row.contender, row.remark) for row in rows]),
         "shapes": the_same(answer.prove),
@@ -80,16 +82,16 @@ def ratio_mark(
     value: float,
     ends: tuple[float, float] | None,
     marker: dict[str, Any],
-    said: Markup,
+    label: Markup,
 ) -> plot.Trace:
-    """A ratio with its interval, where it has one, in the row at this place."""
+    """Return the mark of a ratio, with its interval if it has one, in the row at this place."""
     reach = ([ends[1] - value], [value - ends[0]]) if ends else ([], [])
     error_x = plot.error_bars(*reach, color=marker["color"], thickness=3, width=6)
-    return plot.scatter("markers", [value], [place], said=said, marker=marker, error_x=error_x)
+    return plot.scatter("markers", [value], [place], said=label, marker=marker, error_x=error_x)
 
 
 def the_same(prove: float) -> list[dict[str, Any]]:
-    """A band over the ratios that are the same for all that matters, and a line at 1."""
+    """Return a band over the ratios that are too small to matter, and a line at 1."""
     below = {"layer": "below"}
     return [
         plot.band(1 / (1 + prove), 1 + prove) | below,
@@ -104,13 +106,13 @@ def _rows(answer: PointAnswer) -> Iterator[_RatioRow]:
         lead = answer.between(best.contender, ranked.contender)
         if lead is None or not lead.ratios:
             yield _RatioRow(ranked.contender, "too few pairs")
-        for seen in lead.seen_from(best.contender) if lead else ():
-            yield _RatioRow(ranked.contender, _remark(seen), seen)
+        for ratio in lead.seen_from(best.contender) if lead else ():
+            yield _RatioRow(ranked.contender, _remark(ratio), ratio)
 
 
-def _remark(one: LeadRatio) -> str:
-    verdict = "" if one.verdict is LeadVerdict.AHEAD else f", {one.verdict}"
-    return f"{answer_words.ratio(one)}{verdict}"
+def _remark(ratio: LeadRatio) -> str:
+    verdict = "" if ratio.verdict is LeadVerdict.AHEAD else f", {ratio.verdict}"
+    return f"{answer_words.ratio(ratio)}{verdict}"
 
 
 def _states(answer: PointAnswer) -> str:
@@ -118,12 +120,11 @@ def _states(answer: PointAnswer) -> str:
     if answer.lines is None or not states & {State.NEAR, State.FAR}:
         return ""
     near, far = answer.lines.near_ns, answer.lines.far_ns
-    return f" near, far: a cache line takes {near:.0f}, {far:.0f} ns between the cores."
+    return f" Fast, slow: a cache line takes {near:.0f}, {far:.0f} ns between the cores."
 
 
 def _span(answers: Sequence[PointAnswer]) -> tuple[float, float]:
-    """Both ends of the axis, the same for all points of a figure, so that they compare at a
-    glance."""
+    """Return both ends of the axis. All points of a figure have the same axis."""
     ends = [1 / (1 + answers[0].prove), 1 + answers[0].prove]
     for answer in answers:
         for row in _rows(answer):
