@@ -15,7 +15,7 @@ from switchmark.cli import complete
 from switchmark.cli.grouped_help import OUTPUT
 from switchmark.cli.namespaces import Private
 from switchmark.cli.options import Quiet, seconds_of
-from switchmark.cli.output import note, print_json, print_line
+from switchmark.cli.output import note, print_json, print_remark
 from switchmark.cli.progress import CertifyProgress
 from switchmark.engine.arguments import resolve_io
 from switchmark.errors import UnavailableError, UsageError
@@ -108,7 +108,7 @@ def command(
         print_json(results)
     else:
         for line in answer(results, kept=not truth):
-            print_line(line)
+            print_remark(line.strip(), len(line) - len(line.lstrip()))
     return CODES[outcome_of(results)]
 
 

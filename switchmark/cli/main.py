@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -291,11 +292,24 @@ def _interrupted(given: Sequence[str]) -> int:
 def _complain(message: str, exit_code: int) -> int:
     for line in message.splitlines() or ["failed"]:
         try:
-            print(f"switchmark: {printable(line)}", file=sys.stderr, flush=True)
+            for part in _fitted(f"switchmark: {printable(line)}"):
+                print(part, file=sys.stderr, flush=True)
         except OSError:  # it cannot be written: the exit code is still correct
             # Otherwise Python tries again at its end, and exits with another code.
             sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     return exit_code
+
+
+def _fitted(text: str) -> list[str]:
+    """The text in lines that fit the terminal of standard error, otherwise as one line."""
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError, AttributeError):  # not a terminal
+        return [text]
+    return textwrap.wrap(
+        text, max(20, width), subsequent_indent="  ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def main() -> None:

@@ -131,7 +131,11 @@ def test_a_quota_of_less_than_one_cpu_is_refused(limited: Bench, groups: list[st
     code, _, err = limited.run(*BRIDGE)
     assert code == 3 and told in err
     code, _, err = limited.run("plan", "(V=linux-bridge, environment=netns)")
-    assert code == 0 and "run would refuse it here: (V=linux-bridge" not in err and told in err
+    assert (
+        code == 0
+        and "run would refuse this campaign here: (V=linux-bridge" not in err
+        and told in err
+    )
 
 
 def test_a_quota_below_the_cpus_is_not_used_up(limited: Bench, groups: list[str]) -> None:
