@@ -81,12 +81,12 @@ class SimulatedTestbed:
             ended = datetime.now(UTC) + self._ahead
             self._deployed.unlink()
         # A record of the usual shape, which says that nothing was measured.
-        made = synthetic_record(synthetic_trial(switch="direct", duration_s=trial.duration_s))
-        loads = made.throughput
+        record = synthetic_record(synthetic_trial(switch="direct", duration_s=trial.duration_s))
+        loads = record.throughput
         assert loads is not None
         # Each contender is 1.5 times as fast as the one before.
         rate_pps = 1e6 * 1.5 ** int(trial.contender[1:]) * self._numbers.lognormvariate(0, 0.03)
-        return made.model_copy(
+        return record.model_copy(
             update={
                 "trial": trial,
                 "throughput": at_rate(loads, rate_pps),
@@ -116,22 +116,24 @@ def main() -> int:
     parser.add_argument("--clock-ahead-s", type=float, default=0)
     for name in ("authority", "certificate", "key"):
         parser.add_argument(f"--{name}", type=Path)
-    asked = parser.parse_args()
-    credentials = credentials_of(asked.authority, asked.certificate, asked.key)
+    arguments = parser.parse_args()
+    credentials = credentials_of(arguments.authority, arguments.certificate, arguments.key)
 
     def say(words: str) -> None:
-        print(f"{asked.testbed}: {words}", file=sys.stderr, flush=True)
+        print(f"{arguments.testbed}: {words}", file=sys.stderr, flush=True)
 
-    database = PoolDatabase(read_store_address(asked.store))
+    database = PoolDatabase(read_store_address(arguments.store))
     archive = StoreArchive(database)
-    executor = SimulatedTestbed(asked.testbed, asked.trial_ms / 1e3, asked.clock_ahead_s)
+    executor = SimulatedTestbed(
+        arguments.testbed, arguments.trial_ms / 1e3, arguments.clock_ahead_s
+    )
 
     def clock() -> float:
-        return time.time() + asked.clock_ahead_s
+        return time.time() + arguments.clock_ahead_s
 
     try:
-        with agent_of(asked.testbed, database, archive, executor, say, clock) as agent:
-            run_agent(agent, *contact(asked.pool, credentials), say)
+        with agent_of(arguments.testbed, database, archive, executor, say, clock) as agent:
+            run_agent(agent, *contact(arguments.pool, credentials), say)
     except SwitchmarkError as error:
         say(str(error))
         return error.exit_code

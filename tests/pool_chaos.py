@@ -27,7 +27,7 @@ CONTENDERS = 2
 LEASE_S = 4.0  # and what its block adds
 CLOCKS_S = (0.0, 300.0, -240.0)
 REAL_LEASE_S = 10.0  # three agents on two cores speak late
-AROUND_A_REAL_TRIAL_MS = 500.0  # what deploying it takes on a busy machine
+AROUND_A_REAL_TRIAL_MS = 500.0  # for its deployment on a busy machine
 SETTLES_S = 60.0
 LOGS = Path("build/pool-chaos")
 NOTHING_LOST = "nothing lost, doubled or left behind"
@@ -135,7 +135,7 @@ class Chaos:
 
     def _unfit(self) -> None:
         file = self._rig.state_of(self._some_agent()) / "unfit"
-        file.write_text("the bare wire carries half of what it did")
+        file.write_text("the bare wire carries half of its rate")
         self._pause(2, 5)
         file.unlink()
 
@@ -160,8 +160,8 @@ def simulated(minutes: float, trials: int, agents: int, seed: int, logs: Path) -
 def real(minutes: float, trials: int, agents: int, seed: int, logs: Path) -> None:
     """Measure fewer real trials; afterwards the host must have no new namespaces, links, control
     groups, processes or files."""
-    own = 0.8 * minutes * 60e3 * agents / trials - AROUND_A_REAL_TRIAL_MS
-    duration_ms = min(max(300.0, own), 5000.0)
+    trial_ms = 0.8 * minutes * 60e3 * agents / trials - AROUND_A_REAL_TRIAL_MS
+    duration_ms = min(max(300.0, trial_ms), 5000.0)
     campaign = REAL.format(duration_ms=duration_ms, blocks=trials // CONTENDERS)
     snapshot.leave_out_mounts()
     before = snapshot.take([], ())
@@ -223,12 +223,20 @@ def main() -> None:
     parser.add_argument("--agents", type=int, default=3, help="(3)")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--logs", type=Path, default=LOGS, help=f"of a failed run ({LOGS})")
-    asked = parser.parse_args()
-    print(f"seed {asked.seed}", flush=True)
-    if asked.trials:
-        simulated(asked.minutes, asked.trials, asked.agents, asked.seed, asked.logs)
-    if asked.real_trials:
-        real(asked.minutes, asked.real_trials, asked.agents, asked.seed, asked.logs)
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}", flush=True)
+    if arguments.trials:
+        simulated(
+            arguments.minutes, arguments.trials, arguments.agents, arguments.seed, arguments.logs
+        )
+    if arguments.real_trials:
+        real(
+            arguments.minutes,
+            arguments.real_trials,
+            arguments.agents,
+            arguments.seed,
+            arguments.logs,
+        )
 
 
 if __name__ == "__main__":

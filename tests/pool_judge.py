@@ -1,4 +1,4 @@
-"""What must be true of a campaign that is over, whatever happened to its pool."""
+"""Checks of a finished campaign, which hold after any faults of its pool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_campaign(rig: PoolRig) -> None:
     database = rig.database()
     with database.transaction() as db:
         blocks = db.execute("SELECT state, count(*) FROM pool_blocks GROUP BY state").fetchall()
-        asked = db.execute(
+        planned = db.execute(
             "SELECT block, unnest(trial_ids), run FROM blocks ORDER BY 1, 2"
         ).fetchall()
         stored = db.execute(
@@ -29,9 +29,11 @@ def check_campaign(rig: PoolRig) -> None:
     assert runs == (1,), "a client left another run"
     assert [state for state, _ in blocks] == ["done"], blocks
     counting = [one for one in stored if not one[5]]
-    seen = Counter((block, trial_id) for _, block, trial_id, *_ in counting)
-    assert sorted(seen) == sorted((block, trial) for block, trial, _ in asked), "lost or strange"
-    assert set(seen.values()) == {1}, "counted twice"
+    counts = Counter((block, trial_id) for _, block, trial_id, *_ in counting)
+    assert sorted(counts) == sorted((block, trial) for block, trial, _ in planned), (
+        "lost or strange"
+    )
+    assert set(counts.values()) == {1}, "counted twice"
     testbeds = defaultdict(set)
     spans = defaultdict(list)
     objects = open_objects(rig.place)
@@ -45,8 +47,8 @@ def check_campaign(rig: PoolRig) -> None:
         if not superseded:
             testbeds[block].add(testbed)
     assert all(len(one) == 1 for one in testbeds.values()), "a block was split"
-    for testbed, held in spans.items():
-        held.sort()
-        for (_, ended), (begun, _) in pairwise(held):
+    for testbed, trial_spans in spans.items():
+        trial_spans.sort()
+        for (_, ended), (begun, _) in pairwise(trial_spans):
             assert ended <= begun, f"two trials at once on {testbed}"
     assert not any("two trials at once" in one for one in rig.events())

@@ -36,8 +36,8 @@ HELD_S = 50.0  # less than a statement or a transaction may take
 
 @pytest.fixture
 def rig() -> Iterator[PoolRig]:
-    with pool_rig() as made:
-        yield made
+    with pool_rig() as new_rig:
+        yield new_rig
 
 
 def ready(rig: PoolRig, *agents: str, blocks: int = 8, lease_s: float = 60.0) -> None:
@@ -89,15 +89,15 @@ def test_an_agent_that_slept_through_its_lease_is_refused(rig: PoolRig) -> None:
     assert rig.wait_finished().trials == {"finished": 8}
     rig.signal("lab1", signal.SIGCONT)
 
-    def told() -> bool | None:
+    def is_refused() -> bool | None:
         return any("lab1 was refused and ends block" in one for one in rig.events()) or None
 
-    wait_for(told, "the refusal", rig)
+    wait_for(is_refused, "the refusal", rig)
     check_campaign(rig)
 
 
 @pytest.mark.slow
-def test_scheduler_and_database_may_be_restarted_and_clients_may_leave(rig: PoolRig) -> None:
+def test_scheduler_and_database_restart_while_clients_leave(rig: PoolRig) -> None:
     rig.trial_ms = 150
     rig.clocks_s = {"lab1": 300.0, "lab2": -240.0}
     ready(rig, "lab1", "lab2", blocks=20)
@@ -139,7 +139,7 @@ def wait_until_client_waits(rig: PoolRig, name: str) -> None:
     wait_for(is_waiting, f"the message of {name}", rig)
 
 
-def test_two_clients_that_submit_the_same_at_the_same_moment_get_one(rig: PoolRig) -> None:
+def test_two_clients_that_submit_the_same_share_a_run(rig: PoolRig) -> None:
     """Both are held where a run is entered into the store, until both wait."""
     database, watching = rig.database(), rig.database()
 
@@ -151,8 +151,8 @@ def test_two_clients_that_submit_the_same_at_the_same_moment_get_one(rig: PoolRi
             ).fetchone()
         return True if row == (2,) else None
 
-    with database.transaction() as held:
-        held.execute("LOCK TABLE runs IN EXCLUSIVE MODE")
+    with database.transaction() as locked:
+        locked.execute("LOCK TABLE runs IN EXCLUSIVE MODE")
         rig.client("one", 2)
         rig.client("another", 2)
         wait_for(waiting, "both clients", rig, HELD_S)
@@ -219,8 +219,8 @@ def test_record_files_wait_for_their_store(rig: PoolRig) -> None:
 
 
 @pytest.mark.slow
-def test_a_testbed_that_is_unfit_for_ever_costs_the_campaign_nothing(rig: PoolRig) -> None:
-    (rig.state_of("lab2") / "unfit").write_text("the bare wire carries half of what it did")
+def test_unfit_testbed_does_not_stop_the_campaign(rig: PoolRig) -> None:
+    (rig.state_of("lab2") / "unfit").write_text("the bare wire carries half of its rate")
     ready(rig, "lab1", "lab2", blocks=6)
     assert rig.wait_finished().trials == {"finished": 12}
     assert sum("lab2 is taken out: the bare wire" in one for one in rig.events()) == 1
@@ -306,7 +306,7 @@ def test_a_client_may_be_gone_for_long() -> None:
 
 
 @pytest.mark.slow
-def test_a_campaign_that_proves_ends_when_each_testbed_has_decided(rig: PoolRig) -> None:
+def test_campaign_that_proves_ends_when_all_have_decided(rig: PoolRig) -> None:
     """Agents are killed on the way; each testbed answers, and all obey one correction."""
     rig.serve()
     beds = ["lab1", "lab2", "lab3"]

@@ -1,4 +1,4 @@
-"""The lease of a block, in a real PostgreSQL: who has it, who is refused, and what is kept once."""
+"""The lease of a block in a real PostgreSQL: claims, refusals, and records that count once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def db(server: str) -> Iterator[Connection[Any]]:
-    """A connection whose every statement is a transaction of its own; tables that are empty."""
+    """A connection that commits each statement, and empty tables."""
     with connected(read_store_address(server)) as opened:
         opened.execute(
             "TRUNCATE pool_campaigns, pool_blocks, pool_testbeds, pool_events, runs CASCADE"
@@ -75,16 +75,16 @@ def member(db: Connection[Any], name: str, place: str = "") -> Membership:
         return testbeds.register(db, name, place or f"host-{name}", f"agent of {name}", 0.0)
 
 
-def claim_any(db: Connection[Any], one: Membership) -> BlockLease | None:
+def claim_any(db: Connection[Any], lab1: Membership) -> BlockLease | None:
     """Claim the first open block that this testbed may measure, as Dask would place it."""
     for block in leases.open_block_ids(db):
-        if (lease := leases.claim(db, one, block)) is not None:
+        if (lease := leases.claim(db, lab1, block)) is not None:
             return lease
     return None
 
 
-def check_due(db: Connection[Any], one: Membership) -> bool:
-    report = testbeds.report(db, one)
+def check_due(db: Connection[Any], lab1: Membership) -> bool:
+    report = testbeds.report(db, lab1)
     assert report is not None
     return report.is_check_due
 
@@ -94,9 +94,9 @@ def only_block(db: Connection[Any]) -> int:
     return int(row[0])
 
 
-def claimed(db: Connection[Any], one: Membership) -> BlockLease:
+def claimed(db: Connection[Any], lab1: Membership) -> BlockLease:
     with db.transaction():
-        lease = claim_any(db, one)
+        lease = claim_any(db, lab1)
     assert lease is not None
     return lease
 
@@ -104,7 +104,7 @@ def claimed(db: Connection[Any], one: Membership) -> BlockLease:
 def store_trial(
     db: Connection[Any], lease: BlockLease, trial: Trial, attempt: int | None = None
 ) -> None:
-    """What the store's own transaction does, without the record's file."""
+    """Index a trial as the store does, without the file of the record."""
     row = IndexedAttempt(
         trial.id, attempt or lease.token, "finished", trial.switch,
         "2026-01-01T00:00:00Z", b"0" * 32, 1, {},
@@ -112,33 +112,33 @@ def store_trial(
     )  # fmt: skip
     found = db.execute("SELECT run FROM runs WHERE name = %s", (lease.run_name,)).fetchone()
     assert found is not None
-    add_attempts(db, found[0], [row], guard=lambda own: leases.fence(own, lease))
+    add_attempts(db, found[0], [row], guard=lambda other_db: leases.fence(other_db, lease))
 
 
 def expire(db: Connection[Any], lease: BlockLease) -> None:
-    """What silence for a lease's length does, at once."""
+    """End the lease now, as the silence of its agent would do later."""
     db.execute(
         "UPDATE pool_blocks SET expires_at = clock_timestamp() - interval '1 s' WHERE id = %s",
         (lease.block,),
     )
 
 
-def words(db: Connection[Any]) -> list[str]:
-    return [one.words for one in events_since(db, 0)]
+def event_texts(db: Connection[Any]) -> list[str]:
+    return [entry.words for entry in events_since(db, 0)]
 
 
 def test_each_block_goes_to_one_testbed_and_a_testbed_has_one(db: Connection[Any]) -> None:
     handed_in(db)
-    one, other = member(db, "lab1"), member(db, "lab2")
-    first, second = claimed(db, one), claimed(db, other)
+    lab1, other = member(db, "lab1"), member(db, "lab2")
+    first, second = claimed(db, lab1), claimed(db, other)
     assert {first.number, second.number} == {0, 1}
     with db.transaction():
-        assert claim_any(db, one) is None
+        assert claim_any(db, lab1) is None
     for trial in first.todo:
         store_trial(db, first, trial)
     with db.transaction():
         assert not leases.finish(db, first)
-    assert claimed(db, one).number == 2
+    assert claimed(db, lab1).number == 2
 
 
 def test_many_claim_at_once_and_no_block_is_given_twice(db: Connection[Any], server: str) -> None:
@@ -146,17 +146,17 @@ def test_many_claim_at_once_and_no_block_is_given_twice(db: Connection[Any], ser
     members = [member(db, f"lab{number}") for number in range(8)]
     got: list[int] = []
 
-    def work(one: Membership) -> None:
-        with connected(read_store_address(server)) as own:
+    def work(lab1: Membership) -> None:
+        with connected(read_store_address(server)) as other_db:
             for _ in range(3):
-                with own.transaction():
-                    lease = claim_any(own, one)
+                with other_db.transaction():
+                    lease = claim_any(other_db, lab1)
                 assert lease is not None
                 got.append(lease.number)
-                with own.transaction():
-                    leases.finish(own, lease)
+                with other_db.transaction():
+                    leases.finish(other_db, lease)
 
-    threads = [threading.Thread(target=work, args=(one,)) for one in members]
+    threads = [threading.Thread(target=work, args=(entry,)) for entry in members]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -165,10 +165,10 @@ def test_many_claim_at_once_and_no_block_is_given_twice(db: Connection[Any], ser
     assert campaigns.status_of(db, "run1").state == "finished"
 
 
-def test_who_comes_back_after_its_lease_can_neither_deploy_nor_store(db: Connection[Any]) -> None:
+def test_ended_lease_can_neither_deploy_nor_store(db: Connection[Any]) -> None:
     handed_in(db, 1)
-    one, other = member(db, "lab1"), member(db, "lab2")
-    old = claimed(db, one)
+    lab1, other = member(db, "lab1"), member(db, "lab2")
+    old = claimed(db, lab1)
     store_trial(db, old, old.trials[0])
     expire(db, old)
     new = claimed(db, other)
@@ -180,7 +180,7 @@ def test_who_comes_back_after_its_lease_can_neither_deploy_nor_store(db: Connect
     ):
         with pytest.raises(LeaseLost, match="lab2 has lease 2 now"), db.transaction():
             late()
-    # Pairing dies across machines: what lab1 stored is kept, and does not count.
+    # Contenders are compared within a testbed: the record of lab1 stays and does not count.
     assert not new.stored
     for trial in new.todo:
         store_trial(db, new, trial)
@@ -189,10 +189,12 @@ def test_who_comes_back_after_its_lease_can_neither_deploy_nor_store(db: Connect
     counted = db.execute("SELECT testbed, count(*) FROM attempts WHERE NOT superseded GROUP BY 1")
     assert counted.fetchall() == [("lab2", 2)]
     assert db.execute("SELECT count(*) FROM attempts").fetchone() == (3,)
-    assert any("lab1 did not renew its lease of block 0 in time" in one for one in words(db))
+    assert any(
+        "lab1 did not renew its lease of block 0 in time" in entry for entry in event_texts(db)
+    )
 
 
-def test_a_lease_that_is_over_is_refused_even_if_nobody_took_the_block(db: Connection[Any]) -> None:
+def test_ended_lease_is_refused_without_a_successor(db: Connection[Any]) -> None:
     handed_in(db, 1)
     old = claimed(db, member(db, "lab1"))
     expire(db, old)
@@ -212,7 +214,7 @@ def test_a_word_in_time_keeps_the_lease(db: Connection[Any]) -> None:
     assert left is not None and left[0] > 20
 
 
-def test_its_own_testbed_goes_on_with_a_block_where_it_was_killed(db: Connection[Any]) -> None:
+def test_testbed_continues_its_block_after_a_kill(db: Connection[Any]) -> None:
     handed_in(db, 2)
     old = claimed(db, member(db, "lab1"))
     store_trial(db, old, old.trials[0])
@@ -227,12 +229,12 @@ def test_a_trial_counts_once(db: Connection[Any]) -> None:
     handed_in(db, 1)
     lease = claimed(db, member(db, "lab1"))
     store_trial(db, lease, lease.trials[0])
-    store_trial(db, lease, lease.trials[0])  # (the answer to the first was lost)
-    with pytest.raises(StoreConflictError, match="finished in the store already"):
+    store_trial(db, lease, lease.trials[0])  # again, because the answer was lost
+    with pytest.raises(StoreConflictError, match="finished in the store before"):
         store_trial(db, lease, lease.trials[0], attempt=7)
 
 
-def test_the_second_agent_of_a_testbed_is_told_of_the_first(db: Connection[Any]) -> None:
+def test_second_agent_of_a_testbed_is_refused(db: Connection[Any]) -> None:
     handed_in(db)
     first = member(db, "lab1")
     with pytest.raises(
@@ -247,54 +249,54 @@ def test_the_second_agent_of_a_testbed_is_told_of_the_first(db: Connection[Any])
     assert claimed(db, second).number == 0
 
 
-def test_what_is_out_gets_nothing_and_is_told_once(db: Connection[Any]) -> None:
+def test_testbed_that_is_out_gets_no_block_and_one_event(db: Connection[Any]) -> None:
     handed_in(db)
-    one = member(db, "lab1")
+    lab1 = member(db, "lab1")
     for carried in ("1.2", "1.3", "1.25"):
         with db.transaction():
-            testbeds.take_out(db, one, f"the bare wire carries {carried} Mpps")
+            testbeds.take_out(db, lab1, f"the bare wire carries {carried} Mpps")
     with db.transaction():
-        assert claim_any(db, one) is None
-        assert not check_due(db, one)
-    assert sum("is taken out" in one for one in words(db)) == 1
+        assert claim_any(db, lab1) is None
+        assert not check_due(db, lab1)
+    assert sum("is taken out" in entry for entry in event_texts(db)) == 1
     db.execute("UPDATE pool_testbeds SET check_at = clock_timestamp()")
-    assert check_due(db, one)
+    assert check_due(db, lab1)
     db.execute("UPDATE pool_testbeds SET check_at = check_at + interval '1 h'")
-    one = member(db, "lab1")  # a new agent checks its testbed at once
-    assert check_due(db, one)
+    lab1 = member(db, "lab1")  # a new agent checks its testbed at once
+    assert check_due(db, lab1)
     with db.transaction():
-        testbeds.admit(db, one)
-    assert claimed(db, one).number == 0
+        testbeds.admit(db, lab1)
+    assert claimed(db, lab1).number == 0
 
 
 def test_a_testbed_that_is_accepted_is_looked_at_again_at_once(db: Connection[Any]) -> None:
-    one = member(db, "lab1")
+    lab1 = member(db, "lab1")
     with db.transaction():
-        testbeds.take_out(db, one, "the kernel is another")
-    assert not check_due(db, one)
+        testbeds.take_out(db, lab1, "the kernel is another")
+    assert not check_due(db, lab1)
     with db.transaction():
         testbeds.accept(db, "lab1")
-    assert check_due(db, one)
+    assert check_due(db, lab1)
 
 
 def test_a_drained_testbed_ends_its_block_and_takes_no_other(db: Connection[Any]) -> None:
     handed_in(db)
-    one = member(db, "lab1")
-    lease = claimed(db, one)
+    lab1 = member(db, "lab1")
+    lease = claimed(db, lab1)
     with db.transaction():
         assert testbeds.drain(db, "lab1", "new cables") == "draining"
         leases.keep_up(db, lease)
         leases.finish(db, lease)
-        assert testbeds.report(db, one) == testbeds.AgentReport("drained", is_check_due=False)
-        assert claim_any(db, one) is None
+        assert testbeds.report(db, lab1) == testbeds.AgentReport("drained", is_check_due=False)
+        assert claim_any(db, lab1) is None
         assert testbeds.testbed_states(db)[0].state == "drained"
         testbeds.undrain(db, "lab1")
-    assert claimed(db, one).number == 1
+    assert claimed(db, lab1).number == 1
     with pytest.raises(UsageError, match=r"lab7: no such testbed in the pool .known: lab1"):
         testbeds.drain(db, "lab7", "")
 
 
-def test_a_cancelled_campaign_ends_after_the_trial_and_keeps_what_it_has(
+def test_cancelled_campaign_ends_after_the_trial(
     db: Connection[Any],
 ) -> None:
     handed_in(db)
@@ -311,32 +313,32 @@ def test_a_cancelled_campaign_ends_after_the_trial_and_keeps_what_it_has(
 
 def test_a_block_that_takes_every_agent_down_is_given_up(db: Connection[Any]) -> None:
     handed_in(db, 1)
-    one = member(db, "lab1")
+    lab1 = member(db, "lab1")
     for _ in range(leases.GIVEN_UP_AFTER):
-        expire(db, claimed(db, one))
+        expire(db, claimed(db, lab1))
     with db.transaction():
-        assert claim_any(db, one) is None
+        assert claim_any(db, lab1) is None
     assert campaigns.status_of(db, "run1").blocks == {"failed": 1}
     assert campaigns.status_of(db, "run1").state == "finished"
-    assert "is given up" in "\n".join(words(db))
+    assert "is given up" in "\n".join(event_texts(db))
 
 
-def test_a_block_that_takes_agents_down_is_given_up_where_they_are_started_again(
+def test_block_that_ends_restarted_agents_is_given_up(
     db: Connection[Any],
 ) -> None:
     handed_in(db, 1)
     for _ in range(leases.GIVEN_UP_AFTER):
         claimed(db, member(db, "lab1"))
-    one = member(db, "lab1")
+    lab1 = member(db, "lab1")
     with db.transaction():
-        assert claim_any(db, one) is None
+        assert claim_any(db, lab1) is None
     assert campaigns.status_of(db, "run1").blocks == {"failed": 1}
 
 
 class Testbed:
     """A testbed that passes every check, and whose blocks end so."""
 
-    __test__ = False  # its name is no test's
+    __test__ = False  # not a test class
 
     def __init__(self, end: BaseException, meanwhile: Callable[[], object] = lambda: None) -> None:
         self._end = end
@@ -354,59 +356,59 @@ class Testbed:
 
 
 @contextmanager
-def agent_at(server: str, one: Membership, executor: Testbed) -> Iterator[Agent]:
+def agent_at(server: str, lab1: Membership, executor: Testbed) -> Iterator[Agent]:
     database = PoolDatabase(read_store_address(server))
     try:
-        yield Agent(one, database, StoreArchive(database), executor, str)
+        yield Agent(lab1, database, StoreArchive(database), executor, str)
     finally:
         database.close()
 
 
-def test_a_block_is_given_up_for_faults_of_the_bench_and_not_for_agents_that_are_stopped(
+def test_block_is_given_up_for_bugs_not_for_stopped_agents(
     db: Connection[Any], server: str
 ) -> None:
     handed_in(db, 1)
-    one = member(db, "lab1")
+    lab1 = member(db, "lab1")
     ends: list[type[BaseException]] = [KeyboardInterrupt, ZeroDivisionError]
     for end in ends:
-        with agent_at(server, one, Testbed(end())) as agent:
+        with agent_at(server, lab1, Testbed(end())) as agent:
             for _ in range(leases.GIVEN_UP_AFTER):
                 assert campaigns.status_of(db, "run1").blocks == {"queued": 1}
                 with pytest.raises(end):
                     agent.measure(only_block(db))
-    with agent_at(server, one, Testbed(ZeroDivisionError())) as agent:
+    with agent_at(server, lab1, Testbed(ZeroDivisionError())) as agent:
         block = only_block(db)
         assert agent.measure(block) == f"lab1: block {block} is not open"
     assert campaigns.status_of(db, "run1").blocks == {"failed": 1}
 
 
-def test_an_agent_that_was_replaced_leaves_the_new_ones_block_alone(
-    db: Connection[Any], server: str
-) -> None:
+def test_replaced_agent_leaves_the_block_of_the_new_agent(db: Connection[Any], server: str) -> None:
     handed_in(db)
-    held: list[BlockLease] = []
-    replace = Testbed(ZeroDivisionError(), lambda: held.append(claimed(db, member(db, "lab1"))))
+    leases_held: list[BlockLease] = []
+    replace = Testbed(
+        ZeroDivisionError(), lambda: leases_held.append(claimed(db, member(db, "lab1")))
+    )
     with agent_at(server, member(db, "lab1"), replace) as agent, pytest.raises(AgentReplaced):
         agent.measure(leases.open_block_ids(db)[0])
     with db.transaction():
-        leases.keep_up(db, held[0])
+        leases.keep_up(db, leases_held[0])
     assert campaigns.status_of(db, "run1").blocks == {"leased": 1, "queued": 2}
 
 
 def test_the_same_campaign_from_two_clients_is_one(db: Connection[Any], server: str) -> None:
     campaign = simulated_campaign(3)
     blocks = blocks_of(campaign, with_simulated())
-    asked = campaigns.submission_of(campaign, baseline=True)
+    digest = campaigns.submission_of(campaign, baseline=True)
     found: list[str] = []
 
     def submit(number: int) -> None:
-        with connected(read_store_address(server)) as own, own.transaction():
-            campaigns.lock_submission(own, asked)
-            run_name = campaigns.find_submission(own, asked)
+        with connected(read_store_address(server)) as other_db, other_db.transaction():
+            campaigns.lock_submission(other_db, digest)
+            run_name = campaigns.find_submission(other_db, digest)
             if run_name is None:
                 run_name = f"run{number}"
-                new_run(own, run_name)
-                campaigns.submit(own, run_name, campaign, blocks)
+                new_run(other_db, run_name)
+                campaigns.submit(other_db, run_name, campaign, blocks)
             found.append(run_name)
 
     threads = [threading.Thread(target=submit, args=(number,)) for number in range(4)]
@@ -433,12 +435,12 @@ def proving(db: Connection[Any], *names: str) -> str:
 
 
 def test_a_block_that_is_meant_for_a_testbed_goes_to_no_other(db: Connection[Any]) -> None:
-    one, other, late = member(db, "lab1"), member(db, "lab2"), member(db, "lab3")
+    lab1, other, late = member(db, "lab1"), member(db, "lab2"), member(db, "lab3")
     assert deciding_testbeds(db) == ("lab1", "lab2", "lab3")
     proving(db, "lab1", "lab2")
     opened = leases.open_blocks(db, leases.open_block_ids(db))
     assert [block.only_on for block in opened] == ["lab1", "lab2"]
-    second, first = claimed(db, other), claimed(db, one)
+    second, first = claimed(db, other), claimed(db, lab1)
     assert (first.number, second.number) == (0, 1)
     assert {trial.repetition for trial in second.trials} == {1}
     assert first.testbeds == ("lab1", "lab2")
@@ -447,21 +449,21 @@ def test_a_block_that_is_meant_for_a_testbed_goes_to_no_other(db: Connection[Any
     expire(db, first)
     with db.transaction():
         assert claim_any(db, late) is None
-    again = claimed(db, one)
+    again = claimed(db, lab1)
     assert (again.number, again.token) == (0, 2)
 
 
-def test_the_block_that_follows_is_queued_with_the_end_of_the_one_before(
+def test_next_block_is_opened_with_the_end_of_a_block(
     db: Connection[Any],
 ) -> None:
-    run, one = proving(db, "lab1"), member(db, "lab1")
-    lease = claimed(db, one)
+    run, lab1 = proving(db, "lab1"), member(db, "lab1")
+    lease = claimed(db, lab1)
     following = NextBlock("lab1", 1, tuple(trial.repeated(1) for trial in lease.trials), 60.0)
     with db.transaction():
         assert not leases.finish(db, lease, following)
         assert not leases.finish(db, lease, following)  # said again, since the answer was lost
     assert campaigns.status_of(db, run).blocks == {"done": 1, "queued": 1}
-    last = claimed(db, one)
+    last = claimed(db, lab1)
     with db.transaction():
         assert leases.finish(db, last)
     over = campaigns.status_of(db, run)
@@ -469,8 +471,8 @@ def test_the_block_that_follows_is_queued_with_the_end_of_the_one_before(
 
 
 def test_a_testbed_that_cannot_measure_ends_its_own_part_alone(db: Connection[Any]) -> None:
-    run, one, other = proving(db, "lab1", "lab2"), member(db, "lab1"), member(db, "lab2")
-    lease = claimed(db, one)
+    run, lab1, other = proving(db, "lab1", "lab2"), member(db, "lab1"), member(db, "lab2")
+    lease = claimed(db, lab1)
     with db.transaction():
         leases.refuse(db, lease, "ovs-dpdk is not installed")
     assert campaigns.status_of(db, run).state == "open"
@@ -480,18 +482,18 @@ def test_a_testbed_that_cannot_measure_ends_its_own_part_alone(db: Connection[An
     assert campaigns.status_of(db, run).state == "finished"
 
 
-def test_who_is_away_for_long_is_left_out_once_the_others_are_done(db: Connection[Any]) -> None:
-    one, other = member(db, "lab1"), member(db, "lab2")
+def test_unreachable_testbed_is_abandoned_at_the_end(db: Connection[Any]) -> None:
+    lab1, other = member(db, "lab1"), member(db, "lab2")
     run = proving(db, "lab1", "lab2")
     with db.transaction():
         testbeds.take_out(db, other, "the bare wire carries half of what it did")
         assert leases.abandon_unreachable(db, after_s=0) == []  # lab1 has a block
-    lease = claimed(db, one)
+    lease = claimed(db, lab1)
     with db.transaction():
         leases.finish(db, lease)
         assert leases.abandon_unreachable(db) == []  # it may come back
         (told,) = leases.abandon_unreachable(db, after_s=0)
-    assert told.startswith("lab2 is out: the bare wire") and told in words(db)
+    assert told.startswith("lab2 is out: the bare wire") and told in event_texts(db)
     assert campaigns.status_of(db, run).state == "finished"
 
 
@@ -505,9 +507,9 @@ def ago(db: Connection[Any], what: str, minutes: float) -> None:
 
 @pytest.mark.parametrize("away", ["is out", "has left", "is silent"])
 def test_a_testbed_is_waited_for_from_when_it_went_away(db: Connection[Any], away: str) -> None:
-    one, other = member(db, "lab1"), member(db, "lab2")
+    lab1, other = member(db, "lab1"), member(db, "lab2")
     proving(db, "lab1", "lab2")
-    lease = claimed(db, one)
+    lease = claimed(db, lab1)
     with db.transaction():
         leases.finish(db, lease)
     ago(db, "queued_at", 60)
@@ -530,9 +532,9 @@ def test_a_testbed_is_waited_for_from_when_it_went_away(db: Connection[Any], awa
 
 
 def test_a_block_that_waits_for_less_is_waited_for(db: Connection[Any]) -> None:
-    one = member(db, "lab1")
+    lab1 = member(db, "lab1")
     with db.transaction():
-        testbeds.take_out(db, one, "the bare wire carries half of what it did")
+        testbeds.take_out(db, lab1, "the bare wire carries half of what it did")
     db.execute("UPDATE pool_testbeds SET state_since = clock_timestamp() - interval '1 h'")
     proving(db, "lab1")
     with db.transaction():
@@ -548,9 +550,9 @@ def test_trials_that_were_left_out_are_not_asked_for(
     stored: int, said: str, code: int,
 ) -> None:  # fmt: skip
     """Each of two testbeds has two trials; the second is left out after its first one."""
-    one, other = member(db, "lab1"), member(db, "lab2")
+    lab1, other = member(db, "lab1"), member(db, "lab2")
     run = proving(db, "lab1", "lab2")
-    lease, left = claimed(db, one), claimed(db, other)
+    lease, left = claimed(db, lab1), claimed(db, other)
     for trial in lease.trials[:stored]:
         store_trial(db, lease, trial)
     store_trial(db, left, left.trials[0])
@@ -573,7 +575,7 @@ def test_trials_that_were_left_out_are_not_asked_for(
     assert said in capsys.readouterr().err
 
 
-def test_nobody_decides_where_nobody_is(db: Connection[Any]) -> None:
+def test_campaign_that_proves_needs_an_agent(db: Connection[Any]) -> None:
     with pytest.raises(UsageError, match="start agents first"):
         deciding_testbeds(db)
 
@@ -581,14 +583,14 @@ def test_nobody_decides_where_nobody_is(db: Connection[Any]) -> None:
 def test_whoever_asks_finds_the_same_block_to_follow(db: Connection[Any], server: str) -> None:
     """An agent that goes on, and one that begins anew after each block."""
     proving(db, "lab1", "lab2")
-    one = member(db, "lab1")
+    lab1 = member(db, "lab1")
     database = PoolDatabase(read_store_address(server))
     archive, lasting = StoreArchive(database), TestbedSchedules(database)
     draw = random.Random(1)
     blocks = 0
     while True:
         with db.transaction():
-            lease = claim_any(db, one)
+            lease = claim_any(db, lab1)
         if lease is None:
             break
         assert {trial.repetition for trial in lease.trials} == {2 * blocks}

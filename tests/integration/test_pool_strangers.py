@@ -1,4 +1,4 @@
-"""Other users of a pool's machine: they can connect to its ports, and are no part of it."""
+"""Other users of a pool's machine: they can connect to its ports, but do not belong to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
 ]
 NOBODY = 65534
 
-# Who could run this in an agent would be root. (All is imported while it may be read.)
+# A program that can run this in an agent is root. All is imported while it can be read.
 INTRUDE = f"""
 import os, ssl, sys
 from distributed import Client
@@ -54,29 +54,29 @@ class OneUser(PoolRig):
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolRig]:
-    with pool_rig(kind=OneUser) as made:
-        made.folder.chmod(0o755)
-        monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(made.folder / "state"))
-        made.serve()
-        made.agent("lab1")
-        made.client("client", 1)
-        made.wait_finished()
-        wait_for(lambda: "is with the pool" in made.output("lab1") or None, "the agent", made)
-        yield made
+    with pool_rig(kind=OneUser) as new_rig:
+        new_rig.folder.chmod(0o755)
+        monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(new_rig.folder / "state"))
+        new_rig.serve()
+        new_rig.agent("lab1")
+        new_rig.client("client", 1)
+        new_rig.wait_finished()
+        wait_for(lambda: "is with the pool" in new_rig.output("lab1") or None, "the agent", new_rig)
+        yield new_rig
 
 
 def ports(rig: PoolRig) -> list[int]:
     """Where the scheduler and the agent listen."""
     return [
-        one.laddr.port
+        entry.laddr.port
         for name in ("serve", "lab1")
-        for one in psutil.Process(rig.running[name].pid).net_connections("tcp")
-        if one.status == psutil.CONN_LISTEN
+        for entry in psutil.Process(rig.running[name].pid).net_connections("tcp")
+        if entry.status == psutil.CONN_LISTEN
     ]
 
 
 def intrude(scheme: str, port: int, pem: str) -> str:
-    """What another user gets of it, who has this certificate."""
+    """Return the output of another user with this certificate."""
     done = subprocess.run(
         ["timeout", "10", sys.executable, "-c", INTRUDE, f"{scheme}://127.0.0.1:{port}"],
         input=pem, capture_output=True, text=True, check=False, cwd="/",
@@ -85,10 +85,10 @@ def intrude(scheme: str, port: int, pem: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_who_is_not_the_pool_s_user_runs_nothing_in_it(rig: PoolRig) -> None:
+def test_another_user_cannot_run_code_in_the_pool(rig: PoolRig) -> None:
     scheduler = int(rig.pool.rpartition(":")[2])
     own = rig.state_of("lab1") / "pool/own.pem"
-    assert "ran as 0" in intrude("tls", scheduler, own.read_text())  # what the key is the key to
+    assert "ran as 0" in intrude("tls", scheduler, own.read_text())  # the key allows this
     assert (own.parent.stat().st_mode & 0o777, own.stat().st_mode & 0o777) == (0o700, 0o600)
     strangers = new_certificate().decode()
     for port in ports(rig):

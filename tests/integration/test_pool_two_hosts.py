@@ -1,5 +1,5 @@
 """A testbed of two hosts in a pool: its agent measures blocks whose applications and switch lie on
-different hosts, and leaves neither with anything of its own."""
+different hosts, and leaves nothing behind on either."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.integration.two_hosts import TwoHosts, missing, run
 from tests.places import needs_namespaces
 from tests.postgres import Cluster
 
-POOL = "127.0.0.1:8786"  # on a host of its own, where nobody else listens
+POOL = "127.0.0.1:8786"  # in separate namespaces, in which no other program listens
 PATIENCE_S = 300.0
 
 CAMPAIGN = """
@@ -67,9 +67,9 @@ def store(folder: Path) -> Iterator[str]:
 @contextmanager
 def pool(hosts: TwoHosts, engine: Path, url: str) -> Iterator[None]:
     """A scheduler and the testbed's agent; what they said is printed at the end."""
-    # The scheduler is no part of the testbed: its folder is elsewhere.
-    words = [sys.executable, "-m", "switchmark.cli.main", "pool", "serve", "--store", url]
-    serve = hosts.start([*words, "--listen", POOL], TMPDIR=str(hosts.folder))
+    # The scheduler does not belong to the testbed: its directory is elsewhere.
+    program = [sys.executable, "-m", "switchmark.cli.main", "pool", "serve", "--store", url]
+    serve = hosts.start([*program, "--listen", POOL], TMPDIR=str(hosts.folder))
     agent = hosts.bench(
         "agent", "--testbed", str(hosts.testbed), "--store", url, "--pool", POOL, engine=engine
     )
@@ -83,7 +83,7 @@ def pool(hosts: TwoHosts, engine: Path, url: str) -> Iterator[None]:
 
 
 def begin(hosts: TwoHosts, engine: Path, text: str) -> subprocess.Popen[str]:
-    """A laptop that hands in the campaign."""
+    """Start a client that submits the campaign."""
     campaign = hosts.folder / "far-blocks.yaml"
     campaign.write_text(text)
     return hosts.bench("run", str(campaign), "--pool", POOL, "--quiet", engine=engine)
@@ -114,21 +114,21 @@ def test_a_testbed_of_two_hosts_measures_blocks(
     assert hosts.remains() == []
 
 
-def test_another_host_that_is_lost_in_mid_block_is_no_result_of_the_campaign(
+def test_loss_of_the_second_host_is_not_a_result(
     hosts: TwoHosts, engine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The block goes back, and is measured once that host can be reached again."""
     with store(hosts.folder) as url:
         before = hosts.cable_frames()
         with pool(hosts, engine, url):
-            laptop = begin(hosts, engine, CAMPAIGN.replace("duration: 0.5s", "duration: 4s"))
+            client = begin(hosts, engine, CAMPAIGN.replace("duration: 0.5s", "duration: 4s"))
             deadline = time.monotonic() + PATIENCE_S
             while hosts.cable_frames() < before + 300:  # more than teach and verify
-                assert laptop.poll() is None and time.monotonic() < deadline, "no traffic"
+                assert client.poll() is None and time.monotonic() < deadline, "no traffic"
                 time.sleep(0.05)
             for pid in hosts.right.sshd_sessions():
                 os.kill(pid, signal.SIGKILL)
-            code, _, said = run(laptop, PATIENCE_S)
+            code, _, said = run(client, PATIENCE_S)
         assert code == 0, said
         assert "testbed returns block" in said and "connection lost" in said
         check_records(url, hosts, monkeypatch)
@@ -136,7 +136,7 @@ def test_another_host_that_is_lost_in_mid_block_is_no_result_of_the_campaign(
 
 
 def test_a_testbed_whose_other_host_is_away_is_out(hosts: TwoHosts, engine: Path) -> None:
-    """It is no result of the campaign."""
+    """This is not a result of the campaign."""
     away = hosts.folder / "away.yaml"
     away.write_text(hosts.testbed.read_text().replace(hosts.right.address, "192.0.2.99"))
     script = (
@@ -147,7 +147,7 @@ def test_a_testbed_whose_other_host_is_away_is_out(hosts: TwoHosts, engine: Path
         f"executor = TestbedExecutor(installed(), *read_pool_testbed(Path('{away}')))\n"
         "print(executor.check(None, []).problem)\n"
     )
-    asked = hosts.start([sys.executable, "-c", script], SWITCHMARK_TRAFFIC=str(engine))
-    code, out, said = run(asked, PATIENCE_S)
+    check = hosts.start([sys.executable, "-c", script], SWITCHMARK_TRAFFIC=str(engine))
+    code, out, said = run(check, PATIENCE_S)
     assert code == 0, said
     assert out.startswith("the second host is not ready: ") and "192.0.2.99" in out

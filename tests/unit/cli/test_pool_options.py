@@ -1,4 +1,4 @@
-"""What `run --pool` and `pool` refuse."""
+"""Options that `run --pool` and `pool` refuse."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ def test_an_option_that_a_pool_does_not_serve_is_refused(
 
 
 @pytest.mark.parametrize("wrong", ["authority", "certificate", "key"])
-def test_a_credential_that_is_none_is_bad_input_and_no_busy_address(
-    tmp_path: Path, capsys: Any, wrong: str
-) -> None:
+def test_invalid_credential_is_a_usage_error(tmp_path: Path, capsys: Any, wrong: str) -> None:
     files = {name: tmp_path / f"{name}.pem" for name in ("authority", "certificate", "key")}
     for name, path in files.items():
         path.write_bytes(b"none" if name == wrong else new_certificate())

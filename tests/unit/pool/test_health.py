@@ -26,7 +26,7 @@ def test_a_testbed_that_did_not_change_is_fit() -> None:
     assert doctor_problem(profile, [finding("governor", Level.GOOD)]) is None
 
 
-def test_another_kernel_is_told_with_what_to_do() -> None:
+def test_another_kernel_is_reported_with_the_remedy() -> None:
     profile = profile_now(MACHINE, [])
     problem = version_problem(profile, MACHINE | {"kernel": "6.2.0"}, "lab1")
     assert problem == (
@@ -40,13 +40,13 @@ def test_only_what_was_good_and_matters_can_be_poor() -> None:
     assert doctor_problem(profile, poor) == "governor: seen (what it means; what to do)"
 
 
-def test_a_wire_in_a_state_that_was_seen_is_fit_and_one_try_is_enough() -> None:
+def test_wire_at_a_known_rate_passes_with_a_single_try() -> None:
     assert wire_problem([1.0e6, 2.0e6], [0.7e6], USUAL) is None
     assert wire_problem([1.0e6, 2.0e6], [2.9e6], USUAL) is None
     assert wire_problem([1.0e6, 2.0e6], [0.1e6, 1.0e6], USUAL) is None
 
 
-def test_a_wire_that_carries_less_at_every_try_is_told_with_both_figures() -> None:
+def test_slow_wire_is_reported_with_both_figures() -> None:
     problem = wire_problem([1.0e6, 2.0e6], [0.5e6, 0.4e6, 0.45e6], USUAL)
     assert problem is not None
     assert "carries 0.500 Mpps, and carried 1.000 to 2.000" in problem
@@ -59,7 +59,7 @@ def test_a_wire_is_faster_than_ever_unless_its_owner_allows_that() -> None:
     assert wire_problem([1.0e6, 2.0e6], [9.0e6], HealthLimits(wire_tolerance=5)) is None
 
 
-def test_other_programs_may_have_half_of_the_cores_or_what_the_owner_allows() -> None:
+def test_other_programs_may_use_the_allowed_cores() -> None:
     assert busy_problem([], 4, USUAL) is None
     assert busy_problem([3.9, 2.0], 4, USUAL) is None
     problem = busy_problem([3.9, 2.1, 2.5], 4, USUAL)
