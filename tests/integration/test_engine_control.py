@@ -433,5 +433,5 @@ def test_end_of_file_at_a_terminal_says_that_nothing_was_measured() -> None:
         done = without_start("", terminal)
         os.close(terminal)
     assert done.returncode == 0
-    assert "waiting for commands" in done.stderr
+    assert "type start to begin" in done.stderr
     assert "nothing was measured" in done.stderr

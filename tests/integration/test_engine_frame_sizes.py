@@ -101,7 +101,7 @@ def test_every_io_delivers_whole_frames_or_refuses(
         assert "is below" in refusal("sender", wire[0], PORTS[sender], size, *words)
     elif receiver is Io.DPDK and tag == "200.100":
         said = refusal("receiver", wire[1], PORTS[receiver], size, *words)
-        assert "gives the outer of two tags as 802.1Q" in said
+        assert "reports the outer of two tags as 802.1Q" in said
     else:
         assert delivered(wire, (PORTS[sender], PORTS[receiver]), size, *words)
 

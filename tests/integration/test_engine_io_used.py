@@ -421,7 +421,7 @@ def test_what_af_packet_of_dpdk_would_change_is_refused() -> None:
     command = [path, "receiver", "--port", "dpdk:af-packet=x", "--vlan", "200.100"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "gives the outer of two tags as 802.1Q; use packet_mmap" in done.stderr
+    assert "reports the outer of two tags as 802.1Q; use packet_mmap" in done.stderr
 
 
 def test_workers_take_turns_at_a_constant_rate() -> None:

@@ -133,9 +133,9 @@ def no_port(asking: socket.socket) -> None:
     ("answer", "reason"),
     [
         (lambda asking: asking.send(b"no port for you"), "no port for you"),
-        (lambda asking: asking.send(bytes(56)), "is no netmap port"),
-        (lambda asking: socket.send_fds(asking, [b"?"], [0]), "is no netmap port"),
-        (lambda asking: None, "is no netmap port"),
+        (lambda asking: asking.send(bytes(56)), "did not send a netmap port"),
+        (lambda asking: socket.send_fds(asking, [b"?"], [0]), "did not send a netmap port"),
+        (lambda asking: None, "did not send a netmap port"),
         (no_port, "netmap memory: "),
     ],
     ids=["refused", "nothing in it", "no account", "closed", "no port"],
