@@ -23,14 +23,13 @@ from switchmark.store.source import every_run
 
 EPILOG = """
 Examples:
-  switchmark history ovs-dpdk                         every figure of it, in results/
+  switchmark history ovs-dpdk                         all its figures in results/
   switchmark history ovs-dpdk --figure throughput --html ovs.html
   switchmark history --results nightly --machine lab1 --json
   switchmark history ovs-dpdk --store postgresql://db.lab/bench
   switchmark compare RUN --against last-good          the newest run with the last good one
 
-Runs of one workload, the same means (connect mode, I/O ...) and one machine are a series:
-docs/history.md.
+Runs with the same workload, connect mode, I/O and machine are a series (docs/history.md).
 
 Exit codes: 0 shown; 1 a file could not be read (its line is on standard error);
 2 nothing to show, or a wrong name.
@@ -44,7 +43,7 @@ def command(
         typer.Option("--figure", "-f", help="throughput, latency, ndr ... (repeatable)."),
     ] = None,
     machine: Annotated[
-        str | None, typer.Option("--machine", metavar="NAME", help="Only of this machine.")
+        str | None, typer.Option("--machine", metavar="NAME", help="Only this machine.")
     ] = None,
     threshold: Annotated[
         str,

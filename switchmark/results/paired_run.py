@@ -1,6 +1,6 @@
 """Compares two contenders of one run, B against A, by the pairs of its blocks.
 
-The statistics are those by which the run decided (results/answer.py): nothing is judged anew.
+The statistics are those of the comparison results (results/answer.py).
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from switchmark.statistics.states import State
 
 @dataclass(frozen=True, slots=True)
 class PairedFigure:
-    """One figure at one point, in one state of the machine where states differ."""
+    """One figure at one point, in one state of the machine if the states differ."""
 
     point: Point
     metric: Metric
     a: RankedContender
     b: RankedContender
-    ratio: LeadRatio | None  # B / A of the figure, whatever its sense; None: too few pairs
+    ratio: LeadRatio | None  # quotient B / A of the figures; None with too few pairs
     pairs: int
-    further_s: float | None  # that it would take to decide; None: it is decided, or beyond hope
+    further_s: float | None  # seconds that would decide it; None: decided, or too many
     state: State | None
-    testbed: str = ""  # of a pool, where each decides by itself
+    testbed: str = ""  # the testbed, if each testbed of a pool decides separately
 
 
 @dataclass(frozen=True, slots=True)
 class PairedRun:
-    """A run's comparison of two of its contenders."""
+    """The comparison of two contenders of a run."""
 
     figures: tuple[PairedFigure, ...]
-    broken: tuple[Point, ...]  # where A has a figure, and B was tried in vain
-    without_ratio: tuple[Point, ...]  # where a figure of A or B is 0
+    broken: tuple[Point, ...]  # points at which A has a figure and each trial of B failed
+    without_ratio: tuple[Point, ...]  # points at which a figure of A or B is 0
     blocks: int
     prove: float
     confidence: float
@@ -64,10 +64,9 @@ def compare_in_run(
     threshold: float | None,
     overhead_s: Callable[[str], float],
 ) -> PairedRun:
-    """Compare B with A. `names` are those of the results, by the id of a contender's first trial;
-    `threshold` is the smallest change that matters, by default the campaign's `prove`; `overhead_s`
-    is what is usually around a trial of a switch. Raises `UsageError` where the run has no such
-    contender."""
+    """Compare B with A. `names` gives the name of a contender by the id of its first trial,
+    `threshold` the smallest change that matters (default: `prove` of the campaign), `overhead_s`
+    the usual seconds around a trial of a switch. Raises `UsageError` for an unknown contender."""
     known = list(dict.fromkeys(names.values()))
     for name in (a, b):
         if name not in known:
@@ -86,7 +85,7 @@ def compare_in_run(
         one.point
         for one in found
         if one.decides and _held(one, a) and not _held(one, b) and (one.point, b) in tried
-        # nothing lost is no failure
+        # A figure of 0 is not a failure if lower is better, for example no lost frame.
         if one.metric.higher_is_better or (one.point, b) not in zeros
     ]
     return PairedRun(
@@ -104,7 +103,7 @@ def compare_in_run(
 
 
 def _with_points(observed: Iterable[Observed]) -> Iterator[tuple[Point, Observed]]:
-    """The observations, each with every point at which it is compared."""
+    """Yield each observation with each point at which it is compared."""
     points: dict[Point, list[Observed]] = defaultdict(list)
     for one in observed:
         points[point_of(one.trial)].append(one)
@@ -122,7 +121,7 @@ def _figures(found: PointAnswer, a: str, b: str) -> Iterator[PairedFigure]:
     one, other, lead = _held(found, a), _held(found, b), found.between(a, b)
     if one is None or other is None:
         return
-    # A ratio is above 1 for the better one.
+    # A ratio above 1 means that the first contender is better.
     upper = b if found.metric.higher_is_better else a
     for ratio in (lead.seen_from(upper) if lead else ()) or (None,):
         yield PairedFigure(

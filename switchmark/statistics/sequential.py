@@ -1,12 +1,13 @@
-"""Which contender leads, which are equal, and what is not yet known: look by look.
+"""Interim analyses: the leader, the equal contenders, and the undecided pairs.
 
-At each planned look every pair of contenders gets its ratio with an interval at the look's level
-(boundaries.py), divided among all pairs of the point. The intervals of all pairs at all looks hold
-together with the stated confidence, which bounds how often any conclusion from them is wrong:
+At each planned interim analysis every pair of contenders gets its ratio with an interval at the
+level of the analysis (boundaries.py), divided among all pairs of the point. The intervals of all
+pairs at all analyses hold together with the stated confidence, which bounds the probability of a
+wrong conclusion:
 
-* a lead is proven when the interval lies on one side of 1; its near end is the least lead;
-* two are the same when the whole interval lies within `prove`, the smallest lead worth knowing;
-* otherwise it is undecided, and the spread so far tells how many more blocks it would take.
+* a lead is proven if the interval lies on one side of 1; its end next to 1 is the least lead;
+* two are the same if the whole interval lies within `prove`, the smallest lead that matters;
+* otherwise the pair is undecided, and the spread so far gives the number of further blocks.
 """
 
 from __future__ import annotations
@@ -33,13 +34,12 @@ from switchmark.statistics.paired import (
 from switchmark.statistics.robust import ERROR, usual_degrees
 from switchmark.statistics.states import state_figures
 
-POWER = 0.8  # chance that the further blocks told of are enough
-BEYOND_HOPE = 10_000  # blocks; nobody waits for more
+POWER = 0.8  # probability that the reported further blocks are enough
+BEYOND_HOPE = 10_000  # blocks, more than a user waits for
 
 
 class Outcome(StrEnum):
-    """The conclusion about contender a against b. A lead is of figures: of delays, the smaller one
-    is better."""
+    """The conclusion about the figures of contender a against b. For times, lower is better."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -49,14 +49,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A ratio and what it proves, in one state of the machine or in all together."""
+    """A ratio and its conclusion, in one state of the machine or in all together."""
 
     ratio: PairedRatio
     outcome: Outcome
 
     @property
     def least(self) -> float | None:
-        """The least lead that is proven, above 0 (0.08 is 8 %); None where none is."""
+        """The least proven lead, above 0 (0.08 is 8 %); None if no lead is proven."""
         if self.outcome is Outcome.HIGHER:
             return self.ratio.low - 1
         return 1 / self.ratio.high - 1 if self.outcome is Outcome.LOWER else None
@@ -64,25 +64,26 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
-    """Two contenders after a look. Several decisions: the answer depends on the state."""
+    """Two contenders after an interim analysis. There are several decisions if the result depends
+    on the state of the machine."""
 
     a: str
     b: str
-    decisions: tuple[Decision, ...]  # none: too few pairs
+    decisions: tuple[Decision, ...]  # empty if there are too few pairs
     pairs: int
-    blocks: int  # at which this was found
-    further_blocks: int | None  # to decide what is undecided; None: 0, or beyond hope
+    blocks: int  # number of blocks at the interim analysis
+    further_blocks: int | None  # blocks that would decide the rest; None: decided, or too many
 
     @property
     def is_decided(self) -> bool:
-        """Whether the question is answered."""
+        """True if each decision is made."""
         return bool(self.decisions) and all(
             decision.outcome is not Outcome.UNDECIDED for decision in self.decisions
         )
 
 
 def judge(ratio: PairedRatio, prove: float = PROVE) -> Outcome:
-    """The conclusion from an interval. Within `prove` two are the same, even if not equal."""
+    """Return the conclusion from an interval. Contenders within `prove` are the same."""
     if 1 / (1 + prove) <= ratio.low and ratio.high <= 1 + prove:
         return Outcome.SAME
     if not ratio.excludes(1.0):
@@ -100,10 +101,10 @@ def look(
     prove: float = PROVE,
     is_last: bool = False,
 ) -> list[PairedComparison]:
-    """Compare all pairs of contenders (or those `asked`) after so many blocks.
+    """Compare all pairs of contenders, or the pairs `asked`, after this number of blocks.
 
-    A decision of an earlier look stays; a later interval takes its place where it proves the same.
-    Raises ValueError when the rule divides its level among fewer pairs."""
+    A decision of an earlier analysis stays. A later interval replaces it if it has the same
+    outcome. Raises ValueError if the rule divides its level among fewer pairs."""
     wanted = list(asked) if asked is not None else all_pairs(trials)
     if len(wanted) > rule.family:
         raise ValueError(f"{len(wanted)} pairs, but the level is divided among {rule.family}")
@@ -120,12 +121,12 @@ def look(
 
 
 def all_pairs(trials: Iterable[BlockTrial]) -> list[tuple[str, str]]:
-    """Every pair of contenders, in the order of their names."""
+    """Return every pair of contenders, in the order of their names."""
     return list(combinations(sorted({trial.contender for trial in trials}), 2))
 
 
 def still_asked(comparisons: Iterable[PairedComparison]) -> set[str]:
-    """The contenders that the next blocks need: those of undecided pairs."""
+    """Return the contenders of undecided pairs, which the next blocks need."""
     return {name for one in comparisons if not one.is_decided for name in (one.a, one.b)}
 
 
@@ -153,9 +154,9 @@ def compare(
 
 
 def blocks_instead(a: Sequence[float], b: Sequence[float], prove: float = PROVE) -> int | None:
-    """At most how many blocks would tell apart two contenders whose figures were measured in two
-    runs, if they were measured together: what disturbs both cancels in their pairs. None: fewer
-    than two figures have no spread, or beyond hope."""
+    """Return the most blocks that would distinguish two contenders of two runs, if they were
+    measured together. Common disturbances cancel in pairs, so fewer blocks can be enough. None if
+    there are fewer than two figures, or if too many blocks are needed."""
     if min(len(a), len(b), *a, *b) <= 0 or min(len(a), len(b)) < 2:
         return None
     logs = [[math.log(value) for value in side] for side in (a, b)]
@@ -168,7 +169,7 @@ def blocks_instead(a: Sequence[float], b: Sequence[float], prove: float = PROVE)
 
 
 def pairs_needed(ratio: PairedRatio, level: float, prove: float) -> float:
-    """Pairs after which an interval of this spread no longer holds 1, or fits within `prove`."""
+    """Return the pairs after which an interval of this spread excludes 1, or fits in `prove`."""
     from scipy.special import ndtri, stdtrit
 
     reach = float(stdtrit(max(ratio.degrees, 10), 1 - level / 2) + ndtri(POWER))
@@ -181,9 +182,9 @@ def pairs_needed(ratio: PairedRatio, level: float, prove: float) -> float:
 def look_that_proves(
     rule: StoppingRule, lead: float, deviation: float, usable: float = 1.0
 ) -> int | None:
-    """The blocks after which a lead is proven in `POWER` of campaigns, where the logarithms of a
-    pair's ratios have this deviation, and this share of the blocks gives a pair; None: at no
-    look."""
+    """Return the blocks after which a lead is proven in `POWER` of campaigns, for this deviation of
+    the logarithm of the ratio of a pair, and this share of blocks that give a pair; None if no
+    interim analysis proves it."""
     from scipy.special import ndtri, stdtrit
 
     for count in rule.looks:

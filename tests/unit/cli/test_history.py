@@ -231,7 +231,7 @@ def test_neither_a_later_run_nor_a_copy_is_taken_for_an_earlier_one(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["RUN", "--against", "best"], "--against best: is not known"),
+        (["RUN", "--against", "best"], "--against best: unknown value"),
         (["RUN", "RUN", "--against", "last-good"], "goes with one results directory"),
     ],
 )
