@@ -10,9 +10,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 # The first runs where no .venv is, the third needs the standard library alone, and the last is a
-# child of bench/places.
+# child of bench/places. tools/tutorial needs the packages of .venv-docs.
 NEEDS_NOTHING = {
-    "tools/sbom-engine", "tools/own_python.py", "tools/words", "bench/places_side.py",
+    "tools/sbom-engine", "tools/own_python.py", "tools/words", "tools/tutorial",
+    "bench/places_side.py",
 }  # fmt: skip
 PROGRAM = re.compile(r'\A#!.*python|^if __name__ == "__main__":', re.MULTILINE)
 

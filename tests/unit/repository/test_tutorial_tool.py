@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 from pathlib import Path
 
@@ -30,15 +31,41 @@ $ seq 5; \\
   exit 3
 ```
 
+<!-- tutorial: run columns=33 -->
+```console
+$ stty size
+```
+
 <!-- tutorial: machine -->
 *old*
 
 End.
 """
 
-pytestmark = pytest.mark.skipif(
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs/tutorials").glob("*.md"))]
+
+needs_terminal = pytest.mark.skipif(
     not PYTHON.exists(), reason="no terminal emulator in .venv-docs (tools/docs-site --setup)"
 )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tutorial_contains_outputs_and_pictures(page: Path) -> None:
+    """What tools/tutorial writes is there, so that nobody forgets to run it for a new page."""
+    tool = runpy.run_path(str(ROOT / "tools/tutorial"))
+    text = page.read_text()
+    lines = text.splitlines()
+    directives = list(tool["parse_directives"](lines))
+    assert directives
+    for directive in directives:
+        block = lines[directive.first : directive.end]
+        if directive.name == "run":
+            commands = [line for shown, _ in tool["commands_of"](block) for line in shown]
+            assert len(block) > len(commands) > 0, directive
+        for name in (directive.options.get("live"), directive.operand):
+            if name and name.endswith(".png"):
+                assert (page.parent / name).is_file(), name
+                assert f"]({name})" in text, name
 
 
 def run(page: Path, text: str) -> subprocess.CompletedProcess[str]:
@@ -48,6 +75,7 @@ def run(page: Path, text: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@needs_terminal
 def test_tutorial_writes_output_into_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     ran = run(page, PAGE)
@@ -55,12 +83,14 @@ def test_tutorial_writes_output_into_the_page(tmp_path: Path) -> None:
     text = page.read_text()
     assert "$ cat note.txt\nfirst line\n```" in text
     assert "$ seq 5; \\\n  exit 3\n[...]\n4\n5\n```" in text
+    assert "$ stty size\n40 33\n```" in text
     assert "old" not in text
     assert "All commands together took 1 minute.*\n\nEnd.\n" in text
     assert run(page, text).returncode == 0
     assert page.read_text() == text
 
 
+@needs_terminal
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -81,6 +111,7 @@ def test_tutorial_with_unexpected_result_stays_as_it_was(
     assert page.read_text() == text
 
 
+@needs_terminal
 @pytest.mark.skipif(chromium() is None, reason="no chromium here (apt install chromium)")
 @pytest.mark.xdist_group("browser")
 def test_tutorial_takes_pictures_of_terminal_and_page(tmp_path: Path) -> None:
