@@ -2,7 +2,7 @@
 
 The pages are the Markdown files of the repository, as they are. The navigation comes from the
 index pages: each heading of docs/README.md becomes a group, and each page that is linked below it
-an entry. The index of a folder below docs/ lists the pages of that folder in the same way.
+an entry. The pages that the index of a folder below docs/ links to become entries below it.
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ def add_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
         source[0] += "".join(_toctree(caption, pages) for caption, pages in navigation() if pages)
     elif page.startswith("docs/") and page.endswith("/README") and page != INDEX:
         folder = page.rpartition("/")[0]
-        pages = _linked_pages(source[0], folder)
-        source[0] += _toctree("Pages", [one for one in pages if one.startswith(f"{folder}/")])
+        source[0] += _toctree("Pages", _linked_pages(source[0], folder))
 
 
 def add_front_page(app: Sphinx, error: Exception | None) -> None:
