@@ -151,7 +151,9 @@ def test_the_manual_page_has_every_option_of_every_command(
     for name, command in commands.items():
         section = text.partition(f".SS switchmark {name} ")[2].partition("\n.SS ")[0]
         for parameter in command.params:
-            for spelling in getattr(parameter, "opts", []):
+            is_argument = parameter.param_type_name == "argument"
+            names = [parameter.metavar or parameter.name] if is_argument else parameter.opts
+            for spelling in names:
                 assert spelling in section, f"{name}: {spelling}"
         assert "Examples:" in section or " " in name, name
 
