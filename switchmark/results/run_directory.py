@@ -231,8 +231,14 @@ class Run:
         return sorted(parse_utc(one.resumed_at) for one in self.resumptions())
 
     def resumptions(self) -> Iterator[Resumption]:
-        """How the run went on, in no particular order. Raises CorruptResultError at a bad file."""
-        return map(read_resumption, self.directory.glob("resumed-*.json"))
+        """Read the notes of interruptions, in order of their names; empty if the folder is gone.
+
+        Raises CorruptResultError for a bad file."""
+        try:
+            notes = sorted(self.directory.glob("resumed-*.json"))
+        except (FileNotFoundError, NotADirectoryError):
+            notes = []
+        return map(read_resumption, notes)
 
     def has_finished(self, trial_id: str) -> bool:
         """Whether this trial need not be run again. Raises CorruptResultError for a bad file."""

@@ -103,15 +103,15 @@ class Bench:
                 run.discard_empty()
             return Executed(run.directory, statuses)
 
-    def reproduce(self, name: str, budget_s: float | None, *, anew: bool = False) -> None:
+    def reproduce(self, name: str, budget_s: float | None, *, again: bool = False) -> None:
         """Reproduce one item."""
-        assert self.run([name], budget_s, anew=anew) == 0
+        assert self.run([name], budget_s, again=again) == 0
 
-    def run(self, names: Sequence[str], budget_s: float | None, *, anew: bool = False) -> int:
+    def run(self, names: Sequence[str], budget_s: float | None, *, again: bool = False) -> int:
         """Run these items; returns how many failed."""
         items = [self.paper.item(name) for name in names]
         runner = reproduce_items.ItemRunner(
-            THERE, self.results, budget_s, [], None, None, anew=anew, quiet=True, began=self.now_s
+            THERE, self.results, budget_s, [], None, None, again=again, quiet=True, began=self.now_s
         )
         states = {(self.paper.name, item.name): self.state(item) for item in items}
         return runner.run([(self.paper, items)], states)

@@ -119,7 +119,7 @@ def test_an_item_of_which_no_trial_fits_is_not_begun(
     bench.around_s = 100.0
     bench.reproduce("table2", None)
     bench.begun.clear()
-    bench.reproduce("table2", 60.0, anew=True)
+    bench.reproduce("table2", 60.0, again=True)
     told = capsys.readouterr().err
     assert not bench.begun
     assert "; its share of the budget ends before a trial of about 1 min 4" in told
@@ -132,7 +132,7 @@ def test_what_is_measured_anew_within_a_budget_is_one_run(bench: Bench) -> None:
     bench.reproduce("table2", 60.0)
     bench.around_s = 20.0
     bench.begun.clear()
-    bench.reproduce("table2", 200.0, anew=True)
+    bench.reproduce("table2", 200.0, again=True)
     runs = sorted((bench.results / "reproduce" / "ara2021").glob("*-table2-*"))
     assert len(runs) == 2 and len(bench.begun) == len(set(bench.begun))
 

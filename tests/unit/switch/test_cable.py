@@ -194,13 +194,13 @@ def test_nics_that_dpdk_cannot_drive_are_refused_with_a_remedy(tmp_path: Path) -
     def said(address: str) -> str:
         return str(pci_problem(address, tmp_path))
 
-    assert "is not there (this host has: 0000:03:00.0, 0000:04:00.0" in said("0000:99:00.0")
+    assert "does not exist (this host has: 0000:03:00.0, 0000:04:00.0" in said("0000:99:00.0")
     assert said("0000:99:00.0").endswith("; correct the address"), "in a campaign's nics, too"
     assert "bound to the kernel's driver ixgbe, not to vfio-pci" in said(NIC)
     assert "-b vfio-pci 0000:03:00.0, or name the interface enp3s0f0 instead" in said(NIC)
-    assert "is no network controller (class 0x030000)" in said("0000:00:02.0")
+    assert "is not a network controller (class 0x030000)" in said("0000:00:02.0")
     assert "is bound to no driver" in said("0000:04:00.0")
-    assert "behind no IOMMU" in said("0000:05:00.0")
+    assert "has no IOMMU" in said("0000:05:00.0")
     unsafe = tmp_path / "module/vfio/parameters/enable_unsafe_noiommu_mode"
     unsafe.parent.mkdir(parents=True)
     unsafe.write_text("Y\n")

@@ -157,7 +157,7 @@ def test_switch_names_the_facility_that_it_lacks(
     switch: Switch, facility: Facility, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(ovs_afxdp, "kernel_has", lambda *_: True)
-    monkeypatch.setattr(ovs_afxdp, "holds", lambda *_: True)
+    monkeypatch.setattr(ovs_afxdp, "has_bytes", lambda *_: True)
     monkeypatch.setattr(ovs_switch, "missing_helper", lambda: None)
     monkeypatch.setenv("SWITCHMARK_OVS_VSWITCHD", program(tmp_path, "ovs-vswitchd 3.9"))
     refused = unavailable(f"no {facility}", remedy="sudo")
