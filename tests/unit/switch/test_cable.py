@@ -210,7 +210,7 @@ def test_nics_that_dpdk_cannot_drive_are_refused_with_a_remedy(tmp_path: Path) -
     )
     assert pci_problem("0000:07:00.0", tmp_path) is None
     assert pci_problem("0000:08:00.0", tmp_path) is None, "DPDK works beside that driver"
-    with pytest.raises(UnavailableError, match=r"PCI device ffff:ff:1f\.7: is not there"):
+    with pytest.raises(UnavailableError, match=r"PCI device ffff:ff:1f\.7: does not exist"):
         check_facing(None, "ffff:ff:1f.7", 0)  # type: ignore[arg-type]
 
 
