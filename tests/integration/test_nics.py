@@ -102,7 +102,7 @@ def test_one_that_the_host_uses_is_refused(bench: Bench, tmp_path: Path, nics: l
     pci = written(["0000:ff:1f.7", *nics[1:]])
     text = f"switch: basicfwd\nscenario: p2p\nnics: {pci}\n"
     code, _, err = bench.run("run", campaign_file(tmp_path, text), "--no-baseline", "--quiet")
-    assert code == 3 and "nics: 0000:ff:1f.7 is not there" in err
+    assert code == 3 and "nics: 0000:ff:1f.7 does not exist" in err
 
 
 def test_they_come_back_after_kill_9(bench: Bench, tmp_path: Path, nics: list[str]) -> None:
