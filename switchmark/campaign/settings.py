@@ -88,7 +88,8 @@ SETTINGS: tuple[Setting, ...] = (
     _row("repetitions", _whole(1, MAX_REPETITIONS, "a number of repetitions"), "3",
         "number of times that every trial is measured; each repetition is a block of all trials. "
         "With `prove` or `budget`: exactly this number of blocks, decided or not. It applies to "
-        "the whole campaign and is refused inside `sweeps`"),
+        "the whole campaign and is refused inside `sweeps`",
+        "1; with `prove` or `budget`: as many as are needed"),
     _row("prove", values.part, "5%",
         "smallest difference that matters to you. The bench measures block after block until every "
         "comparison is decided (one contender leads, or they are equal within this share), or "
@@ -98,8 +99,8 @@ SETTINGS: tuple[Setting, ...] = (
         "time for all trials of a campaign with `prove`, with the overhead of the bench",
         f"{values.format_seconds(BUDGET_S)} with `prove`", "time", "budget_s"),
     _row("confidence", _confidence, "99%",
-        "probability that all statements about a figure at a test point are right, over all "
-        "interim analyses together",
+        "probability that all statements about a figure at a test point are right, although the "
+        "data are tested several times during the run",
         f"{CONFIDENCE:.0%}"),
     _row("until_ci", values.part, "2%",
         "repeat each trial until half the 95 % confidence interval of its figure is at most this "
@@ -107,8 +108,7 @@ SETTINGS: tuple[Setting, ...] = (
         "method)",
         "none"),
     _row("max_repetitions", _whole(1, MAX_REPETITIONS, "a number of repetitions"), "20",
-        "with `until_ci`: the largest number of repetitions of a trial; `time_budget` also ends "
-        "the repetitions"),
+        "with `until_ci`: the largest number of repetitions of a trial"),
     _row("repeat_disturbed", _whole(0, MAX_REPEATS, "a number of repeats"), "2",
         "how often to repeat a trial that other programs disturbed; the least disturbed "
         "measurement counts. `time_budget` does not include these repetitions"),
@@ -135,7 +135,8 @@ SETTINGS: tuple[Setting, ...] = (
         "longest time until every port of a switch forwards frames",
         values.format_seconds(_USUAL.verify.timeout_s), "time", "verify.timeout_s"),
     _row("mixed_connect_modes", values.boolean, "true",
-        "`true`: run each switch in its natural connect mode, although the modes differ", "false"),
+        "`true`: run each switch in its default connect mode, which `switchmark list switches` "
+        "prints, although the modes differ", "false"),
     _row("skip_unavailable", values.boolean, "true",
         "`true`: leave out switches that cannot do the trials, or that cannot run on this machine, "
         "and print each reason, instead of refusing the campaign", "false"),
@@ -148,7 +149,8 @@ SETTINGS: tuple[Setting, ...] = (
         "settings of the machine during the campaign, which are restored after it: `as-is`, "
         "`papers`, or a list, e.g. `governor:performance+turbo:off` (docs/environments.md)"),
     _row("time_budget", _time, "3m",
-        "refuse the campaign if the durations of its trials add up to more than this",
+        "refuse the campaign if the durations of its trials add up to more than this; with "
+        "`until_ci`, start no further repetition after this time. `budget` belongs to `prove`",
         "none", "time", "time_budget_s"),
 )
 # fmt: on

@@ -44,7 +44,7 @@ Examples:
   switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    two different switches
   switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
   switchmark compare postgresql://db.lab/bench/OLD results/NEW    a run of a store, and a folder
-  switchmark compare RUN --against last-good                  the last run without a fall
+  switchmark compare RUN --against last-good                  the last run without a regression
   switchmark compare OLD NEW --junit verdicts.xml --bmf new.json    for CI: docs/ci.md
 
 The ratio is B / A with its 95 % interval. Contenders of one run are compared by the pairs of its
@@ -63,7 +63,10 @@ Exit codes: 0 nothing is worse; 4 something is worse, or fails now and did not b
 def command(
     runs: Annotated[
         list[str],
-        typer.Argument(help="Results directories: A B, a series (oldest first), or one run."),
+        typer.Argument(
+            help="Folders or names of runs, or a campaign (its latest run): A B, a series (oldest "
+            "first), or one run."
+        ),
     ],
     metric: Annotated[
         list[str] | None, typer.Option("--metric", "-m", help="Figure to compare (repeatable).")
@@ -101,11 +104,14 @@ def command(
     against: Annotated[
         str | None,
         typer.Option(
-            "--against", metavar="last-good", help="Compare a run with the last good run before it."
+            "--against",
+            metavar="last-good",
+            help="Compare a run with the last earlier run in which no figure became worse.",
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit 5 if a comparison is unclear.")
+        bool,
+        typer.Option("--strict", help="Exit 5 if a comparison is unclear, untestable or missing."),
     ] = False,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,

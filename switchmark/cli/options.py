@@ -70,7 +70,7 @@ CampaignName = Annotated[
     str,
     typer.Argument(
         metavar="CAMPAIGN",
-        help="A built-in campaign, a YAML file, or a notation in quotes.",
+        help='A built-in campaign, a YAML file, or a trial in short form: "(V=ovs-dpdk, P=64)".',
         autocompletion=complete.campaigns,
     ),
 ]

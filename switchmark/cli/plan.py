@@ -129,7 +129,7 @@ def command(
         typer.Option(
             "--target",
             metavar="MACHINE",
-            help="Plan for the machine of a paper, or of a file (.yaml).",
+            help="Plan for another machine: that of a paper (ara2021 ...), or a file (.yaml).",
             rich_help_panel=MACHINE,
             autocompletion=complete.targets,
         ),
@@ -243,13 +243,13 @@ def _print_summary(plan: Plan) -> None:
     if campaign.budget_s is not None:
         prove = (campaign.prove or PROVE) * 100
         print_remark(
-            f"blocks are measured until every lead of {prove:.3g} % or more is decided, "
+            f"blocks are measured until every comparison with {prove:.3g} % is decided, "
             f"{format_duration(campaign.budget_s)} at most"
         )
     else:
         print_remark(
-            f"about {format_duration(time.total_s)}, of it {format_duration(time.measuring_s)} of "
-            "measuring"
+            f"about {format_duration(time.total_s)} "
+            f"({format_duration(time.measuring_s)} of them are trials)"
         )
     if campaign.mixed_connect_modes:
         print_remark("connect modes are mixed on purpose: each switch uses its default mode")

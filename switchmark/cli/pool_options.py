@@ -39,11 +39,14 @@ class CredentialFiles:
     ] = None
     certificate: Annotated[
         Path | None,
-        typer.Option("--certificate", metavar="FILE", help="A certificate that it signed."),
+        typer.Option(
+            "--certificate", metavar="FILE", help="A client certificate that the CA signed."
+        ),
     ] = None
-    key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key.")] = (
-        None
-    )
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="The private key of the certificate."),
+    ] = None
 
     def contact(self, address: str) -> tuple[str, Security]:
         """Return a pool's address in Dask's form, and the credentials. Raises `UsageError`."""

@@ -116,7 +116,7 @@ def command(
         typer.Option(
             "--metrics",
             metavar="[ADDRESS:]PORT",
-            help="The address for Prometheus; without ADDRESS, only this machine can connect.",
+            help="Serve metrics for Prometheus here; without ADDRESS, only to this machine.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,

@@ -60,7 +60,7 @@ class Trial(Frozen):
     # fmt: off
     dimension: Annotated[Dimension, Parameter(
         "dimension", LAYOUT, SAME, "throughput, latency",
-        "the kind of figure: `throughput` (forwarded frames per second, from sender to receiver) "
+        "the measured quantity: `throughput` (frames per second that arrive at the receiver) "
         "or `latency` (round-trip time between client and server)", letter="D")]
     location: Annotated[Literal["local", "remote"], Parameter(
         "location", LAYOUT, SAME, "local, remote",
@@ -138,8 +138,8 @@ class Trial(Frozen):
     port_kind: Annotated[PortKind | None, Parameter(
         "port_kind", CONTENDER, PLANNED, "veth",
         "type of the ports between applications and switch: `veth`, `vhost-user`, `tap`, `memif`, "
-        "`macvlan`, `vf`, `vale`, or `auto`: the best one of the switch that the environment has "
-        "and that `io` can use", none="auto", resolved=True, by_switch=True)] = None
+        "`macvlan`, `vf`, `vale`, or `auto`: the fastest one that the switch, the environment and "
+        "`io` all support", none="auto", resolved=True, by_switch=True)] = None
     io: Annotated[Io, Parameter(
         "io", CONTENDER, PLANNED, "udp, udp-mmsg",
         "interface through which the applications send and receive: "
@@ -175,8 +175,8 @@ class Trial(Frozen):
         unit="time", read=read.time, show=format_seconds, say="{:g} s".format)] = 10.0
     interval_s: Annotated[Seconds, Parameter(
         "interval", METHOD, ANY, "100ms",
-        "length of one sample inside a trial. The default, also if it is written in the file, is "
-        "at most a 25th of the trial",
+        "length of one sample inside a trial. The value 200ms, written or by default, becomes "
+        "`duration` / 25 in shorter trials",
         unit="time", read=read.time, show=format_seconds, say="samples of {:g} s".format,
         of_result=False)] = 0.2
     switch_options: Annotated[SwitchOptions, Parameter(  # `name:value+name:value`, sorted
@@ -285,7 +285,7 @@ class Trial(Frozen):
         "numa", CORES, SAME, "same, other",
         "NUMA nodes: `same` (applications and switch on one node), `other` (applications on "
         "another node than the switch), `generator-apart` (testers on another node; VNFs on the "
-        "node of the switch, each on a separate core), `auto`: one node while it has cores",
+        "node of the switch, each on a separate core), `auto`: one node if it has enough cores",
         noun="placement on NUMA nodes")] = "auto"
     neighbour: Annotated[str, Field(pattern=VNF_PATTERN), Parameter(
         "neighbour", CORES, DEFAULT, "none, cache",
@@ -302,9 +302,10 @@ class Trial(Frozen):
         read=read.cores("any", "switch", "applications"))] = ANY_CPUS
     nics: Annotated[Nics, Parameter(
         "nics", LAYOUT, DEFAULT, "eth2/eth3+eth4/eth5",
-        "real ports of this host for the testers, in turn, each as the port of the tester and the "
-        "port of the switch that a cable joins to it: network devices, or PCI addresses that are "
-        "bound to a driver for DPDK (docs/scenarios.md); `none`: virtual ports",
+        "real ports of this host: pairs TESTER/SWITCH of ports that a cable joins, with `+` "
+        "between the pairs, for example `eth2/eth3`: the tester uses eth2, the switch eth3. A port "
+        "is a network device, or a PCI address that is bound to a driver for DPDK "
+        "(docs/scenarios.md); `none`: virtual ports",
         read=read.words(read_nics), none="none")] = Nics("")
     ring: Annotated[Literal[256, 512, 1024, 2048, 4096], Parameter(
         "ring", LAYOUT, SAME, "256, 1024",
@@ -327,7 +328,7 @@ class Trial(Frozen):
     compared: Annotated[ComparedKeys, Parameter(  # parameter_table.py adds `read`
 
         "compared", METHOD, ANY, "cpu_limit+switch_cpus",
-        "`environment` and keys of cores (`cpu_limit`, `neighbour` and others) that may differ "
+        "`environment`, `page_size` and keys of cores (`cpu_limit` and others) that may differ "
         "between contenders of one test point. Without it, trials that differ in them are not "
         "compared. `contenders` sets it to the keys of its entries",
         none="none", by_switch=True,

@@ -31,7 +31,7 @@ class Direct:
 
     def availability(self) -> Availability:
         """Always available; the version is that of the kernel, whose veth may be the wire."""
-        return available(f"wire (Linux {kernel_release()})")
+        return available(f"no switch (Linux {kernel_release()})")
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]

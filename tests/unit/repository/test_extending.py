@@ -46,7 +46,7 @@ def test_a_campaign_with_the_new_method_is_planned_in_its_time(with_method: Path
     file = with_method.parent / "flood.yaml"
     # Five trials of it, and one over the bare wire.
     file.write_text("switch: linux-bridge\nmethod: overload-loss\nduration: 4s\n")
-    assert "of it 24 s of measuring" in bench_in(with_method, "plan", str(file))
+    assert "(24 s of them are trials)" in bench_in(with_method, "plan", str(file))
 
 
 def test_the_page_names_every_field_of_a_method() -> None:
