@@ -56,7 +56,7 @@ def find_engine(given: Path | None) -> Path:
     except UnavailableError as error:
         sys.exit(f"{error}, or use --engine")
     if (problem := binary.build_problem(engine)) is not None:
-        sys.exit(problem)
+        sys.exit(str(problem))
     return engine
 
 

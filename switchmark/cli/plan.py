@@ -243,7 +243,7 @@ def _print_summary(plan: Plan) -> None:
     if campaign.budget_s is not None:
         prove = (campaign.prove or PROVE) * 100
         print_remark(
-            f"blocks are measured until every comparison with {prove:.3g} % is decided, "
+            f"blocks are measured until all comparisons (prove: {prove:.3g} %) are decided, "
             f"{format_duration(campaign.budget_s)} at most"
         )
     else:

@@ -214,8 +214,8 @@ def _run_steps(
             prove = campaign.prove or PROVE
             budget = format_duration(campaign.budget_s or 0.0)
             what = (
-                f"measures blocks of {trials} trials until every lead of {prove * 100:.3g} % or "
-                f"more is decided, {budget} at most"
+                f"measures blocks of {trials} trials until all comparisons "
+                f"(prove: {prove * 100:.3g} %) are decided, {budget} at most"
             )
         request.say(f"{campaign.name}: {what}; results in {run.directory}")
     with open_session() as session, without_collections():

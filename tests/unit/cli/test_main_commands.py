@@ -124,7 +124,7 @@ def test_plan_shows_trials_count_and_time(
     assert shown[0] == "first-look: three switches"
     assert shown[1:3] == [
         "12 trials in each block, after 8 baselines without a switch; order by seed 1",
-        "blocks are measured until every lead of 10 % or more is decided, 3 min at most",
+        "blocks are measured until all comparisons (prove: 10 %) are decided, 3 min at most",
     ]
     # No page size is chosen where the place refuses the campaign.
     assert shown[3].startswith("page_size auto selects ") or shown[3] == ""

@@ -196,5 +196,5 @@ def test_every_length_of_a_sample_must_fit_into_the_shortest_trial() -> None:
 
 def test_the_example_of_a_samples_length_is_told_from_the_default() -> None:
     row = BY_NAME["interval"]
-    assert "also if it is written in the file" in row.meaning
+    assert "written or by default" in row.meaning
     assert row.value(row.example, KNOWN) != row.default
