@@ -94,6 +94,13 @@ class KeptLoss:
         return self.lost_frames / wanted if wanted else 0.0
 
 
+def _are_contiguous(loss: Loss) -> bool:
+    """Return True if the arrived frames have all sequence numbers from the first to the last."""
+    if loss.first_sequence is None or loss.last_sequence is None:
+        return False
+    return loss.received_unique == loss.last_sequence - loss.first_sequence + 1
+
+
 def kept_loss(
     whole: Load,
     receiver: Result,
@@ -106,10 +113,13 @@ def kept_loss(
 
     After each of its intervals a receiver has come to a sequence number: what it got and what is
     missing until then. Where the window's first or last frame lies inside an interval, it counts
-    in part. Frames before the first that came, or after the last, are lost. Where no interval
-    tells of any loss (several queues, a server), it is that of the whole trial."""
+    in part. Frames before the first that came, or after the last, are lost. If the intervals do not
+    show where frames are missing (several queues, a server), the loss of the whole trial is
+    returned. Intervals without missing frames show it if all arrived frames follow each other: then
+    all lost frames were sent before the first or after the last of them."""
     totals, loss = receiver.totals, loss_of(receiver)
-    if totals.rx_missing <= 0 or loss.first_sequence is None or not window:
+    shows_place = totals.rx_missing > 0 or _are_contiguous(loss)
+    if not shows_place or loss.first_sequence is None or not window:
         return KeptLoss(whole.lost_frames, 0, whole.unique_frames)
     begun_ns = window[0].t_ns - window[0].duration_ns
     first = sum(one.tx_offered for one in sent if one.t_ns <= begun_ns)

@@ -122,6 +122,26 @@ def test_what_no_later_frame_tells_of_is_lost_all_the_same() -> None:
     assert load.loss_ratio == (3 * 10 + 3 * 1000) / (3 * 1000 + 3 * 1000)
 
 
+def test_frames_lost_after_the_last_arrival_are_not_lost_in_the_window() -> None:
+    """A receiver that ends with a full buffer: no gap, and the last 1500 of 10,000 are lost."""
+    lines = [interval(k, 0.2 + 0.2 * k, rx_frames=1000 if k < 8 else 500) for k in range(9)]
+    loss = LOSS | {"received_unique": 8500, "last_sequence": 8499}
+    end = result(totals={"rx_frames": 8500, "rx_missing": 0}, loss=loss)
+    a = sender(0, samples(10, tx_offered=1000), offered=10_000)
+    load = measure((a, engine("receiver", 0, *lines, end))).figures.throughput
+    assert load.loss_ratio == 0 and load.pairs[0].lost_frames == 1500
+
+
+def test_loss_of_several_streams_without_places_is_that_of_the_whole_trial() -> None:
+    """Two queues: numbers of both streams run from 0 to 4999, so 8500 are not contiguous."""
+    lines = [interval(k, 0.2 + 0.2 * k, rx_frames=850) for k in range(10)]
+    loss = LOSS | {"received_unique": 8500, "last_sequence": 4999}
+    end = result(totals={"rx_frames": 8500, "rx_missing": 0}, loss=loss)
+    a = sender(0, samples(10, tx_offered=1000), offered=10_000)
+    load = measure((a, engine("receiver", 0, *lines, end))).figures.throughput
+    assert load.loss_ratio == 0.15
+
+
 def test_what_a_full_queue_drops_is_lost_where_it_was_offered() -> None:
     """A path that carries a tenth and holds 3000 frames: gaps come when the trial is over."""
     fill = [interval(k, 0.2 + 0.2 * k, rx_frames=100) for k in range(33)]
