@@ -138,7 +138,7 @@ def test_a_server_that_replaces_objects_is_refused(
 
     with s3_server(tmp_path / "s3") as place:
         monkeypatch.setattr(obstore, "put", put)
-        with pytest.raises(UsageError, match="replaces objects that are there"):
+        with pytest.raises(UsageError, match="replaces existing objects"):
             _new_store(server, place)
         assert list(open_objects(place).names("")) == []
 
