@@ -106,8 +106,8 @@ static void hold(struct impaired_path *path, const struct io_frame *frame, uint6
     path->has_waiting = true;
 }
 
-/* Apply the remaining faults to a frame that passes. A fault counts when its frame is sent, so a
- * fault whose frame is dropped at a full queue does not count. */
+/* Apply the remaining faults to a frame that passes. A fault counts when its frame is sent. If the
+ * frame is dropped because the queue is full, the fault does not count. */
 static void pass(struct impaired_path *path, const struct reference *r,
                  const struct io_frame *frame, uint64_t number, uint64_t now, uint64_t due,
                  unsigned faults)
