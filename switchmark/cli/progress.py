@@ -25,10 +25,10 @@ from switchmark.model.parameter_type import Kind, Wire
 from switchmark.model.trial import Trial
 from switchmark.record import Record
 from switchmark.record.metric import Metric
+from switchmark.record.page_sizes import Point
 from switchmark.report import words
 from switchmark.report.answer_words import FIGURES
 from switchmark.results.blocks import observe
-from switchmark.results.groups import Point
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.order_statistics import by_median
 from switchmark.trial.plan import TrialPlan

@@ -19,7 +19,7 @@ DPDK_PORTS = frozenset({"vhost-user", "memif"})
 DPDK_GENERATORS = frozenset({"testpmd", "pktgen-dpdk"})
 
 Item = TypeVar("Item")
-Point = tuple[tuple[str, Any], ...]  # as results/groups.py has it
+Point = tuple[tuple[str, Any], ...]  # the fields of a test point, each with its value
 
 
 def setting_of(kib: int) -> str:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from switchmark.model.parameter_table import of_kinds
 from switchmark.model.parameter_type import Axis, Kind
+from switchmark.record.page_sizes import Point
 from switchmark.report import words
-from switchmark.results.groups import Point, differing
+from switchmark.results.groups import differing
 from switchmark.results.rows import SummaryRow
 
 _LETTER, _GAP = 0.02, 0.03  # of the axis: what a letter of a label takes, and the space between

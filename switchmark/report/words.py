@@ -9,7 +9,8 @@ from typing import Any
 from switchmark.formatting import amount, number
 from switchmark.model.choices import Dimension
 from switchmark.model.parameter_table import PARAMETERS
-from switchmark.results.groups import Point, differing
+from switchmark.record.page_sizes import Point
+from switchmark.results.groups import differing
 from switchmark.results.method_summary import FigureSummary
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import RESOLUTION, Estimate

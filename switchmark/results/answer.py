@@ -23,10 +23,9 @@ from switchmark.model.parameter_table import point_of
 from switchmark.model.trial import Trial
 from switchmark.record import Record
 from switchmark.record.metric import Metric
-from switchmark.record.page_sizes import apart, is_compared, point_at
+from switchmark.record.page_sizes import Point, apart, is_compared, point_at
 from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
 from switchmark.results.documents import CorruptResultError, read_record
-from switchmark.results.groups import Point
 from switchmark.results.proving import Looks, Proving, blocks_of
 from switchmark.results.rows import KNOWN_TRUTH
 from switchmark.results.run_directory import Run

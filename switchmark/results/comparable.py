@@ -19,11 +19,11 @@ from switchmark.model.parameter_table import KEYS, PARAMETERS, RESOLVED_BY_PLAN
 from switchmark.record.marks import MARKS
 from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import PARAMETER as PAGE_SIZE
-from switchmark.record.page_sizes import apart, known_sizes
+from switchmark.record.page_sizes import Point, apart, known_sizes
 from switchmark.results.certified import certified, of_texts
 from switchmark.results.documents import CorruptResultError
 from switchmark.results.granted_summary import BUFFERS, SCHEDULING
-from switchmark.results.groups import Point, differing
+from switchmark.results.groups import differing
 from switchmark.results.origins import build_in_words
 from switchmark.results.query import read_table
 from switchmark.results.run_directory import open_run

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from switchmark.model.parameter_table import KEYS, RESOLVED_BY_PLAN
+from switchmark.record.page_sizes import Point
 from switchmark.statistics.means import LEVEL, Estimate, estimate
 
 if TYPE_CHECKING:
     import polars as pl  # read when there is a table: `run` knows rows long before
-
-
-Point = tuple[tuple[str, Any], ...]
 
 
 def differing(points: Iterable[Point]) -> list[str]:

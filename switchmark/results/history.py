@@ -22,9 +22,8 @@ from switchmark.model.value import parse_utc
 from switchmark.record import serves_others
 from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import PARAMETER as PAGE_SIZE
-from switchmark.record.page_sizes import setting_of
+from switchmark.record.page_sizes import Point, setting_of
 from switchmark.results.comparable import host_differences, method_figures
-from switchmark.results.groups import Point
 from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.origins import Origin, read_origins
 from switchmark.results.query import read_table

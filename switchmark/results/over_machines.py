@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from switchmark.model.parameter_table import RESOLVED_BY_PLAN, point_of
 from switchmark.record.metric import Metric
-from switchmark.record.page_sizes import apart, is_compared, known_sizes, point_at
+from switchmark.record.page_sizes import Point, apart, is_compared, known_sizes, point_at
 from switchmark.results.answer import metrics_of, observations
 from switchmark.results.blocks import Observed, as_block_trials
-from switchmark.results.groups import Point
 from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.run_directory import Run
 from switchmark.statistics.machines import MIN_MACHINES, RatioOverMachines, over_machines

@@ -13,6 +13,7 @@ from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.model.parameter_table import point_of
 from switchmark.record.metric import Metric
+from switchmark.record.page_sizes import Point
 from switchmark.results.answer import (
     LeadRatio,
     PointAnswer,
@@ -22,7 +23,6 @@ from switchmark.results.answer import (
     observations,
 )
 from switchmark.results.blocks import WITHOUT_RATIO, Observed
-from switchmark.results.groups import Point
 from switchmark.results.proving import Proving
 from switchmark.results.run_directory import Run
 from switchmark.statistics.states import State
