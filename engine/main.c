@@ -27,11 +27,28 @@
 
 #define IDLE_WAIT_NS 1000000L
 #define IDLE_WAIT_MAX_NS 32000000L
-#define EXIT_USAGE 2 /* bad arguments */
+#define INJECT_WAIT_NS NS_PER_S /* for a peer, or for room in the ring of the port */
+#define EXIT_USAGE 2            /* bad arguments */
 
 static struct trial trial;
 static struct control control;
 static struct options options;
+
+static unsigned frames_to_capture; /* received frames that will still be printed */
+
+/* Receive one burst, and print the frames to capture; returns the number of received frames. */
+static unsigned receive_and_capture(unsigned index)
+{
+    struct io_frame frames[IO_BURST_MAX];
+    struct end *end = &trial.ends[index];
+    const unsigned count = end_poll(&trial, end, frames);
+
+    for (unsigned i = 0; i < count && frames_to_capture > 0; i++, frames_to_capture--)
+        event_captured(end->port, options.queues > 1 ? 0 : index, &frames[i]);
+    if (count > 0)
+        end_take(end, frames, count);
+    return count;
+}
 
 /* Returns the number of received frames. */
 static unsigned receive_while_idle(void)
@@ -41,9 +58,31 @@ static unsigned receive_while_idle(void)
     for (unsigned i = 0; i < trial.end_count; i++) {
         unsigned count = 1;
         for (unsigned polls = 0; polls < 16 && count > 0; polls++)
-            received += count = end_receive(&trial, &trial.ends[i]);
+            received += count = receive_and_capture(i);
     }
     return received;
+}
+
+/* Frames that have already arrived belong to the state before the command. */
+static void capture(unsigned count)
+{
+    receive_while_idle();
+    frames_to_capture = count;
+    event_capturing(count);
+}
+
+static void inject(const struct command *command)
+{
+    static bool accepted[COMMAND_LINE_BYTES / (2 * IO_HEADER_BYTES)];
+    const uint64_t last_ns = clock_monotonic_ns() + INJECT_WAIT_NS;
+    const uint8_t *bytes;
+    uint32_t length;
+    size_t at = 0;
+    unsigned count = 0;
+
+    while (command_next_frame(command, &at, &bytes, &length))
+        accepted[count++] = ends_inject(&trial, command->port, bytes, length, last_ns);
+    event_injected(accepted, count);
 }
 
 /* The interval between polls of an idle port doubles each time, because hundreds of engines may
@@ -87,7 +126,8 @@ static int execute_commands(void)
     while (events_are_read()) {
         struct command command;
         if (!control_next(&control, &command, wait_ns)) {
-            wait_ns = receive_while_idle() > 0 ? IDLE_WAIT_NS : longer_wait(wait_ns);
+            wait_ns = receive_while_idle() > 0 || frames_to_capture > 0 ? IDLE_WAIT_NS
+                                                                        : longer_wait(wait_ns);
             continue;
         }
         wait_ns = IDLE_WAIT_NS;
@@ -102,7 +142,14 @@ static int execute_commands(void)
             trial_read_drops(&trial);
             event_counters(&trial);
             break;
+        case COMMAND_INJECT:
+            inject(&command);
+            break;
+        case COMMAND_CAPTURE:
+            capture(command.count);
+            break;
         case COMMAND_START:
+            frames_to_capture = 0;
             if (!run_trial(&command))
                 return EXIT_FAILURE;
             if (!options.session)
@@ -111,6 +158,7 @@ static int execute_commands(void)
         default:
             return exit_code();
         }
+        command_free(&command);
     }
     return exit_code();
 }

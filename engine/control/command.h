@@ -12,6 +12,8 @@ enum command_kind {
     COMMAND_VERIFY,
     COMMAND_VERIFY_BROADCAST,
     COMMAND_COUNTERS,
+    COMMAND_INJECT,
+    COMMAND_CAPTURE,
     COMMAND_INTERVAL,
     COMMAND_START,
     COMMAND_STOP,
@@ -21,14 +23,27 @@ enum command_kind {
 
 struct command {
     enum command_kind kind;
-    unsigned count;         /* number of verification frames */
+    unsigned count;         /* number of verification frames, or of frames to capture */
     uint64_t sent;          /* `stop`: frames for this receiver, or SENT_UNKNOWN */
     struct traffic traffic; /* traffic of the trial to start */
+    unsigned port;          /* `inject`: number of the --port */
+    uint8_t *data;          /* `inject`: frames, each behind its length (4 bytes); allocated */
+    size_t size;            /* number of bytes of `data` */
 };
+
+/* The longest line, with its newline. */
+#define COMMAND_LINE_BYTES 65536
 
 /* Parse a line (without newline; it is changed). `base` is the command line, whose traffic a
  * `start` command may override. False: the line is not a command; `error` has the reason in one
  * line. */
 bool command_parse(char *line, const struct options *base, struct command *command, char *error,
                    size_t error_size);
+
+/* Free the data of a command that will not be used again. */
+void command_free(struct command *command);
+
+/* Take the next frame of `inject` from `*at`, which advances; false: there is none. */
+bool command_next_frame(const struct command *command, size_t *at, const uint8_t **bytes,
+                        uint32_t *length);
 #endif

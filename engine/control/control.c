@@ -99,8 +99,10 @@ static void take_line(struct control *c, char *line)
     const char *refused = take_command(c, &command);
     pthread_cond_signal(&c->arrived);
     pthread_mutex_unlock(&c->lock);
-    if (refused != NULL)
-        fail(c, refused);
+    if (refused == NULL)
+        return;
+    command_free(&command);
+    fail(c, refused);
 }
 
 /* If standard input was closed, main has opened /dev/null in its place, whose end of file has no
@@ -140,8 +142,11 @@ static bool read_lines(struct control *c)
     c->line_length -= (size_t)(begin - c->line);
     memmove(c->line, begin, c->line_length);
     if (c->line_length == sizeof c->line - 1) {
+        char message[64];
         c->line_length = 0;
-        fail(c, "command is longer than 4094 characters");
+        snprintf(message, sizeof message, "command is longer than %d characters",
+                 COMMAND_LINE_BYTES - 2);
+        fail(c, message);
     }
     return true;
 }
@@ -255,7 +260,7 @@ bool control_next(struct control *c, struct command *command, long timeout_ns)
         *command = c->queue[0];
         memmove(c->queue, c->queue + 1, --c->queued * sizeof c->queue[0]);
     } else if (c->ending) {
-        command->kind = COMMAND_END;
+        *command = (struct command){.kind = COMMAND_END};
     } else {
         got = false;
     }
@@ -301,6 +306,8 @@ void control_end(struct control *c)
     pthread_mutex_unlock(&c->lock);
     if (write(c->wake_fd, &increment, sizeof increment) == (ssize_t)sizeof increment)
         pthread_join(c->thread, NULL);
+    for (unsigned i = 0; i < c->queued; i++)
+        command_free(&c->queue[i]);
     close(c->wake_fd);
     close(c->signal_fd);
 }

@@ -32,7 +32,7 @@ struct control {
     bool narrowed;     /* the thread has given up its privileges */
     int wake_fd, signal_fd;
     char message[256]; /* the error of an invalid command, printed after the result */
-    char line[4096];
+    char line[COMMAND_LINE_BYTES];
     size_t line_length;
 };
 
@@ -44,8 +44,8 @@ bool control_begin(struct control *control, struct trial *trial, bool start_at_o
  * privileges. */
 bool control_listen(struct control *control);
 
-/* Return the next command after at most `timeout_ns`; false: no command came. If `ending` is set
- * and the queue is empty, the command is COMMAND_END. */
+/* Return the next command, which the caller frees by command_free, after at most `timeout_ns`;
+ * false: no command came. If `ending` is set and the queue is empty, the command is COMMAND_END. */
 bool control_next(struct control *control, struct command *command, long timeout_ns);
 
 /* Return true if standard input ended without a command. */

@@ -22,6 +22,11 @@ bool ends_wait_for_links(struct trial *trial, char *error, size_t error_size);
 /* Send verification frames from every port to its peer; returns the number of sent frames. */
 unsigned ends_verify(struct trial *trial, unsigned count, bool broadcast);
 
+/* Send one frame, at least a whole Ethernet header, by the port with this number; false: the port
+ * has not accepted it until `last_ns`. */
+bool ends_inject(struct trial *trial, unsigned port, const uint8_t *bytes, uint32_t length,
+                 uint64_t last_ns);
+
 /* Complete what was sent, for example write a file to disk. False: a port failed, `error` has the
  * reason. */
 bool ends_flush(struct trial *trial, char *error, size_t size);

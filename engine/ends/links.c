@@ -74,3 +74,24 @@ unsigned ends_verify(struct trial *trial, unsigned count, bool broadcast)
         sent += verify_end(&trial->ends[i], trial->options, count, broadcast);
     return sent;
 }
+
+bool ends_inject(struct trial *trial, unsigned port, const uint8_t *bytes, uint32_t length,
+                 uint64_t last_ns)
+{
+    uint8_t copy[FRAME_LENGTH_MAX]; /* io_send_copies takes frames that may be changed */
+    const struct io_frame frame = {.data = copy, .length = length};
+    struct io_port *to = trial->ends[port].port;
+    const uint64_t now_ns = clock_monotonic_ns();
+
+    memcpy(copy, bytes, length);
+    if (!io_fits(to, &frame))
+        return false;
+    if (now_ns < last_ns)
+        wait_for_links(trial, last_ns - now_ns);
+    while (io_send_copies(to, &frame, 1) == 0) {
+        if (clock_monotonic_ns() >= last_ns || to->failure[0] != '\0')
+            return false;
+        sched_yield();
+    }
+    return true;
+}

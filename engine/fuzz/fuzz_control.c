@@ -78,8 +78,10 @@ static void act(unsigned action)
 {
     struct command command;
 
-    if (action % 3 == 1 && fuzzed_next(&control, &command, 0) && command.kind == COMMAND_START)
-        under_way = true;
+    if (action % 3 == 1 && fuzzed_next(&control, &command, 0)) {
+        under_way |= command.kind == COMMAND_START;
+        command_free(&command);
+    }
     if (action % 3 == 2 && under_way) {
         fuzzed_trial_done(&control);
         under_way = false;
@@ -95,8 +97,10 @@ static void hang_up(int to)
     close(to);
     must(!read_lines(&control));
     must(control.ending && control.hung_up);
-    for (left = control.queued; left > 0; left--)
+    for (left = control.queued; left > 0; left--) {
         must(fuzzed_next(&control, &command, 0) && command.kind != COMMAND_END);
+        command_free(&command);
+    }
     must(fuzzed_next(&control, &command, 0) && command.kind == COMMAND_END);
 }
 

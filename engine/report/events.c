@@ -148,6 +148,43 @@ void event_verification(unsigned sent)
     end_event();
 }
 
+void event_injected(const bool *accepted, unsigned count)
+{
+    begin_event("injected");
+    json_list(&line, "accepted");
+    for (unsigned i = 0; i < count; i++)
+        json_bool(&line, NULL, accepted[i]);
+    json_end_list(&line);
+    end_event();
+}
+
+void event_capturing(unsigned frames)
+{
+    begin_event("capturing");
+    json_unsigned(&line, "frames", frames);
+    end_event();
+}
+
+void event_captured(const struct io_port *port, unsigned index, const struct io_frame *frame)
+{
+    static const char digits[] = "0123456789abcdef";
+    char hex[2 * CAPTURED_BYTES + 1];
+    const uint32_t bytes = frame->length < CAPTURED_BYTES ? frame->length : CAPTURED_BYTES;
+
+    for (uint32_t i = 0; i < bytes; i++) {
+        hex[2 * i] = digits[frame->data[i] >> 4];
+        hex[2 * i + 1] = digits[frame->data[i] & 15];
+    }
+    hex[2 * bytes] = '\0';
+    begin_event("captured");
+    json_unsigned(&line, "port", index);
+    json_unsigned(&line, "t_ns", clock_monotonic_ns());
+    json_unsigned(&line, "length_bytes", frame->length);
+    json_bool(&line, "cut", port->cuts_tagged && frame->length == IO_HEADER_BYTES);
+    json_string(&line, "hex", hex);
+    end_event();
+}
+
 /* Frames of the probe streams also count as frames of the port. Unknown frames are counted only by
  * the receiver of the load. */
 static void add_probes(struct counters *sum, const struct end *probe)

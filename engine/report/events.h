@@ -9,6 +9,13 @@
 
 void event_ready(const struct trial *trial);
 void event_verification(unsigned sent);
+/* Whether the port accepted each of the frames of `inject`. */
+void event_injected(const bool *accepted, unsigned count);
+/* The next `frames` received frames will be printed. */
+void event_capturing(unsigned frames);
+/* A received frame: its length, and at most its first CAPTURED_BYTES. */
+#define CAPTURED_BYTES 256
+void event_captured(const struct io_port *port, unsigned index, const struct io_frame *frame);
 void event_counters(const struct trial *trial);
 void event_started(const struct trial *trial);
 /* Print the finished intervals. */

@@ -153,7 +153,11 @@ def commanded() -> list[str]:
     engine.ask("start duration=0.02", "result")
     engine.ask("counters", "counters")
     engine.ask("nonsense", "error")
-    return engine.end(code=1)
+    frames = Engine("receiver", *MADE)
+    frames.ask("inject " + "ab" * 60 + " " + "cd" * 14, "injected")
+    frames.ask("capture 2", "capturing")
+    frames.wait("captured")
+    return engine.end(code=1) + frames.end()
 
 
 def replayed(folder: str) -> list[str]:

@@ -74,6 +74,21 @@ static void invalid_commands_have_reasons(void **state)
         {"verify 0", "from 1 to"},
         {"verify x", "'x' is not a number"},
         {"verify 1 2", "'2' is too much"},
+        {"inject", "no frame is given"},
+        {"inject port=0", "no frame is given"},
+        {"inject port=1 00", "there are ports 0 to 0"},
+        {"inject port=x 00", "there are ports 0 to 0"},
+        {"inject 00112233445566778899aabbcc", "has 26 hex digits; a frame has 14 to 9014 bytes"},
+        {"inject 00112233445566778899aabbccd", "has 27 hex digits"},
+        {"inject 00112233445566778899aabbccdd0", "'00112233445566778899...' has 29"},
+        {"inject 00112233445566778899aabbccdg", "'dg' at byte 13 of a frame"},
+        {"inject 0011223344556677889\x80"
+         "aabbccdd",
+         "at byte 9 of a frame"},
+        {"capture", "'' is not a number from 0 to"},
+        {"capture -1", "'-1' is not a number"},
+        {"capture 1000001", "is not a number from 0 to 1000000"},
+        {"capture 1 2", "'2' is too much"},
         {"stop now", "'now' is not sent="},
         {"stop sent=", "'sent=' is not sent="},
         {"stop sent=-1", "'sent=-1' is not sent="},
@@ -90,6 +105,70 @@ static void invalid_commands_have_reasons(void **state)
         if (strstr(error, bad[i][1]) == NULL)
             fail_msg("'%s' was refused with '%s'", bad[i][0], error);
     }
+}
+
+static void inject_has_its_frames(void **state)
+{
+    (void)state;
+    static const uint8_t first[14] = {0,    0x11, 0x22, 0x33, 0x44, 0x55, 0x66,
+                                      0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd};
+    size_t at = 0;
+    const uint8_t *bytes;
+    uint32_t length;
+    assert_true(parse("inject 00112233445566778899AAbbccdd  0102030405060708090a0b0c0d0e0f "));
+    assert_int_equal(c.kind, COMMAND_INJECT);
+    assert_int_equal(c.port, 0);
+    assert_true(command_next_frame(&c, &at, &bytes, &length));
+    assert_int_equal(length, 14);
+    assert_memory_equal(bytes, first, sizeof first);
+    assert_true(command_next_frame(&c, &at, &bytes, &length));
+    assert_int_equal(length, 15);
+    assert_int_equal(bytes[14], 15);
+    assert_false(command_next_frame(&c, &at, &bytes, &length));
+    command_free(&c);
+    assert_true(parse("inject port=0 00112233445566778899aabbccdd"));
+    command_free(&c);
+    assert_true(parse("capture 0"));
+    assert_int_equal(c.count, 0);
+}
+
+/* The longest line of the shortest frames has room. */
+static void longest_inject_fits(void **state)
+{
+    (void)state;
+    static char line[COMMAND_LINE_BYTES];
+    size_t length = (size_t)snprintf(line, sizeof line, "inject");
+    unsigned count = 0, read = 0;
+    size_t at = 0;
+    const uint8_t *bytes;
+    uint32_t frame;
+    while (length + 29 < sizeof line - 1) {
+        memset(line + length, 'f', 29);
+        line[length] = ' ';
+        length += 29;
+        count++;
+    }
+    line[length] = '\0';
+    assert_true(command_parse(line, &base, &c, error, sizeof error));
+    while (command_next_frame(&c, &at, &bytes, &frame))
+        read++;
+    assert_int_equal(read, count);
+    assert_true(count <= COMMAND_LINE_BYTES / 28);
+    command_free(&c);
+}
+
+static void raw_frames_need_ports_with_whole_frames(void **state)
+{
+    (void)state;
+    base.ports[0] = "udp:";
+    assert_false(parse("inject 00112233445566778899aabbccdd"));
+    assert_non_null(strstr(error, "inject: port 0 (udp:) has datagrams"));
+    assert_false(parse("capture 1"));
+    base.ports[0] = "null:";
+    base.role = &role_forwarder;
+    assert_false(parse("capture 1"));
+    assert_non_null(strstr(error, "a forwarder has no such command"));
+    base.role = &role_client;
 }
 
 /* A trial also refuses values that the command line would refuse. */
@@ -155,6 +234,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(valid_commands_are_parsed),
         cmocka_unit_test(invalid_commands_have_reasons),
+        cmocka_unit_test(inject_has_its_frames),
+        cmocka_unit_test(longest_inject_fits),
+        cmocka_unit_test(raw_frames_need_ports_with_whole_frames),
         cmocka_unit_test(start_values_fit_command_line),
         cmocka_unit_test(random_lines_are_handled),
     };

@@ -71,26 +71,40 @@ static inline void end_note_missing(struct end *end)
     end->receiving.missing = missing;
 }
 
-/* Receive one burst at an end, count and track it; returns the number of frames. */
-static inline unsigned end_receive(struct trial *trial, struct end *end)
+/* Get one burst of received frames, at most IO_BURST_MAX; returns their number. */
+static inline unsigned end_poll(struct trial *trial, struct end *end, struct io_frame *frames)
 {
-    struct io_frame frames[IO_BURST_MAX];
     struct io_port *port = end->port;
     const unsigned count = port->ops->rx_burst(port, frames, IO_BURST_MAX);
 
-    if (count == 0) {
-        counter_add(&end->counters.idle_polls, 1);
-        if (__builtin_expect(port->failure[0] != '\0' || port->ended, 0))
-            trial_check_port(trial, port);
-        return 0;
-    }
+    if (count > 0)
+        return count;
+    counter_add(&end->counters.idle_polls, 1);
+    if (__builtin_expect(port->failure[0] != '\0' || port->ended, 0))
+        trial_check_port(trial, port);
+    return 0;
+}
+
+/* Count, track and release a burst of received frames. */
+static inline void end_take(struct end *end, struct io_frame *frames, unsigned count)
+{
     counter_add(&end->counters.useful_polls, 1);
     if (__builtin_expect(end->receiving.stream_count > 1, 0))
         queues_receive(end, frames, count, clock_ticks());
     else
         receive_burst(&end->receiving.rx, frames, count, clock_ticks(), NULL);
-    port->ops->rx_release(port, frames, count);
+    end->port->ops->rx_release(end->port, frames, count);
     end_note_missing(end);
+}
+
+/* Receive one burst at an end, count and track it; returns the number of frames. */
+static inline unsigned end_receive(struct trial *trial, struct end *end)
+{
+    struct io_frame frames[IO_BURST_MAX];
+    const unsigned count = end_poll(trial, end, frames);
+
+    if (count > 0)
+        end_take(end, frames, count);
     return count;
 }
 

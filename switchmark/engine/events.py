@@ -531,6 +531,39 @@ class EngineCounters(EventPart):
     tx_dropped: Count
 
 
+class Injected(EventPart):
+    """The answer to `inject`."""
+
+    v: Literal[2]
+    event: Literal["injected"]
+    accepted: tuple[bool, ...]
+
+
+class Capturing(EventPart):
+    """The answer to `capture`."""
+
+    v: Literal[2]
+    event: Literal["capturing"]
+    frames: Count
+
+
+class Captured(EventPart):
+    """A frame that arrived while frames were captured."""
+
+    v: Literal[2]
+    event: Literal["captured"]
+    port: Count
+    t_ns: Count
+    length_bytes: Count
+    cut: bool
+    hex: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){0,256}$")]
+
+    @property
+    def data(self) -> bytes:
+        """The first 256 bytes of the frame, from the destination address on."""
+        return bytes.fromhex(self.hex)
+
+
 class Started(EventPart):
     """A trial has begun."""
 
@@ -592,7 +625,16 @@ class Failed(EventPart):
 
 
 Event = Annotated[
-    Ready | VerificationSent | EngineCounters | Started | IntervalEvent | Result | Failed,
+    Ready
+    | VerificationSent
+    | EngineCounters
+    | Injected
+    | Capturing
+    | Captured
+    | Started
+    | IntervalEvent
+    | Result
+    | Failed,
     Field(discriminator="event"),
 ]
 EVENT: TypeAdapter[Event] = TypeAdapter(Event)

@@ -9,16 +9,19 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, get_args
 
 from switchmark.engine.deadline import Deadline
 from switchmark.engine.doubts import contradictions_of, uncertain_losses_of
 from switchmark.engine.events import (
+    Captured,
+    Capturing,
     EngineCounters,
     Event,
     Failed,
+    Injected,
     IntervalEvent,
     Ready,
     Result,
@@ -39,7 +42,9 @@ SPARE_INTERVALS = 10_000  # beyond those that there was time for: clocks differ
 ANSWER_TIMEOUT_S = 15.0  # only one that hangs needs so long; on a full machine seconds may pass
 _LAST_WORDS_S = 1.0
 
-E = TypeVar("E", Ready, VerificationSent, EngineCounters, Started)
+COMMAND_CHARACTERS = 65_000  # of the 65,534 characters that a command may have
+
+E = TypeVar("E", Ready, VerificationSent, EngineCounters, Injected, Capturing, Started)
 
 
 @dataclass
@@ -70,6 +75,8 @@ class EngineProcess:
     _trial_hz: float = 0.0
     _result: Result | None = None
     _asked_s: float = field(default_factory=time.monotonic)  # for its last trial
+    _captured: list[Captured] = field(default_factory=list)
+    _to_capture: int = 0
 
     @property
     def page_size_kib(self) -> int | None:
@@ -122,6 +129,47 @@ class EngineProcess:
     def counted(self, timeout_s: float = ANSWER_TIMEOUT_S) -> EngineCounters:
         """Wait for the answer to `counters`."""
         return self._wait_event(EngineCounters, timeout_s * self.patience)
+
+    def inject(
+        self, frames: Sequence[bytes], port: int = 0, timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> tuple[bool, ...]:
+        """Send these frames, each from its destination address on and without FCS, by one port of
+        the idle engine. Return for each frame whether the port accepted it."""
+        accepted: list[bool] = []
+        for words in _lines_of(frames):
+            self.ask(f"inject port={port} {words}")
+            event = self._wait_event(Injected, timeout_s * self.patience)
+            accepted += event.accepted
+        if len(accepted) != len(frames):
+            raise TrialFailed(self._say(f"answered for {len(accepted)} of {len(frames)} frames"))
+        return tuple(accepted)
+
+    def capture(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        """Capture the next `count` frames of any kind that arrive at any port of the idle engine,
+        from the return of this method on."""
+        self.ask(f"capture {count}")
+        self._to_capture = count
+        self._wait_event(Capturing, timeout_s * self.patience)
+        self._captured.clear()
+
+    def captured(
+        self, timeout_s: float, enough: Callable[[Sequence[Captured]], bool] | None = None
+    ) -> tuple[Captured, ...]:
+        """Return the frames that arrived since `capture`, in order, and end the capture. Wait until
+        all frames have arrived, until `enough` is true of them, or at most `timeout_s`."""
+        deadline = Deadline(timeout_s)
+        while len(self._captured) < self._to_capture and not (enough and enough(self._captured)):
+            try:
+                self._take(self._next_event(deadline.left_s))
+            except TimeoutError:
+                break
+        if len(self._captured) < self._to_capture:
+            self.ask("capture 0")
+            self._wait_event(Capturing, ANSWER_TIMEOUT_S * self.patience)
+        frames = tuple(self._captured)
+        self._captured.clear()
+        self._to_capture = 0
+        return frames
 
     @property
     def tick_hz(self) -> float:
@@ -235,6 +283,10 @@ class EngineProcess:
                 who = f"{self.role} in {self.node}"
                 self.contradictions += [f"{who}: {one}" for one in contradictions_of(event)]
                 self.uncertain_losses += [f"{who}: {one}" for one in uncertain_losses_of(event)]
+            case Captured():
+                self._captured.append(event)
+                if len(self._captured) > self._to_capture:
+                    raise TrialFailed(self._say("printed more captured frames than it may"))
             case _:
                 pass
 
@@ -285,6 +337,20 @@ class EngineProcess:
     def _say(self, what: str) -> str:
         last = last_line(self.spawned.stderr_tail())
         return f"{self.role} in {self.node} {what}" + (f": {last}" if last else "")
+
+
+def _lines_of(frames: Sequence[bytes]) -> Iterator[str]:
+    """Yield the frames in hex, as many to a line as fit a command."""
+    words: list[str] = []
+    length = 0
+    for frame in frames:
+        if words and length + 2 * len(frame) + 1 > COMMAND_CHARACTERS - len("inject port=99 "):
+            yield " ".join(words)
+            words, length = [], 0
+        words.append(frame.hex())
+        length += 2 * len(frame) + 1
+    if words:
+        yield " ".join(words)
 
 
 def verify_all(engines: Sequence[EngineProcess], count: int) -> int:

@@ -25,6 +25,7 @@ KINDS: dict[str, type[EventPart]] = {
     get_args(kind.model_fields["event"].annotation)[0]: kind
     for kind in get_args(get_args(EVENT._type)[0])
 }
+MAC_PATTERN = "{2}:){5}"
 PLAIN = {bool: False, float: 1.0, str: "", Histogram: Histogram.of({}).text}
 
 
@@ -61,7 +62,8 @@ def least(field: FieldInfo) -> Any:
         return fields(kind, {})
     if kind is int:
         return max([0, *(getattr(one, "ge", 0) for one in limits)])
-    return "02:00:00:00:00:01" if "pattern" in repr(limits) else PLAIN[kind]  # type: ignore[index]
+    is_mac = MAC_PATTERN in repr(limits)
+    return "02:00:00:00:00:01" if is_mac else PLAIN[kind]  # type: ignore[index]
 
 
 def completed(kind: Any, given: Any) -> Any:

@@ -63,6 +63,75 @@ def test_verification_and_counters() -> None:
     assert engine.counters() == counted()
 
 
+def frame(number: int) -> str:
+    return event("captured", length_bytes=60, hex=f"{number:02x}" * 60)
+
+
+def test_inject_sends_many_frames_in_several_commands() -> None:
+    fake = FakeEngine()
+    fake.answers["inject"] = lambda it: [
+        event("injected", accepted=[True] * (len(it.commands[-1].split()) - 2))
+    ]
+    engine = process(fake)
+    assert engine.inject([b"\x01" * 14, b"\x02" * 15], port=1) == (True, True)
+    assert fake.commands == [f"inject port=1 {'01' * 14} {'02' * 15}"]
+    assert engine.inject([bytes(9014)] * 7) == (True,) * 7
+    assert [len(line.split()) - 2 for line in fake.commands[1:]] == [3, 3, 1]
+    assert max(map(len, fake.commands)) < 65_534
+    assert engine.inject([]) == ()
+
+
+def test_inject_with_a_wrong_number_of_answers_fails() -> None:
+    fake = FakeEngine({"inject": lambda _: [event("injected", accepted=[True])]})
+    with pytest.raises(TrialFailed, match="answered for 1 of 2 frames"):
+        process(fake).inject([bytes(14), bytes(14)])
+
+
+def capturing(*frames: str) -> FakeEngine:
+    """An engine that captures these frames."""
+
+    def answer(fake: FakeEngine) -> list[str]:
+        count = int(fake.commands[-1].split()[1])
+        return [event("capturing", frames=count), *(frames if count else ())]
+
+    return FakeEngine({"capture": answer})
+
+
+def test_captured_returns_all_frames_without_waiting() -> None:
+    fake = capturing(frame(1), frame(2))
+    engine = process(fake)
+    engine.capture(2)
+    assert [one.data for one in engine.captured(60)] == [b"\x01" * 60, b"\x02" * 60]
+    assert fake.commands == ["capture 2"]
+
+
+def test_captured_at_its_timeout_ends_the_capture() -> None:
+    fake = capturing(frame(1))
+    engine = process(fake)
+    engine.capture(9)
+    assert len(engine.captured(0.01)) == 1
+    assert fake.commands == ["capture 9", "capture 0"]
+    engine.capture(1)
+    assert len(engine.captured(60)) == 1, "frames of an earlier capture do not count"
+
+
+def test_captured_ends_when_there_is_enough() -> None:
+    fake = capturing(frame(1), frame(2), frame(3))
+    engine = process(fake)
+    engine.capture(9)
+    seen = engine.captured(60, enough=lambda frames: frames[-1:] != [] and frames[-1].data[0] == 2)
+    assert len(seen) == 3, "frames that came before the end of the capture also count"
+    assert fake.commands == ["capture 9", "capture 0"]
+
+
+def test_captured_frames_beyond_the_number_fail() -> None:
+    engine = process(capturing(frame(1), frame(2)))
+    engine.capture(1)
+    with pytest.raises(TrialFailed, match="more captured frames than it may"):
+        engine.captured(60)
+        engine.counters()
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
