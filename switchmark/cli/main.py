@@ -85,6 +85,12 @@ COMMANDS: dict[str, Command] = {
         Keeps.BENCH,
         Namespaces.ON_REQUEST,
     ),
+    "path": Command(
+        "path",
+        "command",
+        "Show the network path between two endpoints that run.",
+        Keeps.BENCH,
+    ),
     "show": Command("show", "show", "Show results, also as CSV, JSON or Parquet."),
     "report": Command("report", "report", "Write a report of a run as one HTML file."),
     "compare": Command("compare", "command", "Compare two runs, and show proven differences."),

@@ -97,6 +97,9 @@ class Capabilities:
     # Kinds of ports for a cable to another host; if empty, `uncabled` gives the reason.
     cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
     uncabled: str = ""
+    # A network that the bench did not make, or whose rule of forwarding is not known: learning,
+    # addresses and flooding are not verified.
+    foreign: bool = False
     is_nic: bool = False  # it is a NIC: a cable to another host is plugged into the switch itself
     # Fallback port kinds, each with a text that plans and figures with such ports show: the result
     # belongs to another data path.

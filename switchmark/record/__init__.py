@@ -5,6 +5,8 @@ from switchmark.record.certificate import Certificate as Certificate
 from switchmark.record.certificate import CertificateNote as CertificateNote
 from switchmark.record.certificate import CertifiedFigure as CertifiedFigure
 from switchmark.record.cost import CpuCost as CpuCost
+from switchmark.record.crossing import CountedOn as CountedOn
+from switchmark.record.crossing import Crossing as Crossing
 from switchmark.record.document import Figures as Figures
 from switchmark.record.document import Record as Record
 from switchmark.record.document import serves_others as serves_others

@@ -23,6 +23,7 @@ from switchmark.model.trial import Trial
 from switchmark.model.value import FreeForm, UtcTime, Value, parse_utc
 from switchmark.record.certificate import CertificateNote
 from switchmark.record.cost import CpuCost
+from switchmark.record.crossing import Crossing
 from switchmark.record.figures import Latency, Throughput
 from switchmark.record.granted import Granted
 from switchmark.record.method_result import MethodResult
@@ -122,6 +123,7 @@ class Record(Figures, Circumstances):
     state_before: MachineState | None = None  # of the machine, right before the traffic
     state_after: MachineState | None = None  # and right after it
     reconciliation: Reconciliation | None = None
+    crossing: Crossing | None = None  # of a network that has devices whose counters prove it
     far_host: FarHost | None = None  # of a trial between hosts
     instrument: InstrumentNote | None = None  # a foreign one; None: our own engine
     engines: list[EngineRun] = Field(default_factory=list)

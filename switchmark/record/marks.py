@@ -240,6 +240,23 @@ _TABLE = (
         "Set one connect_mode for the campaign, or compare only rows of the same mode.",
     ),
     Mark(
+        "shared",
+        "Other senders used the network",
+        "In the silence before the trial, other senders had packets on the path: more than a "
+        "twentieth of the load of the trial.",
+        "Read the number as that of the part of the network that they left. Section crossing of "
+        "the record has their rate. Measure at another time, or repeat.",
+    ),
+    Mark(
+        "network-changed",
+        "The network changed during the run",
+        "Devices, settings or firewall rules on the path differ from those of the first trial of "
+        "the run, so the trials measured different networks.",
+        "Do not use the number. Find out what changes the network (section crossing of the record, "
+        "`switchmark path`), then measure again.",
+        invalidates=True,
+    ),
+    Mark(
         "mixed-socket-buffers",
         "Sockets had buffers of different sizes",
         "The kernel granted different sizes of socket buffers to the applications of the compared "

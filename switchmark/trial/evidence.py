@@ -50,6 +50,8 @@ class Evidence:
     emulated: bool = False  # a virtual machine ran without hardware that helps
     clock_step_ns: float = 0.0  # the coarsest clock of all applications
     counts_polls: bool = True  # the applications count their calls
+    shared: bool = False  # other senders used the network
+    network_changed: bool = False  # since the first trial of the run
 
     @property
     def idle_share(self) -> float:

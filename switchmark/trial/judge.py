@@ -85,6 +85,8 @@ def verdict(
         "slow-engine-build": not evidence.engines_are_fast,
         "software-emulated": evidence.emulated,
         "clocks-uncertain": figures.clocks_uncertain,
+        "shared": evidence.shared,
+        "network-changed": evidence.network_changed,
         "coarse-clock": evidence.clock_step_ns > COARSE_STEP * figures.least_median_ns,
     }
     if figures.method is not None:

@@ -31,6 +31,7 @@ from switchmark.trial.cost import (
     remote_cost,
     without_neighbour,
 )
+from switchmark.trial.crossing import CrossingWatch, payload_bytes
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline, Evidence
 from switchmark.trial.granted import granted
@@ -70,6 +71,7 @@ def measure_deployed(
 
     _warm_up(deployment, plan, watched)
     deployment.forget_faults()  # faults of the warm-up do not concern the measurement
+    crossing_watch = CrossingWatch.begin(switch, deployment.session.id)
     before = deployment.read()
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = deployment.running_switch.limit
@@ -78,8 +80,9 @@ def measure_deployed(
     remote_before = begin_remote_cost(plan.far) if plan.far else None
     state_before = deployment.state_reader.read()
     with Meter.begin(switch, plan.placement, machines) as meter:
-        threads = ThreadTimes.of(pids)
+        threads, begun = ThreadTimes.of(pids), time.monotonic()
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
+        measured_s = time.monotonic() - begun
         switch_waited = threads.waiting_share(ThreadTimes.of(pids))
         here = [one for one in deployment.engines if one.has_result and not one.far]
         own = seen.cpu or [ApplicationCpu.of(one) for one in here]
@@ -98,6 +101,13 @@ def measure_deployed(
         plan.far.end()
     after, reconciled = _reconciled(deployment, before)
 
+    crossing = (
+        crossing_watch.end(
+            payload_bytes(trial, seen.passed_frames), seen.passed_frames / measured_s
+        )
+        if crossing_watch is not None
+        else None
+    )
     note = deployment.guest.note(before, after) if deployment.guest else None
     hosts = hosts_used(plan.far.as_record() if plan.far else None, used)
     evidence = Evidence(
@@ -127,6 +137,8 @@ def measure_deployed(
         emulated=is_emulated() or any(machine.emulated for machine in deployment.machines),
         clock_step_ns=max((one.ready.clock_step_ns for one in deployment.engines), default=0.0),
         counts_polls=deployment.guest is None,
+        shared=crossing is not None and crossing.shared,
+        network_changed=crossing is not None and crossing.changed,
     )
     bound = limit(trial, seen.figures, evidence)
     judged = JudgedFacts(
@@ -157,6 +169,7 @@ def measure_deployed(
         switch_counters_before=_plain(before.switch),
         switch_counters_after=_plain(after.switch),
         reconciliation=reconciled,
+        crossing=crossing,
     )  # fmt: skip
 
 
@@ -187,7 +200,8 @@ def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
 
     checked = verify(deployment.ends, plan.verify, witness)
     chained = any(path.via for path in plan.topology.paths)  # a VNF does as it likes with them
-    if not checked.passed or plan.topology.direct or chained:
+    foreign = plan.switch.capabilities.foreign  # broadcast is not sent into others' networks
+    if not checked.passed or plan.topology.direct or chained or foreign:
         return checked
     wrong = wrong_mode(deployment.ends, plan.mode, witness)
     if not wrong:

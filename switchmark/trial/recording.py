@@ -29,6 +29,7 @@ from switchmark.record import (
     BareWire,
     CpuCost,
     CpuQuota,
+    Crossing,
     EngineRun,
     FarHost,
     Figures,
@@ -145,6 +146,7 @@ class MeasuredFacts:
     switch_counters_before: dict[str, Any]
     switch_counters_after: dict[str, Any]
     reconciliation: Reconciliation
+    crossing: Crossing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,16 @@ OFFLOADS_OFF = {
     "generic-receive-offload": 0x2C,
 }
 
+# The same and others, as ETHTOOL_G... reads them.
+_OFFLOADS_READ = {
+    "tx-checksumming": 0x16,
+    "rx-checksumming": 0x14,
+    "scatter-gather": 0x18,
+    "tcp-segmentation-offload": 0x1E,
+    "generic-segmentation-offload": 0x23,
+    "generic-receive-offload": 0x2B,
+}
+
 
 class RequestRefused(OSError):
     """The kernel or a device refused the request.
@@ -95,6 +105,18 @@ def driver_of(device: str) -> str | None:
     except RequestRefused:
         return None
     return reply[4:36].split(b"\0")[0].decode(errors="replace") or None
+
+
+def offloads_of(device: str) -> dict[str, bool]:
+    """Return the offloads of a device, without those that it does not report.
+
+    Raises OSError if a request cannot be sent."""
+    states = {}
+    for name, command in _OFFLOADS_READ.items():
+        with suppress(RequestRefused):
+            reply = _ethtool(device, struct.pack("II", command, 0))
+            states[name] = bool(struct.unpack("II", reply)[1])
+    return states
 
 
 def set_by_ethtool(device: str, command: int, value: int) -> None:

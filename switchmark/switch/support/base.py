@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeGuard, runtime_checkable
 
 from switchmark.host.host import Session
+from switchmark.host.network.counted import KnownNetwork
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import ConnectMode, MadePort, Split, SwitchCounters, SwitchPort
 from switchmark.switch.support.applications import without_dpdk
@@ -114,6 +115,15 @@ class Discardable(Protocol):
 
     def discard(self) -> None:
         """Stop for good, without handing back devices of ours. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class HasNetwork(Protocol):
+    """A switch that is a network with devices of its own, whose counters prove a crossing."""
+
+    def network(self) -> KnownNetwork:
+        """The network as it is now; called after `start`, when paths have been verified."""
         ...
 
 

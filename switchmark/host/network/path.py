@@ -1,0 +1,452 @@
+"""The path of packets between two endpoints: devices, bridges, routers, and where it leaves.
+
+The path follows routes, the other ends of veth pairs, ports of bridges and parents of macvlan
+devices, from namespace to namespace. It is read from the kernel and from Open vSwitch; nothing is
+sent and nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.host.network.entered import OpenEndpoint
+from switchmark.host.network.handle import NamespaceHandle, other_namespaces, own_namespace
+from switchmark.host.network.state import Link, NamespaceState, read_state
+from switchmark.host.process_output import parse_json, parsing, stdout_of
+from switchmark.host.programs import which
+
+MOST_STATIONS = 64  # a longer path is a loop
+ON_A_PARENT = ("macvlan", "macvtap", "ipvlan")
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """One device on a path, and what happens to packets there."""
+
+    namespace: int  # inode
+    device: str
+    action: str  # "sends", "receives", "bridges", "routes", "switches", "is the parent", "leaves"
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The path one way."""
+
+    stations: tuple[Station, ...]
+    arrives: bool
+    end: str  # why it ends where it does
+    translated: bool = False  # the destination is an address of a router on the way
+
+    @property
+    def routers(self) -> int:
+        """The number of routers: each takes 1 from the TTL."""
+        return sum(station.action == "routes" for station in self.stations)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPath:
+    """The path between two endpoints, both ways, with the namespaces that it crosses."""
+
+    source_address: str
+    target_address: str
+    forth: Trace
+    back: Trace
+    states: dict[int, NamespaceState]
+    host: int  # inode of the host's namespace
+    unseen: tuple[str, ...] = ()
+
+    def devices(self) -> list[tuple[int, str]]:
+        """The inode and the name of each device on the path, both ways, each once."""
+        stations = (*self.forth.stations, *self.back.stations)
+        return list(dict.fromkeys((one.namespace, one.device) for one in stations if one.device))
+
+    def link(self, namespace: int, device: str) -> Link | None:
+        """A device of the path; None if the kernel does not list it (a port of user-space OVS)."""
+        state = self.states.get(namespace)
+        return state.links.get(device) if state else None
+
+    def mtu_bytes(self) -> int | None:
+        """The smallest MTU on the path."""
+        links = [self.link(*device) for device in self.devices()]
+        return min((link.mtu_bytes for link in links if link), default=None)
+
+    def digest(self) -> str:
+        """A hash of the devices on the path and of the rules and settings around them."""
+        parts = []
+        for inode, state in sorted(self.states.items()):
+            names = [device for namespace, device in self.devices() if namespace == inode]
+            if names:
+                parts.append(state.digest(iter(names)))
+        return "-".join(parts)
+
+
+@dataclass
+class _Position:
+    """Where a trace is: about to be routed in a namespace, having come in by a device."""
+
+    handle: NamespaceHandle
+    incoming: str | None = None
+
+
+@dataclass
+class PathReader:
+    """Follows paths. A context manager that closes the namespaces which it opened itself."""
+
+    ends: Sequence[OpenEndpoint]
+    unseen: list[str] = field(default_factory=list)
+    host: NamespaceHandle = field(default_factory=own_namespace)
+    _states: dict[int, NamespaceState] = field(default_factory=dict)
+    _numbers: dict[tuple[int, int], NamespaceHandle | None] = field(default_factory=dict)
+    _others: list[NamespaceHandle] = field(default_factory=list)
+    _searched: bool = False
+
+    def __enter__(self) -> PathReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in (self.host, *self._others):
+            handle.close()
+
+    def read(self, target_address: str | None = None) -> NetworkPath:
+        """Read the path between the two ends, or from the first to an address, and from there to
+        the second if there is one. Raises SwitchmarkError."""
+        source = self.ends[0]
+        target = self.ends[1] if len(self.ends) > 1 else None
+        address = self.address_of(target, source) if target else target_address
+        assert address is not None, "a path has a second end or an address"
+        forth = self._trace(source, target, target_address or address, address)
+        source_address = self._source_address(source, target_address or address)
+        back = (
+            self._trace(target, source, source_address, source_address)
+            if target is not None
+            else Trace((), False, "nothing is known of the way back")
+        )
+        self.unseen += [
+            f"{state.label}: its firewall rules (no `nft` that may read them)"
+            for state in self._states.values()
+            if not state.firewall.program
+        ]
+        crossed = {station.namespace for trace in (forth, back) for station in trace.stations}
+        return NetworkPath(
+            source_address, target_address or address, forth, back,
+            {inode: self._states[inode] for inode in self._states if inode in crossed},
+            self.host.inode, tuple(dict.fromkeys(self.unseen)),
+        )  # fmt: skip
+
+    def state(self, handle: NamespaceHandle) -> NamespaceState:
+        """The state of a namespace, read once. Raises SwitchmarkError if it cannot be entered."""
+        if handle.inode not in self._states:
+            try:
+                self._states[handle.inode] = read_state(handle)
+            except OSError as error:
+                why = (error.strerror or str(error)).rpartition(": ")[2]
+                raise UnavailableError(
+                    f"{handle.label}: its network namespace cannot be entered ({why})",
+                    remedy="use sudo",
+                ) from None
+        return self._states[handle.inode]
+
+    def address_of(self, target: OpenEndpoint, source: OpenEndpoint) -> str:
+        """The IPv4 address of an endpoint that the other one would use: in a subnet of both if
+        there is one. Raises SwitchmarkError without an address."""
+        links = self.state(target.handle).links.values()
+        texts = [
+            address
+            for link in links
+            if target.device in (None, link.name) and not link.loopback
+            for address in link.addresses
+            if ":" not in address
+        ]
+        if not texts:
+            where = f"device {target.device}" if target.device else "no device"
+            raise SwitchmarkError(
+                f"{target.endpoint}: {where} has a global IPv4 address",
+                remedy="is the endpoint connected to a network?",
+            )
+        addresses = [text.partition("/")[0] for text in texts]
+        for address in addresses:
+            route = self._route(source.handle, address)
+            if route is not None and "gateway" not in route and route.get("type") != "local":
+                return address
+        return addresses[0]
+
+    def _source_address(self, source: OpenEndpoint, target: str) -> str:
+        route = self._route(source.handle, target) or {}
+        if source.device is not None:
+            link = self.state(source.handle).links[source.device]
+            addresses = [text.partition("/")[0] for text in link.addresses if ":" not in text]
+            if addresses:
+                return addresses[0]
+        address = route.get("prefsrc")
+        if not address:
+            raise SwitchmarkError(f"{source.endpoint}: it has no route to {target}")
+        return str(address)
+
+    def _trace(
+        self, source: OpenEndpoint, target: OpenEndpoint | None, address: str, final: str
+    ) -> Trace:
+        trace = _Tracing(self, source, target, address, final)
+        end = trace.run()
+        return Trace(tuple(trace.stations), trace.arrived, end, trace.translated)
+
+    def _route(
+        self, handle: NamespaceHandle, address: str, came: tuple[str, str] | None = None
+    ) -> dict[str, Any] | None:
+        """The route that the kernel chooses; None without one. `came`: the source address and the
+        device of a forwarded packet."""
+        more = ["from", came[0], "iif", came[1]] if came else []
+        text = handle.output_of(["ip", "-j", "-4", "route", "get", address, *more])
+        if not text:
+            return None
+        rows = parse_json("ip -j", text)
+        with parsing("ip -j"):
+            return dict(rows[0])
+
+    def namespace_of(self, handle: NamespaceHandle, number: int | None) -> NamespaceHandle | None:
+        """The namespace that devices of another one refer to by this number (None: the same one).
+        None if it is not visible."""
+        if number is None:
+            return handle
+        key = (handle.inode, number)
+        if key not in self._numbers:
+            self._numbers[key] = self._visible(handle, number)
+        return self._numbers[key]
+
+    def _visible(self, handle: NamespaceHandle, number: int) -> NamespaceHandle | None:
+        found = next((one for one in self._all() if handle.number_of(one) == number), None)
+        if found is not None:
+            try:
+                self.state(found)
+            except UnavailableError as error:
+                self.unseen.append(str(error))
+                return None
+        return found
+
+    def _all(self) -> Iterator[NamespaceHandle]:
+        known = [self.host, *(end.handle for end in self.ends)]
+        yield from known
+        yield from self._others
+        if not self._searched:
+            self._searched = True
+            for handle in other_namespaces([*known, *self._others]):
+                self._others.append(handle)
+                yield handle
+
+
+@dataclass
+class _Tracing:
+    """One trace that is under way."""
+
+    reader: PathReader
+    source: OpenEndpoint
+    target: OpenEndpoint | None
+    address: str
+    final: str  # where a translated destination goes on to
+    stations: list[Station] = field(default_factory=list)
+    arrived: bool = False
+    translated: bool = False
+    _here: _Position | None = None
+    _origin: str = ""
+    _next_hop: str = ""
+    _mac: str = ""
+
+    def run(self) -> str:
+        """Follow the path; return why it ends."""
+        self._here = _Position(self.source.handle)
+        while len(self.stations) < MOST_STATIONS:
+            here, self._here = self._here, None
+            assert here is not None
+            end = self._routed(here)
+            if end or self._here is None:
+                return end
+        return "the path returns to where it was: a loop of routes"
+
+    def _routed(self, here: _Position) -> str:
+        """Send the packet on by the routes of this namespace."""
+        came = (self._origin, here.incoming) if here.incoming else None
+        route = self.reader._route(here.handle, self.address, came)
+        label = self.reader.state(here.handle).label
+        if route is None:
+            return f"{label} has no route to {self.address}"
+        if route.get("type") == "local":
+            return self._local(here, label)
+        if "dev" not in route:
+            return f"{label}: packets to {self.address} are {route.get('type', 'not sent')}"
+        device = str(route["dev"])
+        if not self.stations and self.source.device not in (None, device):
+            return f"{label} reaches {self.address} by {device}, not by {self.source.device}"
+        self._origin = self._origin or str(route.get("prefsrc", ""))
+        self._next_hop = str(route.get("gateway", self.address))
+        self._mac = self._neighbour(here.handle, self._next_hop)
+        if here.incoming:
+            self.stations[-1:] = [
+                Station(here.handle.inode, here.incoming, "routes", f"next hop {self._next_hop}")
+            ] if self.stations[-1].device == here.incoming else [
+                self.stations[-1],
+                Station(here.handle.inode, here.incoming, "routes", f"next hop {self._next_hop}"),
+            ]  # fmt: skip
+        return self._out_of(here.handle, device)
+
+    def _local(self, here: _Position, label: str) -> str:
+        if self.target is not None and here.handle.inode == self.target.handle.inode:
+            self.arrived = bool(self.stations)
+            return "" if self.arrived else f"{self.address} is a local address in {label}"
+        if self.target is not None and self.address != self.final and here.incoming:
+            self.translated, self.address = True, self.final
+            self._here = here
+            return ""
+        self.arrived = self.target is None and bool(self.stations)
+        return f"{self.address} is an address of {label}"
+
+    def _neighbour(self, handle: NamespaceHandle, address: str) -> str:
+        text = handle.output_of(["ip", "-j", "-4", "neighbour", "show", address]) or "[]"
+        rows = parse_json("ip -j", text)
+        with parsing("ip -j"):
+            return next((str(row["lladdr"]) for row in rows if "lladdr" in row), "")
+
+    def _out_of(self, handle: NamespaceHandle, device: str) -> str:
+        """Leave a namespace by a device."""
+        link = self.reader.state(handle).links.get(device)
+        if link is None:
+            return f"{handle.label}: device {device} is gone"
+        if link.kind == "bridge":
+            self.stations.append(Station(handle.inode, device, "bridges"))
+            return self._over_bridge(handle, device, "")
+        self.stations.append(Station(handle.inode, device, "sends"))
+        return self._beyond(handle, link)
+
+    def _beyond(self, handle: NamespaceHandle, link: Link) -> str:
+        """Follow what lies behind a device."""
+        if link.kind in ON_A_PARENT:
+            return self._over_parent(handle, link)
+        if link.is_physical:
+            self.stations.append(Station(handle.inode, link.name, "leaves"))
+            return f"the path leaves this machine by {link.name}"
+        if link.is_tunnel:
+            return f"the path enters the {link.kind} tunnel {link.name}, to another host"
+        if bridge := ovs_bridge_of(link.name):
+            return self._over_ovs(handle, bridge, link.name)
+        return self._over_pair(handle, link)
+
+    def _over_pair(self, handle: NamespaceHandle, link: Link) -> str:
+        """Come to the other end of a veth pair."""
+        if link.kind not in ("veth", "netkit") or link.peer_index is None:
+            return f"{link.name} ({link.kind or 'device'}) leads to a program, or to nothing known"
+        peer_home = self.reader.namespace_of(handle, link.peer_namespace)
+        if peer_home is None:
+            self.reader.unseen.append(
+                f"the other end of {link.name}: its namespace has no process and no name that this "
+                "user can enter"
+            )
+            return f"the other end of {link.name} is not visible"
+        peer = self.reader.state(peer_home).by_index(link.peer_index)
+        return self._into(peer_home, peer) if peer else f"the other end of {link.name} is gone"
+
+    def _into(self, handle: NamespaceHandle, link: Link) -> str:
+        """Come into a namespace by a device."""
+        self.stations.append(Station(handle.inode, link.name, "receives"))
+        if self.target is not None and handle.inode == self.target.handle.inode:
+            self.arrived = True
+            return ""
+        state = self.reader.state(handle)
+        master = state.links.get(link.master or "")
+        if master is not None and master.kind == "bridge":
+            self.stations.append(Station(handle.inode, master.name, "bridges"))
+            if self._next_hop in {text.partition("/")[0] for text in master.addresses}:
+                self._here = _Position(handle, master.name)
+                return ""
+            return self._over_bridge(handle, master.name, link.name)
+        if bridge := ovs_bridge_of(link.name):
+            return self._over_ovs(handle, bridge, link.name)
+        if master is not None:
+            return f"{link.name} is a port of {master.name} ({master.kind}), which is not followed"
+        self._here = _Position(handle, link.name)
+        return ""
+
+    def _over_bridge(self, handle: NamespaceHandle, bridge: str, incoming: str) -> str:
+        """Leave a bridge by the port behind which the next hop is."""
+        ports = {port.name: port for port in self.reader.state(handle).ports_of(bridge)}
+        port = self._entrance(handle, ports) or self._learned(handle, bridge, ports)
+        if port is None or port.name == incoming:
+            return (
+                f"bridge {bridge} has not learned behind which of its {len(ports)} ports "
+                f"{self._next_hop} is"
+            )
+        self.stations.append(Station(handle.inode, port.name, "sends"))
+        return self._beyond(handle, port)
+
+    def _entrance(self, handle: NamespaceHandle, ports: dict[str, Link]) -> Link | None:
+        """The port whose other end is in the target's namespace and has the next hop's address."""
+        if self.target is None:
+            return None
+        inside = self.reader.state(self.target.handle)
+        for port in ports.values():
+            home = self.reader.namespace_of(handle, port.peer_namespace)
+            if home is None or home.inode != inside.inode or port.peer_index is None:
+                continue
+            link = inside.by_index(port.peer_index)
+            if link and self._next_hop in {text.partition("/")[0] for text in link.addresses}:
+                return port
+        return None
+
+    def _learned(self, handle: NamespaceHandle, bridge: str, ports: dict[str, Link]) -> Link | None:
+        if not self._mac or which("bridge") is None:
+            return None
+        text = handle.output_of(["bridge", "-j", "fdb", "show", "br", bridge]) or "[]"
+        rows = parse_json("bridge -j", text)
+        with parsing("bridge -j"):
+            names = [str(row["ifname"]) for row in rows if row.get("mac") == self._mac]
+        return next((ports[name] for name in names if name in ports), None)
+
+    def _over_parent(self, handle: NamespaceHandle, link: Link) -> str:
+        home = self.reader.namespace_of(handle, link.peer_namespace)
+        parent = self.reader.state(home).by_index(link.peer_index or 0) if home else None
+        if home is None or parent is None:
+            self.reader.unseen.append(f"the parent of {link.name}")
+            return f"the parent of {link.name} is not visible"
+        self.stations.append(Station(home.inode, parent.name, "is the parent"))
+        if self.target is not None:
+            for other in self.reader.state(self.target.handle).links.values():
+                on = self.reader.namespace_of(self.target.handle, other.peer_namespace)
+                if (
+                    other.kind in ON_A_PARENT
+                    and on is not None
+                    and (on.inode, other.peer_index) == (home.inode, parent.index)
+                    and self._next_hop in {text.partition("/")[0] for text in other.addresses}
+                ):
+                    self.stations.append(Station(self.target.handle.inode, other.name, "receives"))
+                    self.arrived = True
+                    return ""
+        return self._beyond(home, parent)
+
+    def _over_ovs(self, handle: NamespaceHandle, bridge: str, incoming: str) -> str:
+        self.stations.append(Station(handle.inode, bridge, "switches", "Open vSwitch"))
+        for port in ovs_ports_of(bridge):
+            link = self.reader.state(handle).links.get(port)
+            if port != incoming and link and self._entrance(handle, {port: link}):
+                self.stations.append(Station(handle.inode, port, "sends"))
+                return self._over_pair(handle, link)
+        return f"the flows of {bridge} decide where packets go"
+
+
+def ovs_bridge_of(device: str) -> str | None:
+    """The Open vSwitch bridge that a device is a port of; None if it is not a port of any."""
+    return (_ovs("port-to-br", device) or None) if device else None
+
+
+def ovs_ports_of(bridge: str) -> list[str]:
+    """The ports of an Open vSwitch bridge."""
+    return (_ovs("list-ports", bridge) or "").split()
+
+
+def _ovs(*args: str) -> str | None:
+    if which("ovs-vsctl") is None:
+        return None
+    with suppress(OSError):
+        return stdout_of(["ovs-vsctl", "--timeout=5", "--no-wait", *args])
+    return None

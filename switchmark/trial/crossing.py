@@ -1,0 +1,95 @@
+"""Proof that the traffic of a trial crossed the network in question.
+
+The counters of the network's devices are read before and after the measurement. Each must have
+counted at least the payload that the applications received; otherwise the traffic took another
+path, and the trial fails. Bytes are compared, because one packet of an application can be several
+on a device, or the reverse (segmentation offloads).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from switchmark.errors import TrialFailed
+from switchmark.host.network.counted import CountedDevice, DeviceCount, KnownNetwork, read_counts
+from switchmark.model.trial import Trial
+from switchmark.record.crossing import CountedOn, Crossing
+from switchmark.switch.support.base import HasNetwork, Switch
+
+SILENCE_S = 0.5  # in which the packets of others are counted
+SHARED = 0.05  # share of the load that others may send without a mark
+HEADER_BYTES = 46  # Ethernet with FCS, IPv4 and UDP in a frame of the engine
+LATE = 0.01  # share of the payload that may have been counted before the window
+_FIRST_STATES: dict[tuple[str, str], str] = {}  # hash of each network, by session and key
+
+
+@dataclass(frozen=True, slots=True)
+class CrossingWatch:
+    """The counters before the traffic."""
+
+    network: KnownNetwork
+    session: str
+    state: str
+    other_packets_per_s: float | None
+    before: dict[CountedDevice, DeviceCount]
+
+    @classmethod
+    def begin(cls, switch: Switch, session: str) -> CrossingWatch | None:
+        """Read the counters of a switch that is a network with devices; None for others."""
+        if not isinstance(switch, HasNetwork):
+            return None
+        network = switch.network()
+        state, rate = network.digest(), None
+        if network.others:
+            first, begun = read_counts(network.devices), time.monotonic()
+            time.sleep(SILENCE_S)
+            then, seconds = read_counts(network.devices), time.monotonic() - begun
+            rate = (
+                max((then[one].packets - first[one].packets for one in then), default=0) / seconds
+            )
+        return cls(network, session, state, rate, read_counts(network.devices))
+
+    def end(self, least_bytes: int, packets_per_s: float) -> Crossing:
+        """Compare the counters with the payload that the applications received. `packets_per_s` is
+        the load, both ways. Raises TrialFailed if a device did not count the traffic."""
+        after = read_counts(self.network.devices)
+        devices = [
+            CountedOn(
+                namespace=one.label or one.namespace or "this host",
+                device=one.device,
+                packets=max(0, count.packets - self.before[one].packets),
+                bytes=max(0, count.bytes - self.before[one].bytes),
+            )
+            for one, count in after.items()
+        ]
+        for device in devices:
+            if device.bytes < (1 - LATE) * least_bytes:
+                raise TrialFailed(
+                    f"the traffic did not cross {device.device} ({device.namespace}): it counted "
+                    f"{device.bytes} bytes, and the applications received {least_bytes}",
+                    remedy="`switchmark path` shows the path of the kernel",
+                )
+        first = _FIRST_STATES.setdefault((self.session, self.network.key), self.state)
+        now, others, facts = self.network.digest(), self.other_packets_per_s, self.network.facts
+        return Crossing(
+            devices=devices,
+            least_bytes=least_bytes,
+            other_packets_per_s=others,
+            shared=others is not None and others > SHARED * packets_per_s,
+            changed=not first == self.state == now,
+            state=now,
+            path=list(self.network.path),
+            source_address=facts.source_address,
+            source_seen=facts.source_seen,
+            translated=facts.translated,
+            ttl_forth=facts.ttl_forth,
+            ttl_back=facts.ttl_back,
+            path_mtu=facts.path_mtu,
+            expiring=list(self.network.expiring()),
+        )
+
+
+def payload_bytes(trial: Trial, frames: int) -> int:
+    """The payload of so many frames of a trial, without their headers."""
+    return int(frames * max(0.0, trial.frame_sizes.mean - HEADER_BYTES))

@@ -1,0 +1,128 @@
+"""A host of the test's own: a network namespace that plays the host, with the networks in it.
+
+The bench and every program of a test run inside, so that only namespaces, bridges and containers
+of the test are ever seen.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SETUP = """set -e
+mount -t tmpfs -o mode=755 own /run; mkdir -p /run/netns /run/lock
+mount -t sysfs own /sys || true
+ip link set lo up
+touch "$READY"
+exec sleep 600
+"""
+
+
+class OwnNetwork:
+    """A network namespace and a mount namespace as a host; `run` runs programs there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        ready = folder / "ready"
+        self._holder = subprocess.Popen(
+            ["unshare", "--net", "--mount", "--propagation", "private", "bash", "-c", SETUP],
+            env={**os.environ, "READY": str(ready)},
+        )
+        while not ready.exists():
+            assert self._holder.poll() is None, "the host of the test did not start"
+        self.environment = {
+            **os.environ,
+            "SWITCHMARK_STATE_DIR": str(folder / "s"),
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def command(self, args: Sequence[str]) -> list[str]:
+        """The command line of a program in this host."""
+        return ["nsenter", "-t", str(self._holder.pid), "--net", "--mount", "--", *args]
+
+    def run(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a program to its end."""
+        done = subprocess.run(
+            self.command(args), capture_output=True, text=True, check=False, cwd=ROOT,
+            env=self.environment, timeout=300,
+        )  # fmt: skip
+        assert not check or done.returncode == 0, f"{args}: {done.stdout}{done.stderr}"
+        return done
+
+    def sh(self, script: str) -> str:
+        """Run a script of the shell, which ends at the first failure."""
+        return self.run("bash", "-ec", script).stdout
+
+    def bench(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run `switchmark`."""
+        return self.run(sys.executable, "-m", "switchmark", *args, check=check)
+
+    def spawn(self, *args: str) -> subprocess.Popen[str]:
+        """Start a program."""
+        return subprocess.Popen(
+            self.command(args), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            cwd=ROOT, env=self.environment,
+        )  # fmt: skip
+
+    def state(self) -> str:
+        """Devices, addresses, routes, neighbours, bridges, rules and settings of the host and its
+        namespaces, without counters and ages."""
+        script = """
+        show() { $1 ip -d link; $1 ip addr; $1 ip rule; $1 ip route show table all
+          $1 ip -6 route show table all; $1 ip neigh | awk '{ $NF = ""; print }'; $1 bridge link
+          $1 bridge fdb | sort; $1 nft -s list ruleset; $1 tc qdisc; $1 tc filter show dev lo
+          $1 sysctl -a 2>/dev/null | grep -v -e random -e count -e inode -e dentry -e file-nr \\
+            -e '^kernel' -e '^fs' -e '^vm' | sort; }
+        show ""
+        for name in $(ip netns | cut -d' ' -f1 | sort); do echo "== $name"
+          show "ip netns exec $name"; done
+        ls -la /run/netns | awk '{ print $1, $NF }'
+        """
+        text = self.run("bash", "-c", script).stdout
+        return "\n".join(map(_without_timers, text.splitlines()))
+
+    def end(self) -> None:
+        """End the host, and with it all that is in it."""
+        with suppress(ProcessLookupError):
+            self._holder.kill()
+        self._holder.wait()
+
+
+def _without_timers(line: str) -> str:
+    return re.sub(r"\b\w+_timer\s+\S+ ?", "", line)
+
+
+@contextmanager
+def own_network(folder: Path) -> Iterator[OwnNetwork]:
+    """A host of the test's own, which ends with the context."""
+    host = OwnNetwork(folder)
+    try:
+        yield host
+    finally:
+        host.end()
+
+
+PAIR_ON_A_BRIDGE = """
+ip link add br0 address 52:54:00:11:22:33 mtu 1400 type bridge
+ip addr add 10.77.0.1/24 dev br0; ip link set br0 up
+for n in a b; do
+  ip netns add $n; ip link add v$n type veth peer name eth0 netns $n
+  ip link set v$n mtu 1400 master br0 up
+  ip -n $n link set lo up; ip -n $n link set eth0 mtu 1400 up
+done
+ip -n a addr add 10.77.0.2/24 dev eth0; ip -n b addr add 10.77.0.3/24 dev eth0
+for n in a b; do ip -n $n route add default via 10.77.0.1; done
+"""
+ROUTED = """
+ip netns add c; ip link add vc type veth peer name eth0 netns c; ip link set vc up
+ip addr add 10.78.0.1/24 dev vc; ip -n c link set lo up; ip -n c link set eth0 up
+ip -n c addr add 10.78.0.2/24 dev eth0; ip -n c route add default via 10.78.0.1
+sysctl -qw net.ipv4.ip_forward=1
+"""

@@ -1,0 +1,121 @@
+"""`switchmark path` shows real networks and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.machine import needs_root
+from tests.integration.own_network import PAIR_ON_A_BRIDGE, ROUTED, OwnNetwork, own_network
+
+pytestmark = [pytest.mark.integration, needs_root]
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[OwnNetwork]:
+    folder = Path(f"/var/tmp/smpath{os.getpid()}")
+    with own_network(folder) as network:
+        network.sh(PAIR_ON_A_BRIDGE + ROUTED)
+        yield network
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def shown(host: OwnNetwork, a: str, b: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(host.bench("path", a, b, "--json").stdout)
+    return found
+
+
+def stations(trace: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(one["device"], one["action"]) for one in trace["stations"]]
+
+
+def test_a_bridged_path_is_shown_both_ways(host: OwnNetwork) -> None:
+    found = shown(host, "netns:a", "netns:b")
+    assert stations(found["forth"]) == [
+        ("eth0", "sends"), ("va", "receives"), ("br0", "bridges"), ("vb", "sends"),
+        ("eth0", "receives"),
+    ]  # fmt: skip
+    assert found["forth"]["arrives"] and found["back"]["arrives"]
+    assert (found["forth"]["routers"], found["mtu"]) == (0, 1400)
+    assert found["refused"] == []
+    by_label = {one["label"]: one for one in found["namespaces"]}
+    assert by_label["this host"]["bridges"] == {"br0": ["va", "vb"]}
+
+
+def test_a_routed_path_has_a_router(host: OwnNetwork) -> None:
+    found = shown(host, "netns:a", "netns:c")
+    assert ("br0", "routes") in stations(found["forth"])
+    assert found["forth"]["routers"] == found["back"]["routers"] == 1
+    assert found["forth"]["arrives"] and found["back"]["arrives"]
+
+
+def test_a_process_and_a_namespace_are_the_same_endpoint(host: OwnNetwork) -> None:
+    inside = host.spawn("ip", "netns", "exec", "b", "sleep", "60")
+    try:
+        while not host.run("ip", "netns", "pids", "b").stdout.strip():
+            pass
+        pid = host.run("ip", "netns", "pids", "b").stdout.split()[0]
+        found = shown(host, "netns:a", f"pid:{pid}")
+        assert found["forth"] == shown(host, "netns:a", "netns:b")["forth"]
+        done = host.bench("path", "netns:b", f"pid:{pid}", check=False)
+        assert done.returncode == 3 and "one network namespace" in done.stderr
+    finally:
+        inside.kill()
+        inside.wait()
+
+
+def test_the_default_route_of_the_host_is_refused(host: OwnNetwork) -> None:
+    host.sh("ip route add default via 10.78.0.2 dev vc")
+    try:
+        found = shown(host, "netns:a", "netns:c")
+        assert any(
+            "vc is the device of this host's default route" in one for one in found["refused"]
+        )
+        assert shown(host, "netns:a", "netns:b")["refused"] == []
+    finally:
+        host.sh("ip route del default")
+
+
+def test_nat_rules_are_counted(host: OwnNetwork) -> None:
+    host.sh("nft add table ip nat; nft add chain ip nat post "
+            "'{ type nat hook postrouting priority 100; }'; "
+            "nft add rule ip nat post ip saddr 10.99.0.0/24 masquerade")  # fmt: skip
+    try:
+        found = shown(host, "netns:a", "netns:b")
+        state = next(one for one in found["namespaces"] if one["label"] == "this host")
+        assert (state["firewall"]["rules"], state["firewall"]["nat_rules"]) == (1, 1)
+        text = host.bench("path", "netns:a", "netns:b").stdout
+        assert "1 firewall rules (1 NAT)" in text
+    finally:
+        host.sh("nft delete table ip nat")
+
+
+def test_the_command_changes_nothing(host: OwnNetwork) -> None:
+    """The whole state of the host and its namespaces is equal before and after."""
+    before = host.state()
+    assert "10.77.0.2" in before and "52:54:00:11:22:33" in before
+    for second in ("netns:b", "netns:c", "dev:br0", "address:10.77.0.1:80"):
+        host.bench("path", "netns:a", second)
+        host.bench("path", "netns:a", second, "--json")
+    assert host.state() == before
+
+
+def test_an_ordinary_user_reads_which_parts_are_not_visible(host: OwnNetwork) -> None:
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
+              sys.executable, "-m", "switchmark"]  # fmt: skip
+    done = host.run(*nobody, "path", "netns:a", "netns:b", check=False)
+    assert done.returncode == 3
+    assert "netns:b: its network namespace cannot be entered" in done.stderr
+    assert "sudo" in done.stderr
+    done = host.run(*nobody, "path", "dev:br0", "address:10.77.0.2", "--json")
+    found = json.loads(done.stdout)
+    assert stations(found["forth"])[0] == ("br0", "bridges")
+    assert not found["forth"]["arrives"] and found["unseen"]
+    assert found["namespaces"][0]["firewall"]["program"] == ""

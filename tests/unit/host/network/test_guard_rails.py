@@ -1,0 +1,114 @@
+"""Guard rails refuse networks without their name, and cap the load."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from switchmark.host.network.guard_rails import (
+    cap_refusal,
+    connections_refusal,
+    judge_bridge,
+    judge_path,
+)
+from switchmark.host.network.path import NetworkPath, Station, Trace
+from switchmark.host.network.state import Firewall, Link, NamespaceState
+
+HOST, END = 1, 2
+
+
+def link(name: str, kind: str = "veth", master: str | None = None, **changes: object) -> Link:
+    plain = Link(
+        1, name, kind, "02:00:00:00:00:01", 1500, True, False, None, None, master, "", False, ()
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def host(*links: Link, default: tuple[str, ...] = ()) -> NamespaceState:
+    named = {one.name: one for one in links}
+    return NamespaceState("this host", HOST, named, default, (), {}, None, Firewall(""))
+
+
+def path_over(state: NamespaceState, *devices: str, arrives: bool = True) -> NetworkPath:
+    container = replace(
+        host(link("eth0"), default=("eth0",)), label="docker:a", inode=END, gateways=("10.0.0.1",)
+    )
+    stations = [Station(END, "eth0", "sends"), *(Station(HOST, one, "sends") for one in devices)]
+    trace = Trace(tuple(stations), arrives, "" if arrives else "no route")
+    return NetworkPath("10.0.0.2", "10.0.0.3", trace, trace, {HOST: state, END: container}, HOST)
+
+
+def test_a_container_network_with_a_gateway_is_not_refused() -> None:
+    """The default route of a container and the address of docker0 are permitted."""
+    docker0 = link("docker0", "bridge", addresses=("172.17.0.1/16",))
+    state = host(docker0, link("v1", master="docker0"), link("eth0", ""), default=("eth0",))
+    verdict = judge_path(path_over(state, "v1", "docker0"), state, ())
+    assert verdict.refusals == () and not verdict.leaves
+
+
+@pytest.mark.parametrize(
+    ("state", "device", "reason"),
+    [
+        (host(link("up0"), default=("up0",)), "up0", "default route"),
+        (host(link("eth1", "")), "eth1", "physical port"),
+        (host(link("vx0", "vxlan")), "vx0", "vxlan tunnel"),
+        (host(link("br0", "bridge"), link("eth1", "", "br0")), "br0", "by its port eth1"),
+        (host(link("br0", "bridge"), default=("br0",)), "br0", "default route"),
+    ],
+)
+def test_a_way_out_is_refused_until_it_is_named(
+    state: NamespaceState, device: str, reason: str
+) -> None:
+    refused = judge_path(path_over(state, device), state, ())
+    assert reason in str(refused.refusals[0])
+    assert f"--yes-this-network {device}" in str(refused.refusals[0])
+    assert judge_path(path_over(state, device), state, ("other",)).refusals
+    permitted = judge_path(path_over(state, device), state, (device,))
+    assert permitted.refusals == () and permitted.leaves
+
+
+def test_some_networks_are_never_permitted() -> None:
+    state = host(link("wg0", "wireguard"))
+    assert judge_path(path_over(state, "wg0"), state, ("wg0",)).refusals
+
+
+def test_a_path_without_a_known_end_is_refused() -> None:
+    state = host(link("v1"))
+    verdict = judge_path(path_over(state, "v1", arrives=False), state, ())
+    assert "not known to its end" in str(verdict.refusals[0])
+
+
+def test_a_bridge_is_judged_by_its_ports() -> None:
+    inside = host(link("br0", "bridge"), link("v1", master="br0"))
+    assert judge_bridge(inside, "br0", ()).refusals == ()
+    outside = host(link("br0", "bridge"), link("bond0", "bond", "br0"))
+    assert judge_bridge(outside, "br0", ()).names == ("br0",)
+
+
+@pytest.mark.parametrize(
+    ("rate", "size", "seconds", "most", "word"),
+    [
+        (None, 64, 1, None, "rate max"),
+        (None, 64, 1, 10**6, "rate max"),
+        (1001, 64, 1, None, "at most 1000"),
+        (1000, 1500, 1, None, "at most 1000"),
+        (1000, 64, 11, None, "at most 1000"),
+        (5000, 64, 1, 4000, "above max_rate"),
+    ],
+)
+def test_a_load_above_the_cap_is_refused(
+    rate: int | None, size: float, seconds: float, most: int | None, word: str
+) -> None:
+    assert word in str(cap_refusal(rate, size, seconds, most))
+
+
+def test_a_load_below_the_cap_is_permitted() -> None:
+    assert cap_refusal(1000, 64, 10, None) is None
+    assert cap_refusal(4000, 1500, 60, 4000) is None
+
+
+def test_connections_are_bounded_by_ports_and_conntrack() -> None:
+    assert connections_refusal(20_000, 28_232, 262_144) is None
+    assert "local ports" in str(connections_refusal(30_000, 28_232, None))
+    assert "conntrack" in str(connections_refusal(2000, 28_232, 10_000))
