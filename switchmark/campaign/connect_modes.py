@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from switchmark.errors import Refusal
-from switchmark.model.campaign import CampaignDefinition
+from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE
+from switchmark.model.functions import ROUTE
 from switchmark.model.ports import ConnectMode
 
 
@@ -19,14 +20,16 @@ def choose_modes(
     campaign: CampaignDefinition, capabilities: Mapping[str, Capabilities]
 ) -> tuple[dict[str, ConnectMode], list[Refusal]]:
     """The connect mode that `auto` stands for, by switch, and the reasons that forbid the
-    comparison. Without leave to mix, all switches take one mode that each of them has: the one that
-    is the natural mode of the most. With leave, each takes its own natural mode."""
-    everyone = list(dict.fromkeys(s for sweep in campaign.sweeps for s in sweep.switch))
+    comparison. Sweeps with the base `route` need no choice. Without leave to mix, all switches take
+    one mode that each of them has: the one that is the natural mode of the most. With leave, each
+    takes its own natural mode."""
+    sweeps = [sweep for sweep in campaign.sweeps if any(f.base != ROUTE for f in sweep.function)]
+    everyone = list(dict.fromkeys(s for sweep in sweeps for s in sweep.switch))
     natural = {switch: capabilities[switch].connect_modes[0] for switch in everyone}
     automatic = list(
         dict.fromkeys(
             switch
-            for sweep in campaign.sweeps
+            for sweep in sweeps
             for switch in sweep.switch
             if None in sweep.connect_mode and switch != WIRE
         )
@@ -44,7 +47,7 @@ def choose_modes(
         chosen |= dict.fromkeys(automatic, favourite)
     if campaign.mixed_connect_modes:
         return chosen, []
-    return chosen, _mixed(campaign, chosen)
+    return chosen, _mixed(sweeps, chosen)
 
 
 def _no_shared_mode(switches: Sequence[str], capabilities: Mapping[str, Capabilities]) -> Refusal:
@@ -56,9 +59,9 @@ def _no_shared_mode(switches: Sequence[str], capabilities: Mapping[str, Capabili
     )
 
 
-def _mixed(campaign: CampaignDefinition, chosen: Mapping[str, ConnectMode]) -> list[Refusal]:
+def _mixed(sweeps: Sequence[Sweep], chosen: Mapping[str, ConnectMode]) -> list[Refusal]:
     modes: dict[str, set[ConnectMode]] = {}
-    for sweep in campaign.sweeps:
+    for sweep in sweeps:
         for switch in sweep.switch:
             if switch != WIRE:
                 found = modes.setdefault(switch, set())

@@ -25,7 +25,8 @@ from switchmark.method.registry import usual_time_s
 from switchmark.model import rates
 from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import Dimension
+from switchmark.model.choices import WIRE, Dimension
+from switchmark.model.functions import ROUTE
 from switchmark.model.io import Io
 from switchmark.model.parameter_table import PARAMETERS, SWEPT, point_key
 from switchmark.model.ports import ConnectMode, PortKind
@@ -174,7 +175,9 @@ class _AutoResolver:
         self.forced: dict[tuple[str, str, Io, str], PortKind | None] = {}
 
     def __call__(self, values: dict[str, Any]) -> None:
-        if values["connect_mode"] is None:
+        if values["function"].base == ROUTE and values["switch"] != WIRE:
+            values["connect_mode"] = ConnectMode.ROUTE
+        elif values["connect_mode"] is None:
             values["connect_mode"] = self.modes[values["switch"]]
         if values["port_kind"] is None:
             where = values["switch"], values["environment"], values["io"], values["generator"]

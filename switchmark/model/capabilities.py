@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from switchmark.errors import Refusal, SwitchmarkError
+from switchmark.model.functions import FunctionSupport
 from switchmark.model.io import Io
 from switchmark.model.page_size import PageSize
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
@@ -107,6 +108,20 @@ class Capabilities:
     description: str = ""
     taxonomy: Taxonomy | None = None  # None: no contender
     options: tuple[SwitchOption, ...] = ()
+    # Network functions by name, and the reasons why functions that it could have are not here.
+    functions: Mapping[str, FunctionSupport] = field(default_factory=dict, hash=False)
+    functions_not_built: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def only_routes(self) -> bool:
+        """Return True if the switch is a router, which cannot pass frames on unchanged."""
+        return self.connect_modes == (ConnectMode.ROUTE,)
+
+    def can_connect(self, mode: ConnectMode) -> bool:
+        """Return True if the switch has this connect mode; `route` may come with the function."""
+        return mode in self.connect_modes or (
+            mode is ConnectMode.ROUTE and "route" in self.functions
+        )
 
     @property
     def usual_overhead_s(self) -> float:

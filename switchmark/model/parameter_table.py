@@ -21,12 +21,12 @@ PARAMETERS: dict[str, Parameter] = {
     for row in info.metadata
     if isinstance(row, Parameter)
 }
+# Kinds of keys that are compared if a campaign compares them.
+_IF_ASKED = (Kind.PLACE, Kind.CORES, Kind.FUNCTION)
 # The row of `compared` cannot name the other rows of its table.
 PARAMETERS["compared"] = replace(
     PARAMETERS["compared"],
-    read=readers.compared(
-        [one.name for one in PARAMETERS.values() if one.kind in (Kind.PLACE, Kind.CORES)]
-    ),
+    read=readers.compared([one.name for one in PARAMETERS.values() if one.kind in _IF_ASKED]),
 )
 KEYS = tuple(one for one in PARAMETERS.values() if one.kind is not Kind.BOOKKEEPING)
 SWEPT = tuple(one for one in KEYS if one.field != "dimension")  # a sweep has one dimension
@@ -41,19 +41,17 @@ def of_kinds(*kinds: Kind) -> tuple[Parameter, ...]:
     return tuple(one for one in PARAMETERS.values() if one.kind in kinds)
 
 
-POINT = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.METHOD)
+POINT = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.FUNCTION, Kind.METHOD)
 _POINT_FIELDS = tuple(one.field for one in POINT)
 _POINT_NAMES = set(_POINT_FIELDS)
 _point_values = attrgetter(*_POINT_FIELDS)
 CONTENDER = tuple(one for one in of_kinds(Kind.CONTENDER) if one.field != "switch")
 COMPARABLE: dict[str, Parameter] = {  # if asked for
-    one.name: one for one in of_kinds(Kind.PLACE, Kind.CORES)
+    one.name: one for one in of_kinds(*_IF_ASKED)
 }
 # The parameters that an entry of `contenders` can set.
 OF_CONTENDERS: dict[str, Parameter] = {
-    one.name: one
-    for one in of_kinds(Kind.CONTENDER, Kind.PLACE, Kind.CORES)
-    if one.field != "contender"
+    one.name: one for one in of_kinds(Kind.CONTENDER, *_IF_ASKED) if one.field != "contender"
 }
 
 
@@ -79,7 +77,7 @@ def point_key(trial: Trial) -> tuple[Any, ...]:
 
 
 def means_if_asked(trial: Trial) -> tuple[Parameter, ...]:
-    """Return the keys of place and cores that this trial's campaign compares."""
+    """Return the keys of place, cores and functions that this trial's campaign compares."""
     return tuple(COMPARABLE[name] for name in trial.compared.names)
 
 

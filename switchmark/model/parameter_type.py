@@ -49,6 +49,7 @@ class Kind(Enum):
     LAYOUT = auto()  # the ends and VNFs that there are
     PLACE = auto()  # the environment of the ends; compared if a campaign compares it
     CORES = auto()  # which cores everybody has, and what else loads the machine; the same
+    FUNCTION = auto()  # what the switch does on frames; compared if a campaign compares it
     METHOD = auto()  # how and how long it is measured
     CONTENDER = auto()  # what carries the frames; compared at one point
     BOOKKEEPING = auto()  # distinguishes repetitions; not a campaign key

@@ -38,6 +38,8 @@ class ConnectMode(StrEnum):
     # IEEE 802.1Q virtual Ethernet bridge: by the addresses of its ports; broadcast goes to
     # all of them, what is addressed to none leaves by the uplink
     VEB = "veb"
+    # By the longest matching prefix of the destination address; only with `function: route`.
+    ROUTE = "route"
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,11 @@ def port_mac(index: int, prefix: str = APPLICATION_PREFIX) -> str:
     return pair_mac(index >> 1, index & 1, prefix)
 
 
+def router_mac(index: int) -> str:
+    """The MAC address of the switch itself at a port, if it routes."""
+    return f"02:72:00:00:{index >> 8:02x}:{index & 255:02x}"
+
+
 def pair_mac(pair: int, end: int, prefix: str = APPLICATION_PREFIX) -> str:
     """A locally administered unicast address: prefix, "SM", the pair, the end from 1."""
     return f"{prefix}:53:4d:{pair >> 8:02x}:{pair & 255:02x}:{end + 1:02x}"

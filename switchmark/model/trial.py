@@ -31,6 +31,14 @@ from switchmark.model.choices import (
     Idle,
 )
 from switchmark.model.cpu_choice import ANY_CPUS, AUTO_CPUS, CpuChoice
+from switchmark.model.functions import (
+    MIXED,
+    PLAIN_FORWARDING,
+    FunctionList,
+    PrefixLength,
+    read_functions,
+    read_prefix_length,
+)
 from switchmark.model.io import Io
 from switchmark.model.lists import ComparedKeys, Fractions
 from switchmark.model.nics import Nics, read_nics
@@ -42,6 +50,7 @@ from switchmark.model.scenario import Scenario
 
 TRAFFIC, LAYOUT, PLACE, CORES = Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES
 METHOD, CONTENDER, BOOKKEEPING = Kind.METHOD, Kind.CONTENDER, Kind.BOOKKEEPING
+FUNCTION = Kind.FUNCTION
 SAME, PACE, ANY, DEFAULT, PLANNED = Wire.SAME, Wire.PACE, Wire.ANY, Wire.DEFAULT, Wire.PLANNED
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 NameOrNone = Annotated[str, Field(pattern=rf"^$|{NAME_PATTERN}")]
@@ -358,6 +367,64 @@ class Trial(Frozen):
         "`4KiB`. Trials without such memory ignore it (docs/page-sizes.md)", noun="page size",
         say=lambda value: "page size as the run has it" if value == "auto" else
             "hugepages" if value == "huge" else "pages of 4 KiB")] = "auto"
+    function: Annotated[FunctionList, Parameter(
+        "function", FUNCTION, DEFAULT, "forward, route, route+acl",
+        "the work of the switch on each frame: a base, `forward` or `route`, and functions joined "
+        "to it by `+`, such as `route+acl`; `switchmark list functions` prints them, and "
+        "docs/functions.md defines them", read=read.words(read_functions),
+        say="function {}".format)] = PLAIN_FORWARDING
+    routes: Annotated[int, Parameter(
+        "routes", FUNCTION, DEFAULT, "1, 1000, 100k, 1M",
+        "number of routes of function `route`", unit="routes", limits=read.ROUTES, ranges=True,
+        say="{} routes".format, axis=Axis("routes"))] = 1
+    prefix_length: Annotated[PrefixLength, Parameter(
+        "prefix_length", FUNCTION, DEFAULT, "mix, 24, 32",
+        "prefix length of the routes: a number, or `mix` (lengths as in a full routing table of "
+        "the Internet, some prefixes inside others)", read=read.words(read_prefix_length),
+        say="prefix length {}".format)] = PrefixLength(MIXED)
+    rules: Annotated[int, Parameter(
+        "rules", FUNCTION, DEFAULT, "0, 10, 1000, 10k",
+        "number of rules of function `acl`; 0: no list, for a baseline", unit="rules",
+        limits=read.RULES, ranges=True, say="{} rules".format,
+        axis=Axis("rules", lambda value: float(value) or None))] = 100
+    rule_hit: Annotated[Literal["last", "uniform", "none"], Parameter(
+        "rule_hit", FUNCTION, DEFAULT, "last, uniform",
+        "rule of an access control list that permits the load: the `last` one, behind denials that "
+        "do not match; `uniform`: permits that are spread over the list; `none`: no rule matches, "
+        "and the default permits", noun="choice of the matching rule",
+        say=lambda value: f"the load matches {'no rule' if value == 'none' else value}")] = "last"
+    masks: Annotated[int, Parameter(
+        "masks", FUNCTION, DEFAULT, "1, 4, 16",
+        "number of different combinations of prefix lengths in the rules of `acl`", unit="masks",
+        limits=read.MASKS, ranges=True, say="{} masks".format, axis=Axis("masks"))] = 1
+    tunnels: Annotated[int, Parameter(
+        "tunnels", FUNCTION, DEFAULT, "1, 100, 1000",
+        "number of tunnels of function `vxlan`, each with its own VNI", unit="tunnels",
+        limits=read.TUNNELS, ranges=True, say="{} tunnels".format, axis=Axis("tunnels"))] = 1
+    vni: Annotated[int, Parameter(
+        "vni", FUNCTION, DEFAULT, "100",
+        "VXLAN network identifier of the first tunnel; the next ones follow", limits=read.VNI,
+        say="VNI {}".format)] = 100
+    vid: Annotated[int, Parameter(
+        "vid", FUNCTION, DEFAULT, "100",
+        "VLAN ID that function `vlan` pushes or pops", limits=read.VID,
+        say="VLAN {}".format)] = 100
+    direction: Annotated[Literal["auto", "encap", "decap", "both", "push", "pop"], Parameter(
+        "direction", FUNCTION, DEFAULT, "encap, decap",
+        "direction of `vxlan` (`encap`, `decap`, `both`) or `vlan` (`push`, `pop`, `both`) on the "
+        "way of the load; `both` works on both ways of a pair; `auto`: `encap` or `push`",
+        noun="direction of a function", say="direction {}".format)] = "auto"
+    cir_bps: Annotated[int, Parameter(
+        "cir", FUNCTION, DEFAULT, "100M",
+        "committed information rate of function `policer` (RFC 2697), in bits/s of L2 frames "
+        "without FCS", unit="bits/s", limits=read.CIR, show=format_rate,
+        say=lambda value: f"CIR {format_rate(value)}bit/s", axis=Axis("CIR (bits/s)"))
+        ] = 100_000_000
+    cbs_bytes: Annotated[int, Parameter(
+        "cbs", FUNCTION, DEFAULT, "64k",
+        "committed burst size of function `policer`, in bytes of L2 frames without FCS",
+        unit="bytes", limits=read.CBS, show=format_rate,
+        say=lambda value: f"CBS {format_rate(value)}B")] = 256_000
     # fmt: on
 
     @property

@@ -17,6 +17,7 @@ from switchmark.record.figures import Latency as Latency
 from switchmark.record.figures import LoadBeside as LoadBeside
 from switchmark.record.figures import PairLoads as PairLoads
 from switchmark.record.figures import Throughput as Throughput
+from switchmark.record.function import FunctionNote as FunctionNote
 from switchmark.record.granted import Granted as Granted
 from switchmark.record.method_result import DecidedBy as DecidedBy
 from switchmark.record.method_result import GoalBounds as GoalBounds

@@ -16,6 +16,7 @@ from pathlib import Path
 
 OURS = (
     "model",
+    "function",
     "host",
     "testbed",
     "engine",

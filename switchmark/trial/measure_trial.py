@@ -17,8 +17,15 @@ from switchmark.host.facts import is_emulated
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
 from switchmark.model.ports import SwitchCounters
-from switchmark.record import Figures, Neighbour, Placement, Reconciliation, Verification
-from switchmark.switch.support.base import Splits
+from switchmark.record import (
+    Figures,
+    FunctionNote,
+    Neighbour,
+    Placement,
+    Reconciliation,
+    Verification,
+)
+from switchmark.switch.support.base import PerformsFunctions, Splits
 from switchmark.switch.support.tools import program_details
 from switchmark.trial import foreign, latency, method_run, throughput
 from switchmark.trial.connect_mode import wrong_mode
@@ -34,6 +41,7 @@ from switchmark.trial.cost import (
 from switchmark.trial.crossing import CrossingWatch, payload_bytes
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline, Evidence
+from switchmark.trial.function_proof import prove
 from switchmark.trial.granted import granted
 from switchmark.trial.judge import verdict
 from switchmark.trial.limit import limit
@@ -59,6 +67,7 @@ def measure_deployed(
     switch, trial = plan.switch, plan.trial
     _wait_forwarding(deployment, plan)
     checked = _verified(deployment, plan)
+    function = _proven(deployment, plan)
     pids = switch.process_ids()
     watch.lap("verify")
 
@@ -161,6 +170,7 @@ def measure_deployed(
         neighbour=noise,
         granted=granted(trial, here, switch.process_ids()),
         verification=checked,
+        function=function,
         switch_details={
             **running_programs(switch.process_ids()), **switch.details(),
             **program_details(trial.program), **pinning,
@@ -200,14 +210,31 @@ def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
 
     checked = verify(deployment.ends, plan.verify, witness)
     chained = any(path.via for path in plan.topology.paths)  # a VNF does as it likes with them
-    foreign = plan.switch.capabilities.foreign  # broadcast is not sent into others' networks
-    if not checked.passed or plan.topology.direct or chained or foreign:
+    # Broadcast is not sent into others' networks; functions have their own proof.
+    unchecked = plan.switch.capabilities.foreign or not plan.trial.function.is_plain
+    if not checked.passed or plan.topology.direct or chained or unchecked:
         return checked
     wrong = wrong_mode(deployment.ends, plan.mode, witness)
     if not wrong:
         return checked
     message = f"connect mode {plan.mode.value} was asked for, but {wrong}"
     return checked.model_copy(update={"wrong_mode": wrong, "passed": False, "message": message})
+
+
+def _proven(deployment: Deployment, plan: TrialPlan) -> FunctionNote | None:
+    """Prove the functions of the trial; None if the switch only forwards. Raises `TrialFailed`."""
+    table = plan.function_table()
+    if table is None:
+        return None
+    switch = plan.switch
+    assert isinstance(switch, PerformsFunctions), "campaign/rules/functions.py refuses it"
+    testers = {
+        port.index: engine
+        for pair in deployment.ends
+        for engine in (pair.a, pair.b)
+        for port in plan.topology.node(engine.node).ports
+    }
+    return prove(switch.name, table, testers, switch.function_entries)
 
 
 def _traffic(

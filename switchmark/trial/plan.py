@@ -14,6 +14,8 @@ from switchmark.engine.arguments import UNFORCED, io_of, needed_capabilities, vn
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Environment
 from switchmark.errors import UsageError
+from switchmark.function.registry import table_of
+from switchmark.function.support.table import FunctionTable
 from switchmark.host import place, tuning
 from switchmark.host.cores.placement import Demand, first_threads, place_within
 from switchmark.host.facts import Cpu
@@ -21,6 +23,7 @@ from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.campaign import CampaignDefinition, TrimPolicy, VerifyPolicy
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE, WIRE
+from switchmark.model.functions import ROUTE
 from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.node import NodeSpec
 from switchmark.model.page_size import PageSize
@@ -110,7 +113,7 @@ def plan_trial(
         environment=environment,
         switch=switch if far is None else _across(switch, far, topology),
         far=far,
-        mode=trial.connect_mode or can.connect_modes[0],
+        mode=_mode(trial, can),
         port_kind=kinds[0],
         io=io_of(trial, kinds[0]),
         placement=placement,
@@ -120,6 +123,13 @@ def plan_trial(
         wires=_wire_environment(environment, wire_kind(kinds[0])),
     )
     return with_pages(plan, trial.page_size == PageSize.SMALL.value)
+
+
+def _mode(trial: Trial, can: Capabilities) -> ConnectMode:
+    """Return the connect mode: that of the trial, or the switch's natural one."""
+    if trial.function.base == ROUTE and trial.switch != WIRE:
+        return ConnectMode.ROUTE
+    return trial.connect_mode or can.connect_modes[0]
 
 
 def with_pages(plan: TrialPlan, small: bool) -> TrialPlan:
@@ -233,6 +243,11 @@ class TrialPlan:
     far: FarSide | None = None  # its part on another host
     wires: Environment | None = None  # where wire ends live; None: with everything else
     small_pages: bool = False  # DPDK's memory lies on the kernel's ordinary pages
+
+    def function_table(self) -> FunctionTable | None:
+        """Return the neutral table of the trial's functions; None if the switch only forwards. Made
+        on demand: a large table takes seconds."""
+        return None if self.topology.direct else table_of(self.trial, self.topology)
 
     def labels(self) -> Labels:
         """The labels of a drawing of the plan."""

@@ -33,6 +33,7 @@ from switchmark.record import (
     EngineRun,
     FarHost,
     Figures,
+    FunctionNote,
     Granted,
     GroupQuota,
     InstrumentNote,
@@ -142,6 +143,7 @@ class MeasuredFacts:
     neighbour: Neighbour | None
     granted: Granted
     verification: Verification
+    function: FunctionNote | None
     switch_details: dict[str, str]
     switch_counters_before: dict[str, Any]
     switch_counters_after: dict[str, Any]

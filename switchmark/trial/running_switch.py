@@ -20,7 +20,7 @@ from switchmark.host.kernel.procfs import threads_of
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import MADE_BY_SWITCH, MadePort, PortKind, SwitchPort
 from switchmark.switch.support import contained
-from switchmark.switch.support.base import Discardable, Logging, MakesPorts
+from switchmark.switch.support.base import Discardable, Logging, MakesPorts, PerformsFunctions
 from switchmark.switch.support.private import prepare_namespace
 from switchmark.trial.nodes import switch_ports, with_switch_at
 
@@ -154,7 +154,9 @@ class RunningSwitch:
                     self.last_output = self.switch.output().strip()
 
     def _start(self) -> None:
-        """Start it on the host or in a container, as the trial says."""
+        """Start it on the host or in a container, as the trial says, with its functions."""
+        if isinstance(self.switch, PerformsFunctions):
+            self.switch.function_table = self._plan.function_table()
         self.switch.start(
             self._inside,
             switch_ports(self._nodes.values()),

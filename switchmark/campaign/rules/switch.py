@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import product
 
 from switchmark.campaign.port_kinds import usable_ports
+from switchmark.campaign.rules.functions import function_refusals
 from switchmark.campaign.rules.generator import generator_refusals
 from switchmark.campaign.rules.layout import environment_refusals, scenario_refusals
 from switchmark.campaign.rules.traffic import frame_refusals, tag_refusals
@@ -41,7 +42,7 @@ def refusals(
         yield Refusal(f"switch '{switch}' is not installed here (known: {known})")
         return
     for mode in sweep.connect_mode:
-        if mode is not None and mode not in can.connect_modes:
+        if mode is not None and not can.can_connect(mode):
             yield Refusal(
                 f"{switch} cannot do connect_mode {mode} (it can: {', '.join(can.connect_modes)})",
                 instead=f"choose one of these, or leave {switch} out",
@@ -75,6 +76,7 @@ def refusals(
         yield Refusal(
             f"{switch} works in hugepages only, not with page_size 4KiB", f"leave {switch} out"
         )
+    yield from function_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)
     yield from generator_refusals(sweep, switch, can, environment_ports)
 

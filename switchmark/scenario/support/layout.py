@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from switchmark.model.choices import WIRE, Dimension, rewrites
+from switchmark.model.functions import ROUTE
 from switchmark.model.nics import Nic
 from switchmark.model.topology import (
     NodePlace,
@@ -21,6 +22,7 @@ from switchmark.model.topology import (
     TopologyPort,
     TrafficPath,
     port_mac,
+    router_mac,
 )
 from switchmark.model.trial import Trial
 
@@ -41,9 +43,10 @@ def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int) -> To
     end."""
     assert fits(trial.pairs, chain), "campaign/rules/layout.py refuses it"
     duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
+    routed = trial.function.base == ROUTE
     return _topology(
         (trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
-         trial.location == "remote"),
+         trial.location == "remote", routed),
         trial.switch == WIRE, trial.frame_sizes.largest,
     )  # fmt: skip
 
@@ -62,6 +65,7 @@ def _laid_out(
     duplex: bool,
     rewriting: bool,
     remote: bool,
+    routed: bool,
 ) -> tuple[tuple[TopologyNode, ...], tuple[TrafficPath, ...]]:
     """The layout, made once for equal trials: campaigns have many trials and few layouts."""
     crossings = chain + 1  # of the switch, a path
@@ -83,21 +87,24 @@ def _laid_out(
         here = 1 + (chain + 1) // 2 if remote else len(stations)
         for station, (name, role, place) in enumerate(stations):
             own = range(max(first, first + 2 * station - 1), min(last, first + 2 * station) + 1)
-            ports = tuple(_port(index, pair, first, last, rewriting) for index in own)
+            ports = tuple(_port(index, pair, first, last, rewriting, routed) for index in own)
             nodes.append(TopologyNode(name, role, pair, ports, place, far=station >= here))
         both_ways = duplex or dimension is Dimension.LATENCY
         paths.append(TrafficPath(pair, pair, f"{source}{pair}", f"{target}{pair}", both_ways, via))
     return tuple(nodes), tuple(paths)
 
 
-def _port(index: int, pair: int, first: int, last: int, rewriting: bool) -> TopologyPort:
+def _port(
+    index: int, pair: int, first: int, last: int, rewriting: bool, routed: bool
+) -> TopologyPort:
     """A port. Frames that leave by it cross the switch to the other side of the crossing. Where the
-    VNFs do not rewrite addresses, the ends address each other. The ends of a path are one IP
+    VNFs do not rewrite addresses, the ends address each other, or the switch if it routes. The
+    ends of a path are one IP
     subnet; VNFs have no IP address."""
     if index not in (first, last):
         return TopologyPort(index, port_mac(index), "", port_mac(index ^ 1), "")
     other = first + last - index
-    next_mac = port_mac(index ^ 1 if rewriting else other)
+    next_mac = router_mac(index) if routed else port_mac(index ^ 1 if rewriting else other)
     own_ip, other_ip = (pair_ip(pair, int(which == last)) for which in (index, other))
     return TopologyPort(index, port_mac(index), own_ip, next_mac, other_ip)
 

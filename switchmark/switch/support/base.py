@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeGuard, runtime_checkable
 
+from switchmark.function.support.table import FunctionTable
 from switchmark.host.host import Session
 from switchmark.host.network.counted import KnownNetwork
 from switchmark.model.capabilities import Availability, Capabilities
+from switchmark.model.functions import FunctionEntries
 from switchmark.model.ports import ConnectMode, MadePort, Split, SwitchCounters, SwitchPort
 from switchmark.switch.support.applications import without_dpdk
 
@@ -44,6 +46,18 @@ class Splits(Protocol):
     """A switch that can deal frames out to several chains (`Capabilities.splits`)."""
 
     split: Split | None  # set before `start`; None: every port has one peer
+
+
+@runtime_checkable
+class PerformsFunctions(Protocol):
+    """A switch with network functions (`Capabilities.functions`)."""
+
+    function_table: FunctionTable | None  # set before `start`; None: it only forwards
+
+    def function_entries(self) -> FunctionEntries:
+        """Count the native entries of the tables that `start` has loaded, in the switch itself.
+        Called after `start`, before and after the traffic. Raises `TrialFailed`."""
+        ...
 
 
 class HasMainThread(Protocol):

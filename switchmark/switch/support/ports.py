@@ -24,7 +24,7 @@ def check_request(
     name: str, capabilities: Capabilities, ports: Sequence[SwitchPort], mode: ConnectMode
 ) -> None:
     """Raise `UsageError` when the switch `name` cannot do what is asked."""
-    if mode not in capabilities.connect_modes:
+    if not capabilities.can_connect(mode):
         can = ", ".join(capabilities.connect_modes)
         raise UsageError(
             f"{name}: connect mode {mode} is not something it can do", remedy=f"it can: {can}"

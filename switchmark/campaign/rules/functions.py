@@ -1,0 +1,117 @@
+"""Functions and their keys that a switch, or the rest of a sweep, does not allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from switchmark.errors import Refusal
+from switchmark.function.registry import FUNCTIONS, unread_keys
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import OWN_ENGINE, WIRE
+from switchmark.model.functions import ROUTE, FunctionList, scale_refusal, support_refusal
+from switchmark.model.io import sends_datagrams
+from switchmark.model.parameter_table import BY_NAME
+from switchmark.model.ports import ConnectMode
+from switchmark.model.trial import Trial
+
+
+def function_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
+    """Return why this switch, or the sweep, cannot have these functions, one line each."""
+    yield from (one.at("function") for one in _sweep_refusals(sweep))
+    for functions in sweep.function:
+        if switch == WIRE:
+            continue
+        if can.only_routes and functions.base != ROUTE:
+            yield Refusal(
+                f"{switch} only routes, and cannot forward frames unchanged",
+                "use function: route",
+                key="function",
+            )
+            continue
+        for version in sweep.ip_version:
+            refused = support_refusal(
+                switch, can.functions, can.functions_not_built, functions, version
+            )
+            if refused is not None:
+                yield refused
+        yield from _scale_refusals(sweep, switch, can, functions)
+        yield from _value_refusals(sweep, functions)
+
+
+def _scale_refusals(
+    sweep: Sweep, switch: str, can: Capabilities, functions: FunctionList
+) -> Iterator[Refusal]:
+    for name in functions.names:
+        function, support = FUNCTIONS[name], can.functions.get(name)
+        if support is None or function.scale_key is None:
+            continue
+        scale = max(getattr(sweep, BY_NAME[function.scale_key].field))
+        if (refused := scale_refusal(switch, name, support, scale, function.unit)) is not None:
+            yield refused
+            continue
+        for options in sweep.switch_options:
+            for option in can.options:
+                value = options.chosen.get(option.name, option.default)
+                limit = support.scale_by_option.get(f"{option.name}:{value}")
+                if limit is not None and scale > limit[0]:
+                    yield Refusal(
+                        f"{switch} with {option.name}: {value} has at most {limit[0]} "
+                        f"{function.unit}, not {scale}: {limit[1]}",
+                        f"use {limit[0]} or less, or another {option.name}",
+                    )
+
+
+def _sweep_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """Return why the rest of the sweep excludes functions, and keys that no function reads."""
+    special = [one for one in sweep.function if not one.is_plain]
+    unread = [set(unread_keys(one)) for one in sweep.function]
+    for key in set.intersection(*unread) if unread else ():
+        row = BY_NAME[key]
+        if set(getattr(sweep, row.field)) != {row.default}:
+            owners = [name for name in FUNCTIONS if key in FUNCTIONS[name].keys]
+            yield Refusal(
+                f"function {' and '.join(sweep.function)} does not read it",
+                f"use function: forward+{owners[0]}"
+                if owners[0] != ROUTE
+                else "use function: route",
+                key=key,
+            )
+    if not special:
+        return
+    name = special[0]
+    if any(one.base == ROUTE for one in sweep.function) and any(
+        mode not in (None, ConnectMode.ROUTE) for mode in sweep.connect_mode
+    ):
+        yield Refusal(f"{name} chooses ports by its routes", "leave connect_mode out")
+    if ConnectMode.ROUTE in sweep.connect_mode and any(o.base != ROUTE for o in sweep.function):
+        yield Refusal("connect_mode route belongs to function: route", "leave connect_mode out")
+    if "remote" in sweep.location:
+        yield Refusal(f"{name} is tested on one host only", "leave location: remote out")
+    if any(one.kind != "pairs" for one in sweep.scenario if one.is_known):
+        yield Refusal(f"{name} is tested in scenario pairs only", "use scenario: pairs")
+    if set(sweep.generator) != {OWN_ENGINE}:
+        yield Refusal(
+            f"{name} needs frames that only the engine makes", f"use generator: {OWN_ENGINE}"
+        )
+    for io in sweep.io:
+        if sends_datagrams(io):
+            yield Refusal(
+                f"{name} is proven by whole frames, which io {io} does not have",
+                "use raw or dpdk",
+            )
+
+
+def _value_refusals(sweep: Sweep, functions: FunctionList) -> Iterator[Refusal]:
+    """Return why the values of the functions' own keys are impossible."""
+    for name in functions.names:
+        function = FUNCTIONS[name]
+        fields = [BY_NAME[key].field for key in function.keys]
+        rest = {"switch": "direct", "dimension": sweep.dimension,
+                "packet_size_bytes": sweep.packet_size_bytes[0]}  # fmt: skip
+        usual = Trial(**rest)
+        also = ("ip_version", "vlan", "packet_size_bytes", "bidirectional", "pairs", *fields)
+        for values in product(*(getattr(sweep, field) for field in also)):
+            trial = usual.changed(dict(zip(also, values, strict=True)) | {"function": functions})
+            yield from function.refusals(trial)

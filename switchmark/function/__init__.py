@@ -1,0 +1,1 @@
+"""Network functions, one file each: parameters, neutral table, expected frames, checks."""

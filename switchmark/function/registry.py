@@ -1,0 +1,111 @@
+"""The functions by name, the neutral table of a trial, and the reference model of all functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from switchmark.function.support.functions import Case, Function, Passing
+from switchmark.function.support.table import (
+    HOP_MAC,
+    FunctionTable,
+    NextHop,
+    RouterPort,
+)
+from switchmark.model.functions import ADDED, FORWARD, FunctionList
+from switchmark.model.topology import Topology, router_mac
+from switchmark.model.trial import Trial
+from switchmark.plugins import PluginRegistry, attribute_loader
+
+FUNCTIONS: PluginRegistry[Function] = PluginRegistry(
+    "switchmark.function", attribute_loader("FUNCTION")
+)
+HOPS_A_PORT = 2
+# Filters come before the base, everything that changes or copies a frame after it.
+_BEFORE_BASE = ("policer", "acl")
+
+
+def functions_of(functions: FunctionList) -> list[Function]:
+    """Return the functions of a list in the order in which a frame passes them."""
+    base, added = FUNCTIONS[functions.base], [FUNCTIONS[name] for name in functions.added]
+    before = [one for one in added if one.name in _BEFORE_BASE]
+    return [*before, base, *(one for one in added if one.name not in _BEFORE_BASE)]
+
+
+def router_port(index: int, host: str, host_mac: str, ip_version: int) -> RouterPort:
+    """Return a port's own addresses as a router."""
+    address = f"198.19.{index}.1/24" if ip_version == 4 else f"2001:2:0:{0x8000 + index:x}::1/64"
+    return RouterPort(index, router_mac(index), address, host, host_mac)
+
+
+def next_hops(port: int, first: int, ip_version: int) -> list[NextHop]:
+    """Return the next hops of a port; `first`: the number of the first one in the table."""
+    before = f"198.19.{port}." if ip_version == 4 else f"2001:2:0:{0x8000 + port:x}::"
+    return [
+        NextHop(first + k, port, HOP_MAC.format(hop=k, port=port), f"{before}{2 + k}")
+        for k in range(HOPS_A_PORT)
+    ]
+
+
+def table_of(trial: Trial, topology: Topology) -> FunctionTable | None:
+    """Return the neutral table of a trial; None if the switch only forwards."""
+    if trial.function.is_plain:
+        return None
+    return _table(trial.changed({"repetition": 0, "switch": "reference"}), topology)
+
+
+@lru_cache(maxsize=8)
+def _table(trial: Trial, topology: Topology) -> FunctionTable:
+    """Make the table once for equal trials: a million routes take seconds."""
+    version = trial.ip_version
+    ports = []
+    for node in topology.nodes:
+        for port in node.ports:
+            host = port.ip.partition("/")[0]
+            if version == 6:
+                host = host_ip6(node.pair, port.index & 1)
+            ports.append(router_port(port.index, host, port.mac, version))
+    sizes = trial.frame_sizes
+    table = FunctionTable(
+        trial.function.names,
+        version,
+        tuple(ports),
+        frame_bytes=sizes.largest,
+        smallest_frame_bytes=sizes.smallest,
+    )
+    base = FUNCTIONS[trial.function.base]
+    for one in (base, *(FUNCTIONS[name] for name in trial.function.added)):
+        table = one.fill(table, trial)
+    return table
+
+
+def host_ip6(pair: int, end: int) -> str:
+    """Return the IPv6 address of a tester, the same as in `engine/arguments.py`."""
+    return f"2001:2:0:{pair:x}::{1 + end:x}"
+
+
+def forwarded(table: FunctionTable, passing: Passing) -> Passing | None:
+    """Return what becomes of a frame by the neutral table; None: the switch must drop it."""
+    for one in functions_of(FunctionList.of("+".join(table.functions))):
+        further = one.apply(table, passing)
+        if further is None:
+            return None
+        passing = further
+    return passing
+
+
+def cases(table: FunctionTable) -> Iterator[Case]:
+    """Yield the frames of the proof of all functions of a table."""
+    for name in table.functions:
+        yield from FUNCTIONS[name].cases(table)
+
+
+def unread_keys(functions: FunctionList) -> dict[str, list[str]]:
+    """Return the campaign keys that none of these functions reads, with the functions that do."""
+    owners: dict[str, list[str]] = {}
+    for name in (FORWARD, "route", *ADDED):
+        if name not in FUNCTIONS:
+            continue
+        for key in FUNCTIONS[name].keys:
+            owners.setdefault(key, []).append(name)
+    return {key: names for key, names in owners.items() if not set(names) & set(functions.names)}

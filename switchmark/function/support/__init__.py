@@ -1,0 +1,1 @@
+"""Common parts of the functions: the neutral table, generators, frames, the proof."""

@@ -1,0 +1,198 @@
+"""The neutral table: what every switch must do, as values that name no switch.
+
+A generator makes the table once. Each switch translates it into its own configuration. The checker
+computes expected frames from the neutral table alone, never from a switch's configuration.
+
+Routes are arrays, since a table may hold a million of them; everything else is short.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from switchmark.model.functions import ROUTE
+
+if TYPE_CHECKING:
+    import numpy as np
+
+UDP = 17
+HOP_MAC = "02:6e:00:00:{hop:02x}:{port:02x}"
+
+
+@dataclass(frozen=True, slots=True)
+class RouterPort:
+    """A port of the switch with its own addresses as a router, and the tester behind it. The
+    tester's address is a host of the table: a route of full length to the tester's MAC."""
+
+    index: int
+    mac: str
+    address: str  # with prefix length
+    host: str  # address of the tester, without prefix length
+    host_mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class NextHop:
+    """A next hop of the routing table. Its neighbour entry is static."""
+
+    index: int  # in the table
+    port: int
+    mac: str
+    address: str  # without prefix length
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An entry of an access control list. An absent field matches everything; port ranges include
+    both ends. Rules with ports match UDP or TCP frames of `protocol` only."""
+
+    permit: bool
+    source: str  # prefix
+    destination: str  # prefix
+    protocol: int | None = UDP
+    source_ports: tuple[int, int] | None = None
+    destination_ports: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """A VXLAN tunnel: its VNI, its outer addresses as the switch sees them, and the MAC address to
+    which outer frames are sent."""
+
+    vni: int
+    local: str
+    remote: str
+    local_mac: str
+    remote_mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class Vlan:
+    """A tag that the switch pushes or pops on the way from even to odd ports. `both`: it pushes on
+    this way, and pops on the way back."""
+
+    vid: int
+    direction: str  # push, pop or both
+
+
+@dataclass(frozen=True, slots=True)
+class Policer:
+    """A single-rate policer (RFC 2697 without marking): excess frames are dropped. Both values
+    count bytes of the L2 frame without FCS."""
+
+    cir_bps: int
+    cbs_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """Every frame that enters by `source` is also copied to `monitor`."""
+
+    source: int
+    monitor: int
+    copies: bool = True  # False only in a planted error
+
+
+class Routes:
+    """Prefixes with their next hops: three arrays of one length. `networks` has a row of 4 or 16
+    bytes for each prefix, in network byte order."""
+
+    def __init__(self, networks: np.ndarray, lengths: np.ndarray, hops: np.ndarray) -> None:
+        self.networks = networks
+        self.lengths = lengths
+        self.hops = hops
+        self.index: dict[int, Any] = {}  # of `longest_match`, by prefix length
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[tuple[str, int, int]]:
+        """Yield network address, prefix length and next hop of each route."""
+        for row, bits, hop in zip(self.networks, self.lengths, self.hops, strict=True):
+            yield str(ipaddress.ip_address(row.tobytes())), int(bits), int(hop)
+
+    def without(self, number: int) -> Routes:
+        """Return the routes without one of them."""
+        import numpy as np
+
+        return Routes(*(np.delete(a, number, 0) for a in (self.networks, self.lengths, self.hops)))
+
+    def digest(self) -> str:
+        """Return a hash of the content."""
+        whole = hashlib.sha256()
+        for array in (self.networks, self.lengths, self.hops):
+            whole.update(array.tobytes())
+        return whole.hexdigest()
+
+
+def no_routes(width: int) -> Routes:
+    """Return an empty table for addresses of this many bytes."""
+    import numpy as np
+
+    return Routes(np.zeros((0, width), np.uint8), np.zeros(0, np.uint8), np.zeros(0, np.uint16))
+
+
+@dataclass(frozen=True)
+class FunctionTable:
+    """Everything that a switch must do in a trial, for all switches alike."""
+
+    functions: tuple[str, ...]  # base first
+    ip_version: int
+    ports: tuple[RouterPort, ...]
+    next_hops: tuple[NextHop, ...] = ()
+    routes: Routes | None = None  # without the hosts of `ports`; None: the base is not `route`
+    rules: tuple[Rule, ...] = ()
+    default_permit: bool = False  # verdict of an access control list if no rule matches
+    tunnels: tuple[Tunnel, ...] = ()
+    tunnel_direction: str = "both"  # encap, decap or both, on the way from even to odd ports
+    vlan: Vlan | None = None
+    policer: Policer | None = None
+    mirror: Mirror | None = None
+    frame_bytes: int = 64  # largest L2 frame of the load, with FCS
+    smallest_frame_bytes: int = 64  # equal to `frame_bytes` if all frames have one size
+    decrements_ttl: bool = True  # False only in a planted error
+    seed: int = 1
+    extra: dict[str, Any] = field(default_factory=dict)  # of functions that other packages add
+
+    @property
+    def is_routed(self) -> bool:
+        """Return True if the base is `route`."""
+        return self.functions[0] == ROUTE
+
+    @property
+    def has_acl(self) -> bool:
+        """Return True if frames are filtered."""
+        return "acl" in self.functions
+
+    @property
+    def address_bytes(self) -> int:
+        """Bytes of an IP address."""
+        return 4 if self.ip_version == 4 else 16
+
+    @property
+    def host_bits(self) -> int:
+        """Length of the prefix of a single address."""
+        return 8 * self.address_bytes
+
+    def prefixes(self) -> Iterator[tuple[str, int, str, int]]:
+        """Yield each route as network, prefix length, MAC address of the next hop, egress port;
+        the hosts of the ports come first."""
+        for port in self.ports:
+            yield port.host, self.host_bits, port.host_mac, port.index
+        for network, bits, hop in self.routes or ():
+            yield network, bits, self.next_hops[hop].mac, self.next_hops[hop].port
+
+    def digest(self) -> str:
+        """Return a hash of the content, the name under which the table is stored."""
+        text = repr(
+            (self.functions, self.ip_version, self.ports, self.next_hops, self.rules,
+             self.default_permit, self.tunnels, self.tunnel_direction, self.vlan, self.policer,
+             self.mirror, self.decrements_ttl)
+        )  # fmt: skip
+        whole = hashlib.sha256(text.encode())
+        whole.update((self.routes.digest() if self.routes else "").encode())
+        return whole.hexdigest()[:16]

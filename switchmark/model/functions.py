@@ -1,0 +1,178 @@
+"""Network functions as plain values: the list of a trial, and the support that a switch declares.
+
+A function is the work that a switch does on frames: it forwards, routes, filters, encapsulates,
+tags, polices or mirrors them. The first entry of a list is its base, `forward` or `route`. Lists
+are compared only if their base is the same (docs/functions.md).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from switchmark.errors import Refusal
+from switchmark.model.written import WrittenValue
+
+FORWARD, ROUTE = "forward", "route"
+BASES = (FORWARD, ROUTE)
+ADDED = ("acl", "vxlan", "vlan", "policer", "mirror")
+ALL_FUNCTIONS = (*BASES, *ADDED)
+MIXED = "mix"  # prefix lengths as in a full routing table of the Internet
+_VNI_MOST = 2**24 - 1
+
+
+class FunctionList(WrittenValue):
+    """The functions of a trial, joined by `+`; the first one is the base."""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The functions, in the order of the text."""
+        return tuple(self.split("+"))
+
+    @property
+    def base(self) -> str:
+        """The base, `forward` or `route`."""
+        return self.names[0]
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The functions beyond the base."""
+        return self.names[1:]
+
+    @property
+    def is_plain(self) -> bool:
+        """Return True if frames are forwarded unchanged, and nothing else."""
+        return self == FORWARD
+
+
+PLAIN_FORWARDING = FunctionList(FORWARD)
+
+
+def read_functions(text: str) -> FunctionList:
+    """Read the functions of a campaign, such as `route+acl`. Raises ValueError."""
+    names = [part.strip() for part in text.split("+")]
+    for name in names:
+        if name not in ALL_FUNCTIONS:
+            raise ValueError(
+                f"'{name}' is not a function; use {', '.join(ALL_FUNCTIONS)}, joined by + such as "
+                "route+acl"
+            )
+        if names.count(name) > 1:
+            raise ValueError(f"'{name}' is given twice in '{text}'; keep one")
+    if any(name in BASES for name in names[1:]):
+        raise ValueError(f"'{text}' has a base behind the first place; write one base, first")
+    if names[0] not in BASES:
+        raise ValueError(f"'{text}' has no base; write forward+{text} or route+{text}")
+    added = sorted(names[1:], key=ADDED.index)
+    return FunctionList.of("+".join([names[0], *added]))
+
+
+class PrefixLength(WrittenValue):
+    """The length of all prefixes of a routing table, or `mix`."""
+
+    @cached_property
+    def bits(self) -> int | None:
+        """The length in bits; None: mixed lengths."""
+        return None if self == MIXED else int(self)
+
+
+def read_prefix_length(text: str) -> PrefixLength:
+    """Read a prefix length of a campaign. Raises ValueError."""
+    if text == MIXED or (re.fullmatch(r"[1-9]\d{0,2}", text, re.ASCII) and 8 <= int(text) <= 128):
+        return PrefixLength.of(text)
+    raise ValueError(f"'{text}' is not a prefix length; write 8 to 32 (IPv6: 16 to 128), or mix")
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSupport:
+    """The support of one function by a switch: its largest scale, and the reason for the limit.
+
+    `scale` counts the unit of the function: routes, rules, tunnels; None: the function has no
+    scale, or no limit is known. `ip_versions`: the versions of the frames that it works on.
+    `bases`: the bases to which it can be added (for a base: itself)."""
+
+    scale: int | None = None
+    limit: str = ""  # the reason for `scale`, as a clause
+    ip_versions: tuple[int, ...] = (4, 6)
+    bases: tuple[str, ...] = BASES
+    version: str = ""  # version of the switch for which this was tried
+    directions: tuple[str, ...] = ()  # of vxlan and vlan; none: all
+    # Limits of single options: value of the switch option -> (scale, reason).
+    scale_by_option: Mapping[str, tuple[int, str]] = field(default_factory=dict, hash=False)
+
+
+def support_refusal(
+    switch: str,
+    supported: Mapping[str, FunctionSupport],
+    not_built: Mapping[str, str],
+    functions: FunctionList,
+    ip_version: int,
+) -> Refusal | None:
+    """Return why a switch cannot perform these functions; None if it can."""
+    if functions.is_plain:
+        return None
+    for name in functions.names:
+        if name == FORWARD:
+            continue
+        if name not in supported:
+            reason = not_built.get(name, "")
+            offers = ", ".join(supported) or "forward only"
+            return Refusal(
+                f"{switch} has no function {name} here"
+                + (f": {reason}" if reason else f" (it has: {offers})"),
+                f"leave {switch} out",
+            )
+        support = supported[name]
+        if name in ADDED and functions.base not in support.bases:
+            return Refusal(
+                f"{switch} has {name} on base {' or '.join(support.bases)} only, not on "
+                f"{functions.base}",
+                f"use {support.bases[0]}+{name}",
+            )
+        if ip_version not in support.ip_versions:
+            return Refusal(
+                f"{switch} has {name} for IPv{support.ip_versions[0]} only",
+                f"use ip_version: {support.ip_versions[0]}",
+            )
+    return None
+
+
+def scale_refusal(
+    switch: str, name: str, support: FunctionSupport, scale: int, unit: str
+) -> Refusal | None:
+    """Return why a switch cannot perform a function at this scale; None if it can."""
+    if support.scale is None or scale <= support.scale:
+        return None
+    return Refusal(
+        f"{switch} has at most {support.scale} {unit} for {name}, not {scale}: {support.limit}",
+        f"use {support.scale} or less",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionEntries:
+    """The entries of a switch's own tables that a translation made, by table: their number as the
+    translation announced it, and as it was read back; and the time to load them, in seconds."""
+
+    announced: Mapping[str, int]
+    read_back: Mapping[str, int]
+    load_time_s: float = 0.0
+
+    @property
+    def disagreement(self) -> str | None:
+        """The first difference between both, in words; None if they agree."""
+        for table in sorted(self.announced.keys() | self.read_back.keys()):
+            wanted, seen = self.announced.get(table, 0), self.read_back.get(table)
+            if seen is None:
+                return f"{table}: {wanted} entries were written, and none can be read back"
+            if wanted != seen:
+                return f"{table}: {wanted} entries were written, {seen} were read back"
+        return None
+
+
+def network_text(address: bytes, bits: int) -> str:
+    """Return a prefix as text, such as `192.0.2.0/24`."""
+    return f"{ipaddress.ip_address(address)}/{bits}"

@@ -1,0 +1,39 @@
+"""The network function of a trial: its table, its entries in the switch, and its proof."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from switchmark.model.value import Value
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class FunctionNote(Value):
+    """What the switch was to do, and the evidence that it did it."""
+
+    functions: list[str]  # the base first
+    table: str  # hash of the neutral table; the results folder has the table under this name
+    announced: dict[str, Count]  # native entries that the translation made, by table
+    read_back: dict[str, Count]  # native entries that the switch itself reported
+    load_time_s: Annotated[float, Field(ge=0)]
+    cases: Count  # frames of the proof
+    must_arrive: Count  # of these, frames that had to arrive, and did with the expected content
+    must_not_arrive: Count  # frames that had to be dropped, and were
+    repeated: Count = 0  # frames that were sent again, since the first one did not arrive in time
+    wrong_next_hop: Count = 0  # counted frames of the load with another destination address
+    wrong_header: Count = 0  # counted frames of the load with another wrong field
+    denied_sent: Count = 0  # frames that had to be dropped, sent beside the load
+    denied_arrived: Count = 0
+
+    @property
+    def entries(self) -> int:
+        """The number of native entries."""
+        return sum(self.announced.values())
+
+    @property
+    def entries_per_s(self) -> float | None:
+        """Native entries loaded per second; None if the time was too short to measure."""
+        return self.entries / self.load_time_s if self.load_time_s > 0 else None
