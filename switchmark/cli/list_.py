@@ -23,10 +23,12 @@ from switchmark.cli.options import AsJson, TestbedFile
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
+from switchmark.function.registry import FUNCTIONS
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, unavailable
 from switchmark.model.choices import OWN_ENGINE, PLAIN
+from switchmark.model.functions import ALL_FUNCTIONS, FORWARD
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import PortKind
 from switchmark.testbed.testbed_file import find_testbed, required
@@ -62,6 +64,7 @@ class What(StrEnum):
     SCENARIOS = "scenarios"
     METHODS = "methods"
     IOS = "ios"
+    FUNCTIONS = "functions"
     GENERATORS = "generators"
     HOSTS = "hosts"
 
@@ -83,7 +86,7 @@ def command(
     json: AsJson = False,
 ) -> int:
     """List the names that campaign files, flags and notations may use: switches, environments,
-    campaigns, scenarios, methods, I/O kinds and generators.
+    campaigns, scenarios, methods, I/O kinds, network functions and generators.
 
     The hosts of a testbed file are listed only on request, because the command connects to each of
     them. The exit code is then 3 if a host cannot take part in trials.
@@ -109,6 +112,8 @@ def _tell(listings: Mapping[What, Listing]) -> None:
 
 
 def _listing(what: What, installation: Installed, testbed: Path | None) -> Listing:
+    columns: tuple[str, ...]
+    rows: list[dict[str, Any]]
     match what:
         case What.SWITCHES:
             columns = ("name", "here", "ports", "connect_modes", "kind", "cores", "options")
@@ -117,7 +122,7 @@ def _listing(what: What, installation: Installed, testbed: Path | None) -> Listi
                 for name, capabilities in installation.switches.items()
                 if not capabilities.known_truth
             ]
-            return Listing(columns, [_switch(name, installation) for name in contenders])
+            rows = [_switch(name, installation) for name in contenders]
         case What.ENVIRONMENTS:
             rows = [
                 {
@@ -126,10 +131,10 @@ def _listing(what: What, installation: Installed, testbed: Path | None) -> Listi
                 }
                 for name, ports in installation.environments.items()
             ]  # fmt: skip
-            return Listing(("name", "here", "ports", "description"), rows)
+            columns = ("name", "here", "ports", "description")
         case What.CAMPAIGNS:
             rows = [_campaign(name, installation) for name in find.builtin_names()]
-            return Listing(("name", "trials", "description"), rows)
+            columns = ("name", "trials", "description")
         case What.SCENARIOS | What.METHODS | What.IOS:
             named = {
                 What.SCENARIOS: installation.scenarios,
@@ -137,17 +142,48 @@ def _listing(what: What, installation: Installed, testbed: Path | None) -> Listi
                 What.IOS: IOS,
             }
             rows = [{"name": str(key), "description": text} for key, text in named[what].items()]
-            return Listing(("name", "description"), rows)
+            columns = ("name", "description")
+        case What.FUNCTIONS:
+            columns = ("name", "keys", "switches", "description")
+            rows = _functions(installation)
         case What.GENERATORS:
-            return Listing(("name", "here", "ports", "description"), _generators())
+            columns, rows = ("name", "here", "ports", "description"), _generators()
         case What.HOSTS:
             return _hosts(testbed)
+    return Listing(columns, rows)
 
 
 def _methods() -> Mapping[str, str]:
     """The values of `method`: one run, then the methods of many trials."""
     plain = "one run at the set rate: a throughput, or round trips (key `dimension`)"
     return {PLAIN: plain} | {name: method.meaning for name, method in METHODS.items()}
+
+
+def _functions(installation: Installed) -> list[dict[str, Any]]:
+    """The network functions, with their campaign keys and the switches that perform them."""
+    contenders = {n: can for n, can in installation.switches.items() if can.is_contender}
+    return [
+        {
+            "name": name,
+            "keys": list(FUNCTIONS[name].keys),
+            "switches": [
+                f"{switch} (up to {can.functions[name].scale} {FUNCTIONS[name].unit})"
+                if can.functions[name].scale
+                else switch
+                for switch, can in contenders.items()
+                if name in can.functions
+            ]
+            or (["all switches but routers"] if name == FORWARD else []),
+            "not_built": {
+                switch: can.functions_not_built[name]
+                for switch, can in contenders.items()
+                if name in can.functions_not_built
+            },
+            "description": FUNCTIONS[name].meaning,
+        }
+        for name in ALL_FUNCTIONS
+        if name in FUNCTIONS
+    ]
 
 
 def _generators() -> list[dict[str, Any]]:

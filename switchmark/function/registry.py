@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -28,8 +29,8 @@ _BEFORE_BASE = ("policer", "acl")
 def functions_of(functions: FunctionList) -> list[Function]:
     """Return the functions of a list in the order in which a frame passes them."""
     base, added = FUNCTIONS[functions.base], [FUNCTIONS[name] for name in functions.added]
-    before = [one for one in added if one.name in _BEFORE_BASE]
-    return [*before, base, *(one for one in added if one.name not in _BEFORE_BASE)]
+    before = [function for function in added if function.name in _BEFORE_BASE]
+    return [*before, base, *(function for function in added if function.name not in _BEFORE_BASE)]
 
 
 def router_port(index: int, host: str, host_mac: str, ip_version: int) -> RouterPort:
@@ -39,7 +40,7 @@ def router_port(index: int, host: str, host_mac: str, ip_version: int) -> Router
 
 
 def next_hops(port: int, first: int, ip_version: int) -> list[NextHop]:
-    """Return the next hops of a port; `first`: the number of the first one in the table."""
+    """Return the next hops of a port; `first`: the number of the first next hop in the table."""
     before = f"198.19.{port}." if ip_version == 4 else f"2001:2:0:{0x8000 + port:x}::"
     return [
         NextHop(first + k, port, HOP_MAC.format(hop=k, port=port), f"{before}{2 + k}")
@@ -74,20 +75,20 @@ def _table(trial: Trial, topology: Topology) -> FunctionTable:
         smallest_frame_bytes=sizes.smallest,
     )
     base = FUNCTIONS[trial.function.base]
-    for one in (base, *(FUNCTIONS[name] for name in trial.function.added)):
-        table = one.fill(table, trial)
+    for function in (base, *(FUNCTIONS[name] for name in trial.function.added)):
+        table = function.fill(table, trial)
     return table
 
 
 def host_ip6(pair: int, end: int) -> str:
     """Return the IPv6 address of a tester, the same as in `engine/arguments.py`."""
-    return f"2001:2:0:{pair:x}::{1 + end:x}"
+    return str(ipaddress.ip_address(f"2001:2:0:{pair:x}::{1 + end:x}"))
 
 
 def forwarded(table: FunctionTable, passing: Passing) -> Passing | None:
     """Return what becomes of a frame by the neutral table; None: the switch must drop it."""
-    for one in functions_of(FunctionList.of("+".join(table.functions))):
-        further = one.apply(table, passing)
+    for function in functions_of(FunctionList.of("+".join(table.functions))):
+        further = function.apply(table, passing)
         if further is None:
             return None
         passing = further

@@ -99,7 +99,7 @@ class FunctionSupport:
     ip_versions: tuple[int, ...] = (4, 6)
     bases: tuple[str, ...] = BASES
     version: str = ""  # version of the switch for which this was tried
-    directions: tuple[str, ...] = ()  # of vxlan and vlan; none: all
+    directions: tuple[str, ...] = ()  # which vxlan or vlan can have; empty: all
     # Limits of single options: value of the switch option -> (scale, reason).
     scale_by_option: Mapping[str, tuple[int, str]] = field(default_factory=dict, hash=False)
 
@@ -165,11 +165,11 @@ class FunctionEntries:
     def disagreement(self) -> str | None:
         """The first difference between both, in words; None if they agree."""
         for table in sorted(self.announced.keys() | self.read_back.keys()):
-            wanted, seen = self.announced.get(table, 0), self.read_back.get(table)
-            if seen is None:
-                return f"{table}: {wanted} entries were written, and none can be read back"
-            if wanted != seen:
-                return f"{table}: {wanted} entries were written, {seen} were read back"
+            required, reported = self.announced.get(table, 0), self.read_back.get(table)
+            if reported is None:
+                return f"{table}: {required} entries were written, and none can be read back"
+            if required != reported:
+                return f"{table}: {required} entries were written, {reported} were read back"
         return None
 
 

@@ -12,7 +12,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class FunctionNote(Value):
-    """What the switch was to do, and the evidence that it did it."""
+    """The functions that the switch had to perform, and the evidence that it did."""
 
     functions: list[str]  # the base first
     table: str  # hash of the neutral table; the results folder has the table under this name
@@ -20,8 +20,8 @@ class FunctionNote(Value):
     read_back: dict[str, Count]  # native entries that the switch itself reported
     load_time_s: Annotated[float, Field(ge=0)]
     cases: Count  # frames of the proof
-    must_arrive: Count  # of these, frames that had to arrive, and did with the expected content
-    must_not_arrive: Count  # frames that had to be dropped, and were
+    must_arrive: Count  # frames of the proof that arrived with the expected content
+    must_not_arrive: Count  # frames of the proof that were dropped, as they had to be
     repeated: Count = 0  # frames that were sent again, since the first one did not arrive in time
     wrong_next_hop: Count = 0  # counted frames of the load with another destination address
     wrong_header: Count = 0  # counted frames of the load with another wrong field

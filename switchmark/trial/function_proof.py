@@ -52,10 +52,11 @@ class Probe:
 
 @dataclass
 class Findings:
-    """What arrived of the probes."""
+    """The frames that arrived, and their differences from the table."""
 
-    seen: dict[tuple[int, int], int] = field(default_factory=dict)  # (probe, port) -> times
+    arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # (probe, port) -> times
     wrong: list[str] = field(default_factory=list)
+    sent_again: dict[int, int] = field(default_factory=dict)  # probe -> further times
 
 
 def probes_of(table: FunctionTable) -> list[Probe]:
@@ -82,18 +83,23 @@ def prove(
     Raises `TrialFailed` with the first differences."""
     counted = entries()
     if (problem := counted.disagreement) is not None:
-        raise TrialFailed(f"{switch}: its tables differ from what was written: {problem}")
+        raise TrialFailed(f"{switch}: its tables differ from the table that was written: {problem}")
     probes = probes_of(table)
     findings = Findings()
     repeated = 0
     open_ = probes
     for attempt in range(ATTEMPTS):
         _exchange(table, open_, probes, testers, findings)
-        open_ = [p for p in probes if any((p.number, e) not in findings.seen for e in p.egresses)]
+        open_ = [
+            p for p in probes if any((p.number, e) not in findings.arrivals for e in p.egresses)
+        ]
         if not open_ or findings.wrong:
             break
         if attempt < ATTEMPTS - 1:
             repeated += len(open_)
+            for probe in open_:
+                again = findings.sent_again.get(probe.number, 0)
+                findings.sent_again[probe.number] = again + 1
     wrong = [*findings.wrong, *_missing(open_)]
     if wrong:
         more = f", and {len(wrong) - MOST_WRONG} more" if len(wrong) > MOST_WRONG else ""
@@ -140,14 +146,14 @@ def _exchange(
             if refused:
                 raise TrialFailed(f"port {port} did not accept {refused} frames of the proof")
         time.sleep(GAP_S)
-    wanted = {(probe.number, port) for probe in sending for port in probe.egresses}
+    required = {(probe.number, port) for probe in sending for port in probe.egresses}
     time.sleep(SILENCE_S)
     deadline = time.monotonic() + ARRIVAL_TIMEOUT_S
     for port, tester in testers.items():
-        own = {number for number, egress in wanted if egress == port}
+        numbers = {number for number, egress in required if egress == port}
 
-        def is_complete(frames: Sequence[Captured], own: set[int] = own) -> bool:
-            return own <= {n for one in frames if (n := _number(one.data)) is not None}
+        def is_complete(frames: Sequence[Captured], numbers: set[int] = numbers) -> bool:
+            return numbers <= {n for one in frames if (n := _number(one.data)) is not None}
 
         for frame in tester.captured(max(0.0, deadline - time.monotonic()), is_complete):
             _examine(table, frame, port, probes, findings)
@@ -171,8 +177,11 @@ def _examine(
         must = "must be dropped" if not probe.egresses else f"belongs to port {probe.egresses[0]}"
         to.wrong.append(f"{probe.case.name}: it arrived at port {port}, and {must}")
         return
-    times = to.seen.get((number, port), 0) + 1
-    to.seen[number, port] = times
+    times = to.arrivals.get((number, port), 0) + 1
+    to.arrivals[number, port] = times
+    if times > 1 + to.sent_again.get(number, 0):
+        to.wrong.append(f"{probe.case.name}: it arrived {times} times at port {port}")
+        return
     assert probe.expected is not None
     # A copy is the frame as it entered; the frame itself is what the function made of it.
     is_copy = port in probe.expected.copies

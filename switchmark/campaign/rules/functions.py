@@ -17,13 +17,13 @@ from switchmark.model.ports import ConnectMode
 from switchmark.model.trial import Trial
 
 
-def function_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
+def function_refusals(sweep: Sweep, switch: str, abilities: Capabilities) -> Iterator[Refusal]:
     """Return why this switch, or the sweep, cannot have these functions, one line each."""
     yield from (one.at("function") for one in _sweep_refusals(sweep))
     for functions in sweep.function:
         if switch == WIRE:
             continue
-        if can.only_routes and functions.base != ROUTE:
+        if abilities.only_routes and functions.base != ROUTE:
             yield Refusal(
                 f"{switch} only routes, and cannot forward frames unchanged",
                 "use function: route",
@@ -32,19 +32,19 @@ def function_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
             continue
         for version in sweep.ip_version:
             refused = support_refusal(
-                switch, can.functions, can.functions_not_built, functions, version
+                switch, abilities.functions, abilities.functions_not_built, functions, version
             )
             if refused is not None:
                 yield refused
-        yield from _scale_refusals(sweep, switch, can, functions)
+        yield from _scale_refusals(sweep, switch, abilities, functions)
         yield from _value_refusals(sweep, functions)
 
 
 def _scale_refusals(
-    sweep: Sweep, switch: str, can: Capabilities, functions: FunctionList
+    sweep: Sweep, switch: str, abilities: Capabilities, functions: FunctionList
 ) -> Iterator[Refusal]:
     for name in functions.names:
-        function, support = FUNCTIONS[name], can.functions.get(name)
+        function, support = FUNCTIONS[name], abilities.functions.get(name)
         if support is None or function.scale_key is None:
             continue
         scale = max(getattr(sweep, BY_NAME[function.scale_key].field))
@@ -52,7 +52,7 @@ def _scale_refusals(
             yield refused
             continue
         for options in sweep.switch_options:
-            for option in can.options:
+            for option in abilities.options:
                 value = options.chosen.get(option.name, option.default)
                 limit = support.scale_by_option.get(f"{option.name}:{value}")
                 if limit is not None and scale > limit[0]:

@@ -88,6 +88,8 @@ def parse(raw: bytes) -> Frame:
         dscp = struct.unpack_from("!I", ip)[0] >> 22 & 0x3F
         source, destination = ip[8:24], ip[24:40]
         udp = ip[IPV6_BYTES : IPV6_BYTES + length]
+    if len(ip) < length + (0 if version == 4 else IPV6_BYTES):
+        raise ValueError("shorter than its IP length")
     if protocol != UDP or len(udp) < UDP_BYTES:
         raise ValueError("not a whole UDP datagram")
     source_port, destination_port, udp_length, checksum = struct.unpack_from("!HHHH", udp)
@@ -103,12 +105,12 @@ def parse(raw: bytes) -> Frame:
     )  # fmt: skip
 
 
-def differences(expected: Frame, seen: Frame) -> list[str]:
+def differences(expected: Frame, arrived: Frame) -> list[str]:
     """Return the fields in which a frame differs from the expected frame, in words."""
     return [
-        f"{name.replace('_', ' ')} is {getattr(seen, name)!r}, not {getattr(expected, name)!r}"
+        f"{name.replace('_', ' ')} is {getattr(arrived, name)!r}, not {getattr(expected, name)!r}"
         for name in Frame.__slots__
-        if getattr(seen, name) != getattr(expected, name)
+        if getattr(arrived, name) != getattr(expected, name)
     ]
 
 

@@ -1,7 +1,7 @@
 """The protocol of a function: a file of `switchmark/function/` with a value `FUNCTION`.
 
-A function adds its part to the neutral table, says what becomes of a frame by that table, and
-names the frames of the proof."""
+A function adds its part to the neutral table, computes by that table how a frame leaves the switch,
+and names the frames of the proof."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Passing:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A frame of the proof: what it tests, and the frame that enters the switch."""
+    """A frame of the proof, by the name of its class."""
 
     name: str
     passing: Passing
@@ -40,10 +40,10 @@ class Function(Protocol):
     """One network function."""
 
     name: str
-    meaning: str  # a sentence for `list functions`
+    meaning: str  # description for `list functions`
     keys: tuple[str, ...]  # campaign keys that only this function reads
     scale_key: str | None  # the key that counts its entries
-    unit: str  # plural of what it counts
+    unit: str  # plural noun for its entries
 
     def refusals(self, trial: Trial) -> Iterator[Refusal]:
         """Return why the values of its keys are impossible, each with its key."""
@@ -54,7 +54,7 @@ class Function(Protocol):
         ...
 
     def apply(self, table: FunctionTable, passing: Passing) -> Passing | None:
-        """Return what becomes of a frame; None: it is dropped."""
+        """Return the frame as it leaves the switch; None: it is dropped."""
         ...
 
     def cases(self, table: FunctionTable) -> Iterator[Case]:

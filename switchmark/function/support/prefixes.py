@@ -57,11 +57,11 @@ def longest_match(routes: Routes, destinations: np.ndarray) -> np.ndarray:
     for bits, (networks, numbers) in routes.index.items():
         if not len(open_):
             break
-        wanted = keys(destinations[open_] & masks(width)[bits])
-        place = np.searchsorted(networks, wanted)
+        required = keys(destinations[open_] & masks(width)[bits])
+        place = np.searchsorted(networks, required)
         is_inside = place < len(networks)
         place[~is_inside] = 0
-        hit = is_inside & (networks[place] == wanted)
+        hit = is_inside & (networks[place] == required)
         chosen[open_[hit]] = numbers[place[hit]]
         open_ = open_[~hit]
     return chosen

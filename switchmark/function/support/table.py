@@ -1,4 +1,4 @@
-"""The neutral table: what every switch must do, as values that name no switch.
+"""The neutral table: the work of a switch, as values that do not name any switch.
 
 A generator makes the table once. Each switch translates it into its own configuration. The checker
 computes expected frames from the neutral table alone, never from a switch's configuration.
@@ -105,7 +105,7 @@ class Routes:
         self.networks = networks
         self.lengths = lengths
         self.hops = hops
-        self.index: dict[int, Any] = {}  # of `longest_match`, by prefix length
+        self.index: dict[int, Any] = {}  # prefix length -> sorted prefixes, for `longest_match`
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -156,7 +156,9 @@ class FunctionTable:
     smallest_frame_bytes: int = 64  # equal to `frame_bytes` if all frames have one size
     decrements_ttl: bool = True  # False only in a planted error
     seed: int = 1
-    extra: dict[str, Any] = field(default_factory=dict)  # of functions that other packages add
+    extra: dict[str, Any] = field(
+        default_factory=dict
+    )  # parts of functions that other packages add
 
     @property
     def is_routed(self) -> bool:

@@ -89,7 +89,7 @@ def test_contenders_of_cores_are_at_one_point_and_other_cores_keep_points_apart(
     )
 
 
-COMPARED = (Kind.CONTENDER, Kind.PLACE, Kind.CORES)
+COMPARED = (Kind.CONTENDER, Kind.PLACE, Kind.CORES, Kind.FUNCTION)
 
 
 def test_contenders_in_several_environments_are_at_one_point() -> None:

@@ -76,6 +76,18 @@ TRIALS = st.builds(
     generator=st.sampled_from(("switchmark", "iperf3")),
     socket_buffers=st.sampled_from(("largest", "unforced")),
     page_size=st.sampled_from(("auto", "huge", "4KiB")),
+    function=st.sampled_from(("forward", "route", "route+acl", "forward+vxlan")),
+    routes=st.integers(1, 4_000_000),
+    prefix_length=st.sampled_from(("mix", "24", "128")),
+    rules=st.integers(0, 1_000_000),
+    rule_hit=st.sampled_from(("last", "uniform", "none")),
+    masks=st.integers(1, 16),
+    tunnels=st.integers(1, 16_384),
+    vni=st.integers(1, 2**24 - 1),
+    vid=st.integers(1, 4094),
+    direction=st.sampled_from(("auto", "encap", "pop")),
+    cir_bps=st.integers(8_000, 400 * 10**9),
+    cbs_bytes=st.integers(64, 10**9),
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 ).map(
     lambda trial: trial.model_copy(
@@ -103,6 +115,8 @@ def test_the_strategy_knows_every_field() -> None:
         "main_cpu", "smt", "numa", "switch_environment", "split", "nics", "ring", "program",
         "contender", "compared", "fractions", "generator", "vcpus", "socket_buffers",
             "page_size",
+        "function", "routes", "prefix_length", "rules", "rule_hit", "masks", "tunnels", "vni",
+        "vid", "direction", "cir_bps", "cbs_bytes",
     }  # fmt: skip
 
 
