@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterator
 from functools import lru_cache
 
+from switchmark.function.support.files import file_identity
 from switchmark.function.support.functions import Case, Function, Passing
 from switchmark.function.support.table import (
     HOP_MAC,
@@ -52,12 +53,13 @@ def table_of(trial: Trial, topology: Topology) -> FunctionTable | None:
     """Return the neutral table of a trial; None if the switch only forwards."""
     if trial.function.is_plain:
         return None
-    return _table(trial.changed({"repetition": 0, "switch": "reference"}), topology)
+    files = tuple(file_identity(path) for path in (trial.routes_file, trial.rules_file) if path)
+    return _table(trial.changed({"repetition": 0, "switch": "reference"}), topology, files)
 
 
 @lru_cache(maxsize=8)
-def _table(trial: Trial, topology: Topology) -> FunctionTable:
-    """Make the table once for equal trials: a million routes take seconds."""
+def _table(trial: Trial, topology: Topology, _files: tuple[tuple[int, int], ...]) -> FunctionTable:
+    """Make the table once for equal trials and files: a million routes take seconds."""
     version = trial.ip_version
     ports = []
     for node in topology.nodes:
