@@ -43,6 +43,7 @@ class Acl:
     keys = ("rules", "rule_hit", "masks", "rules_file")
     scale_key: str | None = "rules"
     unit = "rules"
+    filters = True
 
     def refusals(self, trial: Trial) -> Iterator[Refusal]:
         """More masks than the rules can have, and files with mistakes."""

@@ -36,6 +36,7 @@ class Route:
     keys = ("routes", "prefix_length", "routes_file")
     scale_key: str | None = "routes"
     unit = "routes"
+    filters = False
 
     def refusals(self, trial: Trial) -> Iterator[Refusal]:
         """Prefix lengths that the IP version does not have, or that have too few prefixes."""
