@@ -17,6 +17,8 @@
 #define RESTRICT_SELF 446
 #define ASK_VERSION 1U
 #define RULE_PATH_BENEATH 1
+#define RULE_NET_PORT 2 /* version 4 */
+#define CONNECT_TCP ((uint64_t)1 << 1)
 #define READ_FILE ((uint64_t)1 << 2)
 #define READ_DIR ((uint64_t)1 << 3)
 #define REMOVE_FILE ((uint64_t)1 << 5)
@@ -30,6 +32,10 @@ struct path_beneath {
     uint64_t allowed;
     int32_t folder;
 } __attribute__((packed));
+
+struct port_rule {
+    uint64_t allowed, port;
+};
 
 /* All rights that a kernel with this version of Landlock can forbid. */
 static struct ruleset all_of(long version)
@@ -74,7 +80,15 @@ static void allow_socket(long rules, const char *path)
         allow(rules, dirname(folder), MAKE_SOCKET | REMOVE_FILE);
 }
 
-void confine(const char *const *paths, unsigned count)
+static void allow_connect(long rules, uint16_t port)
+{
+    const struct port_rule rule = {.allowed = CONNECT_TCP, .port = port};
+
+    if (port != 0)
+        syscall(ADD_RULE, rules, RULE_NET_PORT, &rule, 0U);
+}
+
+void confine(const char *const *paths, unsigned count, uint16_t port)
 {
     const long version = syscall(CREATE_RULESET, NULL, (size_t)0, ASK_VERSION);
 
@@ -87,6 +101,7 @@ void confine(const char *const *paths, unsigned count)
     allow_reading(rules);
     for (unsigned i = 0; i < count; i++)
         allow_socket(rules, paths[i]);
+    allow_connect(rules, port);
     syscall(RESTRICT_SELF, rules, 0U);
     close((int)rules);
 }

@@ -9,9 +9,12 @@
 #ifndef SM_CONFINEMENT_LANDLOCK_H
 #define SM_CONFINEMENT_LANDLOCK_H
 
+#include <stdint.h>
+
 /* Confine this thread and the threads that it creates, permanently; no_new_privs must be set
- * before. In the directory of each of these `paths` the thread may create sockets and remove files.
+ * before. In the directory of each of these `paths` the thread may create sockets and remove files,
+ * and it may connect to this TCP `port` (0: to none).
  * If the kernel has no Landlock, or a container forbids it, nothing happens; an older Landlock
  * forbids less. */
-void confine(const char *const *paths, unsigned count);
+void confine(const char *const *paths, unsigned count, uint16_t port);
 #endif

@@ -14,6 +14,7 @@
 #include "confinement/user.h"
 #include "io/io.h"
 #include "options/options.h"
+#include "role/role.h"
 
 #ifndef CAP_PERFMON /* Linux 5.8 */
 #define CAP_PERFMON 38
@@ -153,7 +154,7 @@ static void confine_before(const struct options *o)
         paths[count] = sockets[count];
         count += io_socket_made(o->ports[i], sockets[count], SOCKET_PATH_MAX);
     }
-    confine(paths, count);
+    confine(paths, count, 0);
 }
 
 static void confine_after(const struct options *o, uint64_t capabilities)
@@ -168,7 +169,7 @@ static void confine_after(const struct options *o, uint64_t capabilities)
     if (any_port(o, IO_OWN_THREADS))
         call_filter_set(&calls);
     else
-        confine(NULL, 0);
+        confine(NULL, 0, o->role->sends_requests ? tcp_address_port(&o->tcp.connect) : 0);
 }
 
 void privileges_narrow(const struct options *o)
@@ -197,7 +198,7 @@ void privileges_drop_all(const struct options *o)
 {
     keep(0, leaves_root(o));
     if (!any_port(o, IO_OWN_THREADS))
-        confine(NULL, 0);
+        confine(NULL, 0, 0);
 }
 
 void privileges_keep(const char *names)

@@ -146,6 +146,9 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     trial->traffic = o->traffic;
     const unsigned ends = o->queues > 1 ? (unsigned)o->queues : o->port_count;
 
+    trial->threads.count = 1;
+    if (o->role->speaks_tcp)
+        return o->role->open(trial, error, size);
     trial->threads.count = o->role->has_both_ends && o->core_count == 2 ? 2 : 1;
     if (o->queues > 1)
         trial->threads.count = ends;
@@ -256,6 +259,8 @@ bool ends_flush(struct trial *trial, char *error, size_t size)
 
 void ends_close(struct trial *trial)
 {
+    if (trial->tcp != NULL)
+        trial->options->role->close(trial);
     probes_close(trial);
     for (unsigned i = trial->end_count; i-- > 0;) { /* queue 0 is closed last */
         trial->ends[i].port->ops->close(trial->ends[i].port);

@@ -22,7 +22,8 @@ static void check_accepted(void)
     char error[512] = "";
 
     must(options.role != NULL);
-    must(options.port_count >= 1 && options.port_count <= PORTS_MAX);
+    must(options.role->speaks_tcp ? options.port_count == 0 : options.port_count >= 1);
+    must(options.port_count <= PORTS_MAX);
     must(options.traffic.frame_size >= FRAME_SIZE_MIN &&
          options.traffic.frame_size <= FRAME_SIZE_MAX);
     must(options.traffic.burst >= 1 && options.queues >= 1 && options.queues <= IO_QUEUES_MAX);

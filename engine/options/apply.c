@@ -16,6 +16,7 @@ static const char *const echo_names[] = {"probes", "all", NULL};
 static const char *const idle_names[] = {"poll", "yield", "sleep", "baton", NULL};
 static const char *const pages_names[] = {"huge", "4KiB", NULL}; /* enum io_pages */
 static const char *const payload_names[] = {"fixed", "counter", "random", NULL};
+static const char *const workload_names[] = {"rr", "crr", "stream", "http", NULL};
 
 const char *idle_name(uint64_t idle)
 {
@@ -25,6 +26,11 @@ const char *idle_name(uint64_t idle)
 const char *payload_name(uint64_t payload)
 {
     return payload_names[payload];
+}
+
+const char *tcp_workload_name(uint64_t workload)
+{
+    return workload_names[workload];
 }
 
 unsigned options_parse_cores(const char *text, int *cores, unsigned max)
@@ -104,7 +110,13 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     case KIND_START:
     case KIND_JITTER:
     case KIND_ECHO:
+    case KIND_WORKLOAD:
         return fail(error, size, "--%s: '%s' is not one of %s", row->name, text, row->value);
+    case KIND_TCP_ADDRESS:
+        return fail(error, size,
+                    "--%s: '%s' is not an address with a port, such as 198.18.0.2:5201 or "
+                    "[2001:2::2]:5201",
+                    row->name, text);
     case KIND_CLOCK:
         return fail(error, size, "--%s: '%s' is not three numbers, TICKS:NS:HZ", row->name, text);
     case KIND_CORES:
@@ -263,6 +275,12 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
         break;
     case KIND_ECHO:
         good = read_name(text, echo_names, field);
+        break;
+    case KIND_WORKLOAD:
+        good = read_name(text, workload_names, field);
+        break;
+    case KIND_TCP_ADDRESS:
+        good = tcp_address_parse(text, field);
         break;
     case KIND_START:
         good = read_name(text, starts, &number);

@@ -148,8 +148,8 @@ static bool is_port_without_arrival_times(const struct options *o)
 /* The frames of this role have no destination: the port needs the address of a peer. */
 static bool lacks_peer(const struct options *o)
 {
-    const bool addressed = (io_capabilities(o->ports[0]) & (IO_DATAGRAMS | IO_NO_PEER)) == 0;
-    return o->role->sends && o->role->ports == 1 && addressed && !o->dst_mac_given;
+    return o->role->sends && o->role->ports == 1 && !o->dst_mac_given &&
+           (io_capabilities(o->ports[0]) & (IO_DATAGRAMS | IO_NO_PEER)) == 0;
 }
 
 static bool times_frames_of_a_file(const struct options *o, const struct traffic *t)
@@ -397,10 +397,9 @@ static bool check_cores(const struct options *o, char *error, size_t size)
 
 static bool check_queues(const struct options *o, char *error, size_t size)
 {
-    const struct io_ops *ops = io_of(o->ports[0], NULL);
-
     if (o->queues <= 1)
         return true;
+    const struct io_ops *ops = io_of(o->ports[0], NULL);
     if (o->queues > ops->queues_max) {
         const bool by_argument = (ops->capabilities & IO_ARGUMENT_QUEUES) != 0;
         return fail(error, size, "--queues: %s ports have one queue for a worker%s%s%s", ops->name,
@@ -556,9 +555,81 @@ static bool check_peer(const struct options *o, char *error, size_t size)
                 o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
 }
 
+static bool check_path(const struct tcp_options *t, char *error, size_t size)
+{
+    if (t->workload != TCP_HTTP)
+        return t->path == NULL || fail(error, size, "--path: only with --workload http");
+    for (const char *c = t->path; c != NULL && *c != '\0'; c++) {
+        if (*c <= ' ' || *c > '~')
+            return fail(error, size, "--path: only printable ASCII without blanks is possible");
+    }
+    return t->path == NULL || (t->path[0] == '/' && strlen(t->path) <= TCP_PATH_MAX) ||
+           fail(error, size, "--path: begins with / and has at most %d characters", TCP_PATH_MAX);
+}
+
+/* The options that only one of the TCP roles takes. */
+static bool check_tcp_role(const struct options *o, char *error, size_t size)
+{
+    const struct tcp_options *t = &o->tcp;
+    const bool client = o->role->sends_requests;
+    const char *name = o->role->name;
+
+    if (client && t->listen.length > 0)
+        return fail(error, size, "--listen: the role %s does not take this option", name);
+    if (!client && t->connect.length > 0)
+        return fail(error, size, "--connect: the role %s does not take this option", name);
+    if (client && t->connect.length == 0)
+        return fail(error, size, "%s needs --connect IP:PORT, the address of its server", name);
+    if (!client && t->listen.length == 0)
+        return fail(error, size, "%s needs --listen IP:PORT", name);
+    if (client && t->spin_ns > 0)
+        return fail(error, size, "--server-spin-us: only the server takes this option");
+    if (!client && (t->path != NULL || o->traffic.rate_given))
+        return fail(error, size, "--%s: only the client takes this option",
+                    t->path != NULL ? "path" : "rate");
+    return true;
+}
+
+static bool check_tcp_sizes(const struct tcp_options *t, bool client, char *error, size_t size)
+{
+    if (t->workload == TCP_HTTP && (t->request_bytes > 0 || (client && t->response_bytes > 0)))
+        return fail(error, size, "--%s: the server and --path determine it; leave it out",
+                    t->request_bytes > 0 ? "request-size" : "response-size");
+    if (t->workload == TCP_STREAM && t->response_bytes > 0)
+        return fail(error, size, "--response-size: a stream has no response; leave it out");
+    return true;
+}
+
+static bool check_tcp(struct options *o, char *error, size_t size)
+{
+    struct tcp_options *t = &o->tcp;
+
+    if (!o->role->speaks_tcp)
+        return true;
+    if (!check_tcp_role(o, error, size) || !check_path(t, error, size) ||
+        !check_tcp_sizes(t, o->role->sends_requests, error, size))
+        return false;
+    if (o->traffic.rate.unit != RATE_PPS)
+        return fail(error, size,
+                    "--rate: of TCP is a number of requests per second (writes of a stream), such "
+                    "as 1k");
+    if (!o->idle_given)
+        o->idle = IDLE_SLEEP;
+    if (t->connections == 0)
+        t->connections = o->role->sends_requests ? 1 : TCP_SERVER_CONNECTIONS;
+    if (t->request_bytes == 0)
+        t->request_bytes = t->workload == TCP_STREAM ? TCP_WRITE_BYTES : TCP_MESSAGE_BYTES;
+    if (t->response_bytes == 0 && t->workload != TCP_STREAM)
+        t->response_bytes = TCP_MESSAGE_BYTES;
+    if (t->path == NULL)
+        t->path = "/";
+    return true;
+}
+
 bool options_check(struct options *o, char *error, size_t size)
 {
-    return check_ports(o, error, size) && check_role_options(o, &o->traffic, false, error, size) &&
+    return check_ports(o, error, size) && check_tcp(o, error, size) &&
+           check_role_options(o, &o->traffic, false, error, size) &&
            options_fit(o, &o->traffic, error, size) &&
            CHECK_RULES(rules, o, &o->traffic, error, size) && check_replay(o, error, size) &&
            check_gathering(o, error, size) && check_numbers(o, error, size) &&

@@ -98,6 +98,7 @@ static void set_defaults(struct options *o)
     o->traffic.patience_ns = 150ULL * 1000 * 1000;
     o->reference.seed = 1;
     o->loops = 1;
+    o->tcp.timeout_ns = TCP_TIMEOUT_NS;
     o->traffic.probe_schedule = (struct schedule){.shape = SCHEDULE_POISSON, .seed = 1};
     o->reference.limit_burst = 256;
     o->reference.queue = 8192;
@@ -120,6 +121,11 @@ static enum parse_result parse_arguments(struct options *o, int argc, char **arg
         const struct option_row *row = find_row(name, length);
         if (row == NULL) {
             unknown("option", name, length, false, error, size);
+            return PARSE_BAD;
+        }
+        if (!option_is_taken_by(row, o->role)) {
+            fail(error, size, "--%s: the role %s does not take this option", row->name,
+                 o->role->name);
             return PARSE_BAD;
         }
         const char *text = equals != NULL ? equals + 1 : NULL;

@@ -10,6 +10,7 @@
 #include "io/io.h"
 #include "measure/sender_clock.h"
 #include "role/faults.h"
+#include "tcp/options.h"
 #include "traffic/flows.h"
 #include "traffic/frame.h"
 #include "traffic/schedule.h"
@@ -78,6 +79,8 @@ struct options {
     uint64_t dpdk_pages; /* enum io_pages */
     const char *eal_arguments[EAL_ARGUMENTS_MAX];
     unsigned eal_argument_count;
+    bool idle_given;
+    struct tcp_options tcp;
     struct traffic traffic;
     struct reference reference;
 };

@@ -1,9 +1,12 @@
 /* The option table. */
 #include "options/table.h"
 
+#include <string.h>
+
 #include "measure/clock.h"
 #include "measure/flow_groups.h"
 #include "options/options.h"
+#include "role/role.h"
 
 #define AT(field) offsetof(struct options, field)
 #define DURATION_MAX (1000000ULL * NS_PER_S)
@@ -133,8 +136,30 @@ const struct option_row option_table[] = {
      "reference: time per frame, including the work for it (default 0: no additional time)"},
     {"queue", KIND_COUNT, "N", 2, 1048576, AT(reference.queue), 0, false,
      "reference: frames that can wait until they are due, a power of two (default 8192)"},
-    {"idle", KIND_IDLE, "poll|yield|sleep|baton", 0, 0, AT(idle), 0, false,
-     "action of a worker without work (default poll)"},
+    {"connect", KIND_TCP_ADDRESS, "IP:PORT", 0, 0, AT(tcp.connect), 0, false,
+     "tcp-client: the server (198.18.0.2:5201, [2001:2::2]:5201; needed)"},
+    {"listen", KIND_TCP_ADDRESS, "IP:PORT", 0, 0, AT(tcp.listen), 0, false,
+     "tcp-server: the address at which it listens (needed)"},
+    {"workload", KIND_WORKLOAD, "rr|crr|stream|http", 0, 0, AT(tcp.workload), 0, false,
+     "tcp-client and its server: requests on open connections, a connection for each request, a "
+     "stream to the server, or HTTP/1.1 (default rr)"},
+    {"connections", KIND_COUNT, "N", 1, TCP_CONNECTIONS_MAX, AT(tcp.connections), 0, false,
+     "tcp-client: connections, each with one request at a time; tcp-server: the most at a time "
+     "(default: client 1, server 4096)"},
+    {"request-size", KIND_COUNT, "BYTES", 1, TCP_MESSAGE_MAX, AT(tcp.request_bytes), 0, false,
+     "rr, crr: length of a request; stream: of a write (default: 64, of a write 131072)"},
+    {"response-size", KIND_COUNT, "BYTES", 1, TCP_MESSAGE_MAX, AT(tcp.response_bytes), 0, false,
+     "rr, crr: length of a response; tcp-server with http: of its body (default: 64)"},
+    {"timeout", KIND_TIME, "TIME", 10000000, 100 * NS_PER_S, AT(tcp.timeout_ns), 0, false,
+     "tcp-client: give a request up after this time, from its connect or send (default 5)"},
+    {"congestion-control", KIND_TEXT, "NAME", 0, 0, AT(tcp.congestion), 0, false,
+     "TCP congestion control of the sockets (default: that of the route or of the machine)"},
+    {"path", KIND_TEXT, "PATH", 0, 0, AT(tcp.path), 0, false,
+     "tcp-client with http: path of the GET request (default: /)"},
+    {"server-spin-us", KIND_MICROSECONDS, "N", 0, 10000000, AT(tcp.spin_ns), 0, false,
+     "tcp-server: compute for this time before each response (default 0)"},
+    {"idle", KIND_IDLE, "poll|yield|sleep|baton", 0, 0, AT(idle), AT(idle_given), false,
+     "action of a worker without work (default poll; with TCP sleep)"},
     {"baton", KIND_TEXT, "FILE", 0, 0, AT(token_path), 0, false,
      "--idle baton: the file by which programs on one core take turns, created if it does not "
      "exist "
@@ -164,6 +189,35 @@ const struct option_row option_table[] = {
      "pass ARG unchanged to DPDK's EAL (repeatable) (default: none)"},
 };
 
-const struct option_alias option_aliases[] = {{"frame-size", "packet-size"}, {NULL, NULL}};
+const struct option_alias option_aliases[] = {
+    {"frame-size", "packet-size"}, {"streams", "connections"}, {NULL, NULL}};
+
+static const char *const options_of_all[] = {
+    "rate",  "schedule", "duration", "interval", "patience",          "idle",
+    "baton", "core",     "start",    "session",  "hardware-counters", NULL};
+static const char *const options_of_tcp[] = {"connect",
+                                             "listen",
+                                             "workload",
+                                             "connections",
+                                             "request-size",
+                                             "response-size",
+                                             "timeout",
+                                             "path",
+                                             "congestion-control",
+                                             "server-spin-us",
+                                             NULL};
+
+static bool is_listed(const char *name, const char *const *names)
+{
+    while (*names != NULL && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+bool option_is_taken_by(const struct option_row *row, const struct role *role)
+{
+    return is_listed(row->name, options_of_all) ||
+           is_listed(row->name, options_of_tcp) == role->speaks_tcp;
+}
 
 const unsigned option_rows = sizeof option_table / sizeof option_table[0];

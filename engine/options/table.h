@@ -33,8 +33,12 @@ enum kind {
     KIND_ECHO,
     KIND_CLOCK,
     KIND_TEXT,
-    KIND_EAL
+    KIND_EAL,
+    KIND_TCP_ADDRESS,
+    KIND_WORKLOAD
 };
+
+struct role;
 
 struct option_row {
     const char *name;
@@ -49,6 +53,10 @@ struct option_row {
 
 extern const struct option_row option_table[];
 extern const unsigned option_rows;
+
+/* Return true if the role takes the option: roles that use TCP sockets have other options than
+ * those that send frames. */
+bool option_is_taken_by(const struct option_row *row, const struct role *role);
 
 /* Another spelling of an option's name. */
 struct option_alias {

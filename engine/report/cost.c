@@ -31,7 +31,7 @@ static void put_scheduling(struct json *j)
     json_end_object(j);
 }
 
-static void put_cpu(struct json *j, const struct trial *trial)
+void report_cpu_use(struct json *j, const struct trial *trial)
 {
     const struct cpu_times *from = &trial->outcome.cpu_before, *to = &trial->outcome.cpu_after;
     const uint64_t user_ns = to->user_ns - from->user_ns;
@@ -108,7 +108,7 @@ static void put_tokens(struct json *j, const struct trial *trial)
     json_end_object(j);
 }
 
-static void put_hardware(struct json *j, const struct trial *trial)
+void report_hardware(struct json *j, const struct trial *trial)
 {
     const struct hardware *h = &trial->outcome.hardware;
 
@@ -131,8 +131,8 @@ static void put_hardware(struct json *j, const struct trial *trial)
 
 void report_cost(struct json *j, const struct trial *trial)
 {
-    put_cpu(j, trial);
+    report_cpu_use(j, trial);
     put_cycles(j, trial);
     put_tokens(j, trial);
-    put_hardware(j, trial);
+    report_hardware(j, trial);
 }

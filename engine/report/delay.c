@@ -37,6 +37,14 @@ void report_histogram(struct json *j, const char *key, const struct histogram *h
     free(text);
 }
 
+void report_delays(struct json *j, const char *key, const struct histogram *h)
+{
+    json_object(j, key);
+    put_summary(j, h);
+    report_histogram(j, "histogram", h);
+    json_end_object(j);
+}
+
 /* RFC 5481: the delay minus the shortest delay. The two histograms have the distances from
  * `base_ns`, so that other histograms can be merged with them. */
 static void put_pdv(struct json *j, const struct histogram *delay, const struct pdv *pdv)

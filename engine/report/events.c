@@ -264,14 +264,20 @@ static void put_interval(const struct trial *trial, const struct snapshot *s)
 {
     struct counters delta = s->totals;
 
+    const bool tcp = trial->tcp != NULL;
+
     counters_subtract(&delta, &printed.totals);
     json_begin(&line);
-    json_string(&line, "event", "interval");
+    json_string(&line, "event", tcp ? "tcp_interval" : "interval");
     json_unsigned(&line, "index", s->index);
     json_unsigned(&line, "t_ns", s->t_ns);
     json_unsigned(&line, "duration_ns", s->t_ns > printed.t_ns ? s->t_ns - printed.t_ns : 0);
-    report_counters(&line, &delta);
-    report_spent(&line, printed.spent_ticks, s->spent_ticks);
+    if (tcp) {
+        report_tcp_interval(&line, &printed.tcp, &s->tcp);
+    } else {
+        report_counters(&line, &delta);
+        report_spent(&line, printed.spent_ticks, s->spent_ticks);
+    }
     report_cpu(&line, &printed.cpu, &s->cpu);
     if (trial->options->role->stands_between)
         put_forwarder_ports(s, trial->end_count);
@@ -297,8 +303,11 @@ void event_result(struct trial *trial)
     pthread_mutex_lock(&lock);
     put_interval(trial, &trial->intervals.last);
     pthread_mutex_unlock(&lock);
-    begin_event("result");
-    report_result(&line, trial);
+    begin_event(trial->tcp != NULL ? "tcp_result" : "result");
+    if (trial->tcp != NULL)
+        report_tcp_result(&line, trial);
+    else
+        report_result(&line, trial);
     end_event();
     if (trial->outcome.fault[0] != '\0' &&
         trial->outcome.reason != REASON_FAILURE) /* otherwise event_error prints it */

@@ -3,7 +3,7 @@
 
 #include "report/report.h"
 
-static const char *reason_name(enum reason reason)
+const char *report_reason(enum reason reason)
 {
     switch (reason) {
     case REASON_STOP:
@@ -192,7 +192,7 @@ void report_result(struct json *j, const struct trial *trial)
     struct counters totals;
 
     trial_totals(trial, &totals);
-    json_string(j, "reason", reason_name(trial->outcome.reason));
+    json_string(j, "reason", report_reason(trial->outcome.reason));
     json_bool(j, "partial", trial->outcome.partial);
     json_string(j, "fault", trial->outcome.fault[0] != '\0' ? trial->outcome.fault : NULL);
     json_unsigned(j, "duration_ns", trial->outcome.ended_ns - trial->outcome.started_ns);

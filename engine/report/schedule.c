@@ -4,7 +4,7 @@
 #include "report/report.h"
 
 /* Whole rates are written as whole numbers, like on the command line. */
-static void put_rate(struct json *j, const char *key, double pps)
+void report_rate(struct json *j, const char *key, double pps)
 {
     if (pps == floor(pps) && pps < 1e15)
         json_unsigned(j, key, (uint64_t)pps);
@@ -12,7 +12,7 @@ static void put_rate(struct json *j, const char *key, double pps)
         json_number(j, key, pps);
 }
 
-static void put_shape(struct json *j, const struct schedule_plan *plan)
+void report_shape(struct json *j, const struct schedule_plan *plan)
 {
     json_object(j, "schedule");
     json_string(j, "shape", schedule_name(plan->shape));
@@ -22,8 +22,8 @@ static void put_shape(struct json *j, const struct schedule_plan *plan)
         json_unsigned(j, "on_ns", plan->on_ns);
         json_unsigned(j, "off_ns", plan->off_ns);
     } else if (plan->shape == SCHEDULE_RAMP) {
-        put_rate(j, "from_pps", plan->from_pps);
-        put_rate(j, "to_pps", plan->rate_pps);
+        report_rate(j, "from_pps", plan->from_pps);
+        report_rate(j, "to_pps", plan->rate_pps);
         json_unsigned(j, "over_ns", plan->over_ns);
     }
     json_end_object(j);
@@ -51,13 +51,13 @@ void report_schedule(struct json *j, const struct trial *trial)
         json_null(j, "rate_l1_bps");
         json_null(j, "rate_l2_bps");
     } else {
-        put_rate(j, "rate_pps", plan->rate_pps);
-        put_rate(j, "rate_l1_bps", rate_l1_bps(plan->rate_pps, mean_bytes));
-        put_rate(j, "rate_l2_bps", rate_l2_bps(plan->rate_pps, mean_bytes));
+        report_rate(j, "rate_pps", plan->rate_pps);
+        report_rate(j, "rate_l1_bps", rate_l1_bps(plan->rate_pps, mean_bytes));
+        report_rate(j, "rate_l2_bps", rate_l2_bps(plan->rate_pps, mean_bytes));
     }
     if (trial->traffic.line_bps != 0)
         json_unsigned(j, "line_rate_bps", trial->traffic.line_bps);
-    put_shape(j, plan);
+    report_shape(j, plan);
     if (trial->replay.count > 0)
         put_replay(j, trial);
 }

@@ -5,8 +5,10 @@
 #define SM_ROLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct trial;
+struct tcp_snapshot;
 
 enum latency_kind { LATENCY_NONE, LATENCY_RTT, LATENCY_ONE_WAY };
 
@@ -16,15 +18,18 @@ struct role {
     unsigned ports;
 
     /* Properties of the role. */
-    bool sends;          /* follows a schedule, and needs a connected peer */
-    bool tracks;         /* finds loss by sequence numbers */
-    bool echoes;         /* sends frames back by the port at which they arrived */
-    bool stands_between; /* forwards between ports, and reports each port */
-    bool applies_faults; /* delays, drops and changes frames on purpose */
-    bool has_both_ends;  /* its two ports are the two ends of one path */
-    bool receives_own;   /* the frames that it receives are frames that it sent */
-    bool receives_early; /* receives already before its schedule begins */
-    bool drains;         /* waits for frames in flight after the end */
+    bool sends;            /* follows a schedule, and needs a connected peer */
+    bool tracks;           /* finds loss by sequence numbers */
+    bool echoes;           /* sends frames back by the port at which they arrived */
+    bool stands_between;   /* forwards between ports, and reports each port */
+    bool applies_faults;   /* delays, drops and changes frames on purpose */
+    bool has_both_ends;    /* its two ports are the two ends of one path */
+    bool receives_own;     /* the frames that it receives are frames that it sent */
+    bool receives_early;   /* receives already before its schedule begins */
+    bool drains;           /* waits for frames in flight after the end */
+    bool speaks_tcp;       /* has no ports: it uses TCP sockets of the kernel */
+    bool sends_requests;   /* it is the client of TCP roles */
+    bool answers_requests; /* it is the server */
     enum latency_kind latency;
 
     /* Options that it takes; options/check.c has the table. */
@@ -37,6 +42,15 @@ struct role {
     bool takes_gathering;
 
     void (*run)(struct trial *trial, unsigned worker);
+
+    /* Only of roles without ports. `open` is called with the rights that ports are opened with,
+     * `prepare` before each trial, `settle` behind its loop. The first two return false and write
+     * one line on failure. */
+    bool (*open)(struct trial *trial, char *error, size_t error_size);
+    bool (*prepare)(struct trial *trial, char *error, size_t error_size);
+    void (*settle)(struct trial *trial);
+    void (*close)(struct trial *trial);
+    void (*snapshot)(struct trial *trial, struct tcp_snapshot *snapshot);
 };
 
 static inline bool role_only_sends(const struct role *role)

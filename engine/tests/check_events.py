@@ -37,6 +37,14 @@ PID = os.getpid()
 OWN_IP = f"127.{64 + PID // 65536 % 64}.{PID // 256 % 256}.{PID % 256}"  # nobody else's ports
 UDP = ("--port", "udp:", "--src-ip", OWN_IP, "--dst-ip", OWN_IP, "--idle", "sleep")
 
+TCP_TRIALS = [
+    ((), ("--rate", "2k", "--connections", "2", "--hardware-counters")),
+    (("--workload", "crr"), ("--workload", "crr", "--schedule", "poisson:3", "--rate", "500")),
+    (("--workload", "stream"), ("--workload", "stream")),
+    (("--workload", "http"), ("--workload", "http", "--path", "/x")),
+    (("--server-spin-us", "30ms"), ("--rate", "100", "--timeout", "20ms")),
+]
+
 ALONE: list[tuple[str, ...]] = [
     ("sender", *SENT, "--touch"),
     ("sender", *SENT, "--rate", "1%", "--line-rate", "10Gbps", "--core", CORE),
@@ -143,6 +151,18 @@ def pair(far_args: tuple[str, ...], near_args: tuple[str, ...]) -> list[str]:
     return near.end() + far.end()
 
 
+def over_tcp(server_args: tuple[str, ...], client_args: tuple[str, ...]) -> list[str]:
+    """Return the lines of a TCP server and its client over the loopback device."""
+    with socket.socket() as free:
+        free.bind((OWN_IP, 0))
+        address = f"{OWN_IP}:{free.getsockname()[1]}"
+    server = Engine("tcp-server", "--listen", address, "--interval", "0.05", *server_args)
+    server.ask("start", "started")
+    lines = alone("tcp-client", "--connect", address, *client_args, *NOW)
+    server.ask("stop", "tcp_result")
+    return lines + server.end()
+
+
 def commanded() -> list[str]:
     """Answers to commands, two trials of part session, and an error."""
     engine = Engine("receiver", *SENT, "--session")
@@ -179,6 +199,8 @@ def all_lines() -> list[str]:
     with ThreadPoolExecutor(4) as pool:
         each = pool.map(lambda args: alone(*args, *NOW), ALONE)
         lines += [line for printed in each for line in printed] + commanded()
+    for server_args, client_args in TCP_TRIALS:
+        lines += over_tcp(server_args, client_args)
     lines += pair(("receiver", "--latency", "1"), ("sender", "--rate", "5k"))
     lines += pair(("server",), ("client", "--rate", "5k"))
     return lines + pair(("server", "--probes", "1"), ("client", "--rate", "5k", "--probe-rate=1k"))

@@ -113,9 +113,10 @@ static void *ask(void *question)
 }
 
 /* The error of an action in a confined process that may create sockets in the directories of these
- * paths, 0 if it is allowed; the action runs in a thread that was created afterwards. */
+ * paths and connect to this port, 0 if it is allowed; the action runs in a thread that was created
+ * afterwards. */
 static int asked_with(int (*question)(void), bool confined, const char *const *paths,
-                      unsigned count)
+                      unsigned count, uint16_t port)
 {
     const pid_t child = fork();
     int status;
@@ -127,7 +128,7 @@ static int asked_with(int (*question)(void), bool confined, const char *const *p
         if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0)
             _exit(255);
         if (confined)
-            confine(paths, count);
+            confine(paths, count, port);
         if (pthread_create(&thread, NULL, ask, &question) != 0 || pthread_join(thread, &error) != 0)
             _exit(255);
         _exit((int)(intptr_t)error);
@@ -139,7 +140,7 @@ static int asked_with(int (*question)(void), bool confined, const char *const *p
 
 static int asked(int (*question)(void), bool confined)
 {
-    return asked_with(question, confined, NULL, 0);
+    return asked_with(question, confined, NULL, 0, 0);
 }
 
 static void confined_thread_is_refused(void **state)
@@ -178,12 +179,22 @@ static void confined_thread_may_create_named_socket(void **state)
 {
     const char *const paths[] = {"/nowhere/socket", file};
     (void)state;
-    assert_int_equal(asked_with(makes_and_removes_a_socket, true, paths, 2), 0);
+    assert_int_equal(asked_with(makes_and_removes_a_socket, true, paths, 2, 0), 0);
     if (syscall(444, NULL, (size_t)0, 1U) < 1)
         return;
-    assert_int_equal(asked_with(makes_and_removes_a_socket, true, paths, 1), EACCES);
-    assert_int_equal(asked_with(makes, true, paths, 2), EACCES);
-    assert_int_equal(asked_with(reads, true, paths, 2), EACCES);
+    assert_int_equal(asked_with(makes_and_removes_a_socket, true, paths, 1, 0), EACCES);
+    assert_int_equal(asked_with(makes, true, paths, 2, 0), EACCES);
+    assert_int_equal(asked_with(reads, true, paths, 2, 0), EACCES);
+}
+
+/* The port of the test is closed: a connection that is allowed is refused by the kernel. */
+static void confined_thread_may_connect_to_port(void **state)
+{
+    (void)state;
+    assert_int_equal(asked_with(connects, true, NULL, 0, 9), asked(connects, false));
+    if (syscall(444, NULL, (size_t)0, 1U) < 4)
+        return;
+    assert_int_equal(asked_with(connects, true, NULL, 0, 10), EACCES);
 }
 
 int main(void)
@@ -191,6 +202,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(confined_thread_is_refused, begin, end),
         cmocka_unit_test(confined_thread_is_allowed),
+        cmocka_unit_test(confined_thread_may_connect_to_port),
         cmocka_unit_test_setup_teardown(confined_thread_may_create_named_socket, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

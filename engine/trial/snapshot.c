@@ -14,6 +14,8 @@ void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
     memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
     cpu_times_read(&snapshot->cpu);
     port_faults_check(trial, snapshot->t_ns);
+    if (trial->tcp != NULL)
+        trial->options->role->snapshot(trial, &snapshot->tcp);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = &trial->ends[i];
         const struct counters *c = &end->counters, *before = &end->before;

@@ -15,6 +15,7 @@
 #include "options/options.h"
 #include "role/faults.h"
 #include "role/role.h"
+#include "tcp/state.h"
 #include "threads/core_token.h"
 #include "traffic/receive.h"
 #include "traffic/transmit.h"
@@ -84,6 +85,7 @@ struct snapshot {
     uint64_t spent_ticks[2];
     struct cpu_times cpu;
     struct port_snapshot ports[PORTS_MAX];
+    struct tcp_snapshot tcp; /* TCP roles only */
 };
 
 #define SNAPSHOTS 64
@@ -150,6 +152,7 @@ struct trial {
 
     struct end *ends;
     unsigned end_count;
+    struct tcp_state *tcp; /* NULL: the role uses ports */
     unsigned epoch;
     unsigned number; /* number of the trial, from 1 */
     bool draining;

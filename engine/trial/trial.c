@@ -156,6 +156,8 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
 
     if (trial->options->hardware_counters)
         hardware_open(&trial->outcome.hardware);
+    if (trial->tcp != NULL && !trial->options->role->prepare(trial, error, error_size))
+        return false;
     if (!probes_make(trial, error, error_size) ||
         !workers_start(&workers, trial, error, error_size))
         return false;
@@ -179,7 +181,10 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     if (trial->options->role->drains && trial->outcome.reason != REASON_FAILURE) {
         trial->draining = true;
         trial_set_next_event(trial);
-        drain(trial);
+        if (trial->tcp != NULL)
+            trial->options->role->settle(trial);
+        else
+            drain(trial);
     }
     idle_end(trial, 0);
     snapshot_fill(trial, &trial->intervals.last); /* all values of the end are from one moment */

@@ -473,6 +473,105 @@ class DirectionResult(EventPart):
     probe: MayLack[ProbeStream] = None
 
 
+class RecordedDelays(Delays):
+    """Figures of some delays, and their histogram."""
+
+    histogram: Histogram
+
+
+class TcpCounters(EventPart):
+    """Counters of requests, connections and payload bytes of the TCP roles."""
+
+    attempted: Count
+    completed: Count
+    refused: Count
+    reset: Count
+    timed_out: Count
+    closed: Count
+    unreachable: Count
+    malformed: Count
+    failed_otherwise: Count
+    connects: Count
+    connected: Count
+    accepted: Count
+    turned_away: Count
+    sent_bytes: Count
+    received_bytes: Count
+
+
+class TcpTotals(TcpCounters):
+    """All counters of a trial of a TCP role."""
+
+    useful_ticks: Count
+    idle_ticks: Count
+    cpu_ns: Count
+    cpu_user_ns: Count
+    cpu_system_ns: Count
+
+
+class TcpKernel(EventPart):
+    """The kernel's counters of TCP connections, as sums."""
+
+    retransmits: Count
+    retransmitted_bytes: Count
+    segments_out: Count
+    segments_in: Count
+    data_segments_out: Count
+    data_segments_in: Count
+    acked_bytes: Count
+    out_of_order_segments: Count
+    busy_us: Count
+    receiver_limited_us: Count
+    buffer_limited_us: Count
+
+
+class TcpGauge(EventPart):
+    """A value of some connections at a moment."""
+
+    mean: Amount
+    min: Count
+    max: Count
+
+
+class TcpConnectionState(EventPart):
+    """Values of the connections at a moment."""
+
+    connections: Count
+    rtt_us: TcpGauge
+    rtt_min_us: TcpGauge
+    cwnd_segments: TcpGauge
+    delivery_bytes_s: TcpGauge
+    mss_bytes: TcpGauge
+
+
+class TcpLatency(EventPart):
+    """Delays of requests over TCP."""
+
+    from_due: RecordedDelays | None
+    from_sent: RecordedDelays | None
+    first_byte: RecordedDelays | None
+    connect: RecordedDelays | None
+    lateness: RecordedDelays | None
+    unanswered: RecordedDelays | None
+
+
+class TcpConfig(EventPart):
+    """The load that a trial of a TCP role was asked for."""
+
+    workload: Literal["rr", "crr", "stream", "http"]
+    address: str
+    rate_rps: Positive | None
+    schedule: Schedule
+    connections: AtLeastOne
+    request_bytes: Count | None
+    response_bytes: Count | None
+    path: str | None
+    timeout_ns: Count
+    server_spin_ns: Count
+    congestion_control: str | None
+    idle: IdleStrategy
+
+
 PROTOCOL_VERSION: Literal[2] = 2
 _SHOWN_CHARACTERS = 200
 
@@ -483,8 +582,9 @@ class Ready(EventPart):
     v: Literal[2]
     event: Literal["ready"]
     role: Literal[
-        "sender", "receiver", "client", "server", "forwarder", "reference", "tester", "duplex"
-    ]
+        "sender", "receiver", "client", "server", "forwarder", "reference", "tester", "duplex",
+        "tcp-client", "tcp-server",
+    ]  # fmt: skip
     pid: AtLeastOne
     engine_version: str
     build: EngineBuild
@@ -616,6 +716,44 @@ class Result(EventPart):
     baton: MayLack[BatonUse] = None
 
 
+class TcpInterval(TcpTotals):
+    """The counters of one interval of a TCP role."""
+
+    v: Literal[2]
+    event: Literal["tcp_interval"]
+    index: Count
+    t_ns: Count
+    duration_ns: Count
+    open_connections: Count
+    behind_ns: Count
+    kernel: TcpKernel | None
+    connection_state: TcpConnectionState | None
+
+
+class TcpResult(EventPart):
+    """The result of a trial of a TCP role."""
+
+    v: Literal[2]
+    event: Literal["tcp_result"]
+    reason: Literal["duration", "stop", "signal", "eof", "failure"]
+    duration_ns: Count
+    drain_ns: Count
+    drained: bool
+    config: TcpConfig
+    totals: TcpTotals
+    unsent: Count
+    unfinished: Count
+    latency: TcpLatency | None
+    kernel: TcpKernel
+    connection_state: TcpConnectionState | None
+    congestion_control: str | None
+    congestion_varies: bool
+    time_waits: Count | None
+    last_error: str | None
+    cpu: CpuUse
+    hardware: HardwareCounts | None
+
+
 class Failed(EventPart):
     """The engine cannot go on."""
 
@@ -634,6 +772,8 @@ Event = Annotated[
     | Started
     | IntervalEvent
     | Result
+    | TcpInterval
+    | TcpResult
     | Failed,
     Field(discriminator="event"),
 ]

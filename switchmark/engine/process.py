@@ -26,6 +26,9 @@ from switchmark.engine.events import (
     Ready,
     Result,
     Started,
+    TcpInterval,
+    TcpResult,
+    TcpTotals,
     Totals,
     VerificationSent,
     parse,
@@ -61,6 +64,7 @@ class EngineProcess:
     in_guest: bool = False  # in a virtual machine; the CPU time of its process includes it
     cores: tuple[int, ...] = ()  # where it may run; empty: anywhere
     intervals: list[IntervalEvent] = field(default_factory=list)  # by our clock
+    tcp_intervals: list[TcpInterval] = field(default_factory=list)  # of a TCP role, the same
     started_ns: int = 0  # by our clock; 0: no trial has begun
     faults: list[str] = field(
         default_factory=list
@@ -74,6 +78,7 @@ class EngineProcess:
     _ready: Ready | None = None
     _trial_hz: float = 0.0
     _result: Result | None = None
+    _tcp_result: TcpResult | None = None
     _asked_s: float = field(default_factory=time.monotonic)  # for its last trial
     _captured: list[Captured] = field(default_factory=list)
     _to_capture: int = 0
@@ -98,9 +103,16 @@ class EngineProcess:
         return self._result
 
     @property
+    def tcp_result(self) -> TcpResult:
+        """The result of the last trial of a TCP role, which must have ended."""
+        if self._tcp_result is None:
+            raise TrialFailed(self._say("has no result"))
+        return self._tcp_result
+
+    @property
     def has_result(self) -> bool:
         """Return True if the last trial that it began has ended."""
-        return self._result is not None
+        return self._result is not None or self._tcp_result is not None
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait for the `ready` line. Raises `TrialFailed` with the engine's own words."""
@@ -189,7 +201,8 @@ class EngineProcess:
     def ask_start(self, overrides: Mapping[str, str | float]) -> None:
         """Tell it to begin a trial; `wait_started` must follow."""
         self.intervals.clear()
-        self._result = None
+        self.tcp_intervals.clear()
+        self._result = self._tcp_result = None
         self._asked_s = time.monotonic()
         if isinstance(at := overrides.get("at"), int):
             overrides = {**overrides, "at": at + self.ahead_ns}
@@ -213,7 +226,7 @@ class EngineProcess:
         """End the trial that runs, unless it has ended by itself. Raises `TrialFailed` if it does
         not end."""
         self.request_stop()
-        self.wait_result(timeout_s)
+        self._wait_end(timeout_s)
 
     def pump(self, timeout_s: float) -> bool:
         """Take in what the engine has printed, waiting at most `timeout_s` for the first line;
@@ -221,7 +234,7 @@ class EngineProcess:
         call."""
         deadline, until = time.monotonic() + timeout_s, math.inf
         seen = False
-        while self._result is None and time.monotonic() < until:
+        while not self.has_result and time.monotonic() < until:
             try:
                 event = self._next_event(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
@@ -234,25 +247,34 @@ class EngineProcess:
 
     def wait_result(self, timeout_s: float) -> Result:
         """Wait for the trial's result. Raises `TrialFailed` when it does not come in time."""
+        self._wait_end(timeout_s)
+        return self.result
+
+    def wait_tcp_result(self, timeout_s: float) -> TcpResult:
+        """Do the same for a TCP role."""
+        self._wait_end(timeout_s)
+        return self.tcp_result
+
+    def _wait_end(self, timeout_s: float) -> None:
         timeout_s *= self.patience
         deadline = Deadline(timeout_s)
-        while self._result is None:
+        while not self.has_result:
             left_s = deadline.left_s
             is_silent = not self.pump(left_s) and left_s == 0
-            if self._result is None and (is_silent or deadline.is_exhausted()):
+            if not self.has_result and (is_silent or deadline.is_exhausted()):
                 raise TrialFailed(self._say(f"gave no result within {timeout_s:.1f} s"))
-        return self._result
 
     def as_run(self) -> EngineRun:
         """The record's account of it."""
+        ended = self._result or self._tcp_result
         return EngineRun(
             node=self.node,
             role=self.role,
             pair=self.pair,
             args=self.args,
             ready=self._ready.as_printed() if self._ready else {},
-            intervals=[_as_recorded(one) for one in self.intervals],
-            result=self._result.as_printed() if self._result else {},
+            intervals=[_as_recorded(one) for one in self.intervals or self.tcp_intervals],
+            result=ended.as_printed() if ended else {},
         )
 
     def request_exit(self) -> None:
@@ -275,6 +297,13 @@ class EngineProcess:
                 if self.ahead_ns:
                     event = event.model_copy(update={"t_ns": event.t_ns - self.ahead_ns})
                 self.intervals.append(event)
+            case TcpInterval():
+                self._check_pace()
+                if self.ahead_ns:
+                    event = event.model_copy(update={"t_ns": event.t_ns - self.ahead_ns})
+                self.tcp_intervals.append(event)
+            case TcpResult():
+                self._tcp_result = event
             case Result():
                 self._result = event
                 if event.partial:
@@ -293,8 +322,9 @@ class EngineProcess:
     def _check_pace(self) -> None:
         """Raise `TrialFailed` for more intervals than an engine can have ended by now."""
         since_s = time.monotonic() - self._asked_s
-        if len(self.intervals) > SPARE_INTERVALS + since_s / SHORTEST_SAMPLE_S:
-            raise TrialFailed(self._say(f"printed {len(self.intervals)} intervals, too many"))
+        printed = len(self.intervals) + len(self.tcp_intervals)
+        if printed > SPARE_INTERVALS + since_s / SHORTEST_SAMPLE_S:
+            raise TrialFailed(self._say(f"printed {printed} intervals, too many"))
 
     def ask(self, line: str) -> None:
         """Send a command. Where the engine has ended, its last words are the error: they say more
@@ -391,8 +421,9 @@ def close_engines(engines: Sequence[EngineProcess]) -> None:
             each.callback(engine.close)
 
 
-def _as_recorded(event: IntervalEvent) -> Interval:
-    counters = {name: getattr(event, name) for name in Totals.model_fields}
+def _as_recorded(event: IntervalEvent | TcpInterval) -> Interval:
+    totals = Totals if isinstance(event, IntervalEvent) else TcpTotals
+    counters = {name: getattr(event, name) for name in totals.model_fields}
     return Interval(
         index=event.index, t_ns=event.t_ns, duration_ns=event.duration_ns, counters=counters
     )

@@ -153,6 +153,7 @@ class Engine:
             text=True,
         )
         self.events: list[Event] = []
+        self.lines: list[str] = []  # as they were printed
         self.arrived = threading.Condition()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -163,6 +164,7 @@ class Engine:
             event = json.loads(line)
             assert event["v"] == 2
             with self.arrived:
+                self.lines.append(line)
                 self.events.append(event)
                 self.arrived.notify_all()
         with self.arrived:

@@ -19,6 +19,7 @@ LAYERS = (  # from the bottom; a file includes files of the same layer and of ea
         "measure/*",
         "traffic/*",
         "io/*",
+        "tcp/*",
     ),
     ("role/role", "role/faults", "role/delay_line"),
     ("options/*", "trial/port_faults", "ends/queues", "trial/state"),
