@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.function.support.table import FunctionTable
 from switchmark.host.host import Spawned
 from switchmark.host.privileges.sandbox import narrowed
 from switchmark.host.process_output import last_line, output_of, parse_counter, parse_json, parsing
@@ -29,10 +31,12 @@ from switchmark.model.capabilities import (
     unavailable,
 )
 from switchmark.model.changes import Change
+from switchmark.model.functions import FunctionEntries
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.rights import Rights
 from switchmark.model.taxonomy import MODULAR, PIPELINE, RTC, STRUCTURED, Taxonomy
+from switchmark.switch.support import bess_functions
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, devargs
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.options import WithOptions
@@ -48,6 +52,7 @@ SMALL_EAL_MB = 512  # that bessd gives EAL on small pages (init_eal in core/dpdk
 QUEUE_FRAMES = 1024  # descriptors of each direction of a port
 BURST = 32  # compiled in
 ANSWER_TIMEOUT_S = 10.0
+SLOWEST_ROUTES_A_S = 2000
 PYTHON_SETTING = "SWITCHMARK_BESS_PYTHON"
 DRIVER = own_text("support/bess_driver.py")
 # `exec`, so that the process we started is bessd itself; the mount dies with it. To
@@ -56,16 +61,22 @@ LAUNCH = 'mount -t hugetlbfs none "$0" && exec "$@"'
 
 
 def build_request(
-    ports: tuple[SwitchPort, ...], mode: ConnectMode, core: int, cable_driver: str = "af-packet"
+    ports: tuple[SwitchPort, ...],
+    mode: ConnectMode,
+    core: int,
+    cable_driver: str = "af-packet",
+    functions: bess_functions.Plan | None = None,
 ) -> dict[str, Any]:
-    """The pipeline that the driver has to build: PMDPorts, and for static-mac the table (gate k is
-    port k; an address that is not in it goes to no gate, which drops)."""
+    """The pipeline that the driver has to build: PMDPorts, the modules of the functions, and for
+    static-mac the table (gate k is port k; an address that is not in it goes to no gate, which
+    drops)."""
     table = [{"addr": port.mac, "gate": port.index} for port in ports]
     return {
         "do": "build",
         "cores": [core],
         "ports": [pmd_port(port, cable_driver) for port in ports],
         "table": table if mode is ConnectMode.STATIC_MAC else None,
+        "functions": functions.request() if functions else None,
     }
 
 
@@ -97,7 +108,8 @@ class Bess(WithOptions, ProgramSwitch):
         page_sizes=EITHER,
         takes_program=True,
         cable_ends=DPDK_ENDS,
-        options=(CABLE_DRIVER,),
+        options=(CABLE_DRIVER, bess_functions.ACL_LOOKUP),
+        functions=bess_functions.SUPPORT,
         reconfigures=True,
         taxonomy=Taxonomy(
             MODULAR, STRUCTURED, f"{RTC} or {PIPELINE}", "medium", "C, Python", "programmable NIC"
@@ -105,6 +117,10 @@ class Bess(WithOptions, ProgramSwitch):
         description="BESS, modules on one polling worker, vhost-user",
     )
     _driver: Spawned | None = None
+    function_table: FunctionTable | None = None
+    _plan: bess_functions.Plan | None = None
+    _acknowledged = 0  # routes
+    _load_time_s = 0.0
 
     def version_of(self, program: Path) -> str:
         """The version that `bessd --version` prints."""
@@ -130,9 +146,10 @@ class Bess(WithOptions, ProgramSwitch):
     def memory_mb(self) -> int:
         """The memory of all ports together. On small pages bessd maps its buffers beside the memory
         of EAL."""
+        tables = bess_functions.memory_mb(self.function_table) if self.function_table else 0
         if self.small_pages:
-            return SMALL_EAL_MB + (BUFFERS * BUFFER_BYTES >> 20)
-        return MEMORY_MB
+            return SMALL_EAL_MB + (BUFFERS * BUFFER_BYTES >> 20) + tables
+        return MEMORY_MB + tables
 
     def launch(self, program: Path) -> None:
         """Start the daemon, then the driver, which builds the pipeline."""
@@ -155,13 +172,55 @@ class Bess(WithOptions, ProgramSwitch):
         )
         with parsing(self.name):
             self._version = str(self._answer()["version"])
-        self._request(build_request(self.ports, self.mode, core, self.option("cable_driver")))
+        self._plan = self._functions()
+        began = time.monotonic()
+        driver = self.option("cable_driver")
+        self._request(build_request(self.ports, self.mode, core, driver, self._plan))
+        if self._plan is not None:
+            self._load_routes(folder)
+            self._load_time_s = time.monotonic() - began
+
+    def _functions(self) -> bess_functions.Plan | None:
+        table = self.function_table
+        if table is None:
+            return None
+        if (impossible := bess_functions.refusal(table, self.options())) is not None:
+            raise UnavailableError(impossible.reason, remedy=impossible.remedy)
+        return bess_functions.plan_of(table, self.options())
+
+    def _load_routes(self, folder: Path) -> None:
+        table = self.function_table
+        if table is None or not table.is_routed:
+            return
+        file = folder / "routes"
+        file.write_bytes(bess_functions.route_rows(table))
+        timeout_s = ANSWER_TIMEOUT_S + len(table.routes or ()) / SLOWEST_ROUTES_A_S
+        answer = self._request({"do": "routes", "file": str(file)}, timeout_s)
+        with parsing(self.name):
+            self._acknowledged = parse_counter(answer["added"])
+
+    def function_entries(self) -> FunctionEntries:
+        """Count the entries: modules that count them are asked, others have acknowledged them."""
+        assert self._plan is not None
+        plan, counted = self._plan, {}
+        names = [name for kind, name, _ in plan.modules if kind in ("WildcardMatch", "Qos")]
+        described = self._request({"do": "rules", "modules": names})["described"] if names else {}
+        for key, kind in (("tuple-space entries", "acl-"), ("meters", "policer-")):
+            if key in plan.announced:
+                found = [text for name, text in described.items() if name.startswith(kind)]
+                counted[key] = sum(_rules_in(text) for text in found)
+        if "routes" in plan.announced:
+            counted["routes"] = self._acknowledged
+        # The one command that adds a whole list was acknowledged, or the start had failed.
+        if "acl entries" in plan.announced:
+            counted["acl entries"] = plan.announced["acl entries"]
+        return FunctionEntries(plan.announced, counted, self._load_time_s)
 
     def _daemon(self, program: Path, folder: Path, control: str) -> list[str]:
         """The daemon's command line. Without memory in hugepages it gives EAL `--no-huge`."""
         return [
             *(str(program), "-f", "-i", str(folder / "pid")),
-            *("-m", "0" if self.small_pages else str(MEMORY_MB)),
+            *("-m", "0" if self.small_pages else str(self.memory_mb())),
             *("-buffers", str(BUFFERS), "-c", str(self.cores[0]), "-no_crashlog", "-logtostderr"),
             *("-grpc_url", f"unix:{control}"),
         ]
@@ -174,19 +233,21 @@ class Bess(WithOptions, ProgramSwitch):
         unshare = ("unshare", "--mount", "--propagation", "private")
         return [*unshare, "sh", "-c", LAUNCH, str(huge), *command]
 
-    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _request(
+        self, request: dict[str, Any], timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> dict[str, Any]:
         assert self._driver is not None
         try:
             self._driver.write_line(json.dumps(request))
         except SwitchmarkError as error:
             raise TrialFailed(f"{self.name}: {self.alive() or error}") from None
-        return self._answer()
+        return self._answer(timeout_s)
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
         """Read the driver's next line. Raises `TrialFailed` with the reason where there is none."""
         assert self._driver is not None
         try:
-            line = self._driver.read_line(ANSWER_TIMEOUT_S)
+            line = self._driver.read_line(timeout_s)
         except TimeoutError:
             line = None
         answer = parse_json(self.name, line) if line else {}
@@ -253,6 +314,8 @@ class Bess(WithOptions, ProgramSwitch):
         modules = {
             ConnectMode.CROSS_CONNECT: "PortInc -> PortOut",
             ConnectMode.STATIC_MAC: "PortInc -> Merge -> L2Forward -> PortOut",
+            ConnectMode.ROUTE: "PortInc -> ExactMatch -> UpdateTTL -> IPLookup -> Update "
+            "-> PortOut",
         }
         return super().details() | {
             "datapath": "DPDK net_vhost, client",
@@ -277,3 +340,9 @@ def _library(program: Path) -> str:
         if (folder / "pybess").is_dir():
             return str(folder)
     return str(program.resolve().parent)
+
+
+def _rules_in(description: str) -> int:
+    """The number in a module's description, such as `2 fields, 10 rules`."""
+    found = re.search(r"(\d+) rules", str(description))
+    return int(found[1]) if found else 0

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from io import BufferedIOBase
 from pathlib import Path
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.function.support.table import FunctionTable
 from switchmark.host.process_output import output_of, parse_counter, parsing
 from switchmark.host.programs import digest, has_bytes
 from switchmark.model.capabilities import (
@@ -22,14 +24,16 @@ from switchmark.model.capabilities import (
     Capabilities,
     unavailable,
 )
+from switchmark.model.functions import FunctionEntries
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
+from switchmark.switch.support import fastclick_functions
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC, peer_index
 from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, dpdk_version
+from switchmark.switch.support.program import DEADLINE_S, MAC_AGING_S, ProgramSwitch, dpdk_version
 from switchmark.switch.support.tools import memory_nodes
 
 # Frames that FastClick makes buffers for on each NUMA node, unless its element DPDKInfo says
@@ -46,10 +50,19 @@ DESCRIPTORS = 4096  # as tuned by Zhang et al., CoNEXT 2019, table 2
 QUEUE_FRAMES = BURST
 ANSWER_TIMEOUT_S = 10.0
 MOST_BYTES = 1 << 20  # of a line or a value
+TABLE_BYTES = 1 << 26  # of a routing table
+LOAD_TIMEOUT_S = 120.0
+LONGEST_CONFIG = 20_000  # characters in a record
 
 
-def click_config(ports: Sequence[SwitchPort], mode: ConnectMode, control: str) -> str:
-    """The switch in Click's language. A full queue drops; Click's default is to wait, which would
+def click_config(
+    ports: Sequence[SwitchPort],
+    mode: ConnectMode,
+    control: str,
+    functions: Iterable[str] | None = None,
+) -> str:
+    """The switch in Click's language; `functions`: the elements between the ports, if the switch
+    does not only forward. A full queue drops; Click's default is to wait, which would
     make the ports of one thread wait for each other."""
     lines = [f'ControlSocket(UNIX, "{control}");']
     numbers = ethdev_numbers(ports)
@@ -62,7 +75,9 @@ def click_config(ports: Sequence[SwitchPort], mode: ConnectMode, control: str) -
             f"t{k} :: ToDPDKDevice({number}, BLOCKING false, BURST {BURST}, "
             f"IQUEUE {QUEUE_FRAMES}, NDESC {DESCRIPTORS});"
         )
-    if mode is ConnectMode.CROSS_CONNECT:
+    if functions is not None:
+        lines += functions
+    elif mode is ConnectMode.CROSS_CONNECT:
         lines += [f"f{port.index} -> t{peer_index(port.index)};" for port in ports]
     else:
         # What reaches the witness was flooded, or went astray.
@@ -98,7 +113,9 @@ def _static(ports: Sequence[SwitchPort]) -> list[str]:
     return lines
 
 
-def read_handlers(control: str, handlers: Iterable[str]) -> dict[str, str]:
+def read_handlers(
+    control: str, handlers: Iterable[str], most_bytes: int = MOST_BYTES
+) -> dict[str, str]:
     """Read values from Click's control socket (protocol of element ControlSocket: `READ name`, then
     a status line, `DATA length` and so many bytes).
 
@@ -112,17 +129,17 @@ def read_handlers(control: str, handlers: Iterable[str]) -> dict[str, str]:
             for handler in handlers:
                 stream.write(f"READ {handler}\r\n".encode())
                 stream.flush()
-                values[handler] = value_of(stream, handler)
+                values[handler] = value_of(stream, handler, most_bytes)
     return values
 
 
-def value_of(stream: BufferedIOBase, handler: str) -> str:
+def value_of(stream: BufferedIOBase, handler: str, most_bytes: int = MOST_BYTES) -> str:
     """The answer to one question. Raises ValueError."""
     status = stream.readline(MOST_BYTES).decode().strip()
     if not status.startswith("200"):
         raise ValueError(f"{handler}: {status[:200] or 'no answer'}")
     word, _, length = stream.readline(MOST_BYTES).partition(b" ")
-    if word != b"DATA" or not 0 <= int(length) <= MOST_BYTES:
+    if word != b"DATA" or not 0 <= int(length) <= most_bytes:
         raise ValueError(f"{handler}: no DATA of a known length follows")
     return stream.read(int(length)).decode().strip()
 
@@ -144,12 +161,14 @@ class FastClick(WithOptions, ProgramSwitch):
         page_sizes=EITHER,
         takes_program=True,
         cable_ends=DPDK_ENDS,
-        options=(CABLE_DRIVER,),
+        options=(CABLE_DRIVER, fastclick_functions.ROUTE_LOOKUP),
         cannot_reconfigure="while it runs, it takes no configuration with DPDK devices in it "
         '(`hotconfig` ends with "Trying to configure DPDK device after initialization")',
         taxonomy=Taxonomy(MODULAR, STRUCTURED, RTC, "low", "C++", "modular router"),
         description="FastClick, modular router with DPDK, vhost-user",
     )
+    function_table: FunctionTable | None = None
+    _load_time_s = 0.0
 
     def version_of(self, program: Path) -> str:
         """The version that `click --version` prints, read line by line, since some builds abort
@@ -202,14 +221,36 @@ class FastClick(WithOptions, ProgramSwitch):
         """Write the configuration, start, and wait for the control socket."""
         folder = self.resources.folder("click")
         self._control = check_socket_path(folder / "control.sock")
-        self._config = click_config(self.ports, self.mode, self._control)
+        self._config = click_config(self.ports, self.mode, self._control, self._functions())
         file = folder / "switch.click"
         file.write_text(self._config)
         devices = eal_devices(self.name, self.ports, self.option("cable_driver"))
         self.run(
             [*self._eal(program, devices), "--", str(file)], {"RUNTIME_DIRECTORY": str(folder)}
         )
-        self.until(self._answers, "its control socket")
+        began = time.monotonic()
+        timeout_s = DEADLINE_S if self.function_table is None else LOAD_TIMEOUT_S
+        self.until(self._answers, "its control socket", timeout_s)
+        self._load_time_s = time.monotonic() - began
+
+    def _functions(self) -> Iterator[str] | None:
+        table = self.function_table
+        if table is None:
+            return None
+        if (impossible := fastclick_functions.refusal(table)) is not None:
+            raise UnavailableError(impossible.reason, remedy=impossible.remedy)
+        return fastclick_functions.configuration(table, self.options())
+
+    def function_entries(self) -> FunctionEntries:
+        """Count routes, compiled filters and policers by Click's handlers. The load time is that
+        of the start, in which Click reads its configuration."""
+        table = self.function_table
+        assert table is not None
+        announced = fastclick_functions.announced(table)
+        wanted = list(fastclick_functions.handlers(table))
+        counted = fastclick_functions.read_back(self._ask(wanted, TABLE_BYTES))
+        mine = {name: counted[name] for name in announced}
+        return FunctionEntries(announced, mine, self._load_time_s)
 
     def _answers(self) -> bool:
         try:
@@ -222,9 +263,9 @@ class FastClick(WithOptions, ProgramSwitch):
         up = self._ask([f"f{port.index}.carrier" for port in self.ports])
         return [port for port in self.ports if up[f"f{port.index}.carrier"] != "1"]
 
-    def _ask(self, handlers: Sequence[str]) -> dict[str, str]:
+    def _ask(self, handlers: Sequence[str], most_bytes: int = MOST_BYTES) -> dict[str, str]:
         try:
-            return read_handlers(self._control, handlers)
+            return read_handlers(self._control, handlers, most_bytes)
         except (OSError, ValueError) as error:
             raise TrialFailed(f"{self.name}: {self.alive() or error}") from None
 
@@ -232,7 +273,7 @@ class FastClick(WithOptions, ProgramSwitch):
         """The counts of the elements at the ports."""
         kinds = ("f{}.count", "t{}.count", "t{}.dropped")
         names = [kind.format(port.index) for port in self.ports for kind in kinds]
-        mac_mode = self.mode is not ConnectMode.CROSS_CONNECT
+        mac_mode = self.mode in (ConnectMode.LEARNING, ConnectMode.STATIC_MAC)
         told = self._ask(names + (["w.count"] if mac_mode else []))
         ports = {}
         for port in self.ports:
@@ -255,5 +296,5 @@ class FastClick(WithOptions, ProgramSwitch):
             "when_full": "drop",
             "ring": "as the application has it",
             "checksum_offload": "not used",
-            "configuration": " ".join(self._config.split()),
+            "configuration": " ".join(self._config[:LONGEST_CONFIG].split()),
         }

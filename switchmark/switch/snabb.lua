@@ -1,7 +1,8 @@
 -- Our program for Snabb: vhost-user ports joined in pairs, or by Snabb's learning bridge.
 --
---    snabb snsh snabb.lua cross-connect|learning AGEING_SECONDS PORT PORT ...
+--    snabb snsh snabb.lua cross-connect|learning|route AGEING_SECONDS PLAN PORT PORT ...
 --
+-- PLAN is the plan of the network functions (snabb_functions.lua, in the same folder), or `-`.
 -- Port N is the app `pN`, a vhost-user client of the N-th port's socket; where a port is no path
 -- but the name of an interface, a raw socket on that (a cable to another host). The bridge gets one port
 -- more, `witness`: what comes out of it was flooded. Whether a port has its peer stands in
@@ -23,6 +24,12 @@ local VERSION_1 = 2^32   -- without it virtio-user peers send no SET_FEATURES, a
 local parameters = main.parameters
 local mode = table.remove(parameters, 1)
 local ageing_s = tonumber(table.remove(parameters, 1))
+local plan_file = table.remove(parameters, 1)
+local plan, functions
+if plan_file ~= "-" then
+   plan = dofile(plan_file)
+   functions = dofile(plan_file:gsub("[^/]*$", "").."snabb_functions.lua")
+end
 
 -- Nothing here does DMA, so packets may lie in anonymous hugepages. Snabb's own way mounts a
 -- file system that stays behind, shares it with every other instance, and raises the
@@ -74,6 +81,10 @@ local function graph_with (more)
          config.app(graph, ports[i], RawSocket, port)
       end
    end
+   if plan then
+      functions.connect(graph, ports, plan)
+      return graph
+   end
    for i = 1, more do
       local name = "n"..(i - 1)
       table.insert(all, name)
@@ -100,7 +111,14 @@ local function graph_with (more)
    return graph
 end
 
+local began = ffi.C.get_time_ns()
 engine.configure(graph_with(0))
+if plan then
+   for name, count in pairs(functions.entries()) do
+      counter.set(counter.create("switchmark/"..name..".counter"), count)
+   end
+   counter.set(counter.create("switchmark/load_ns.counter"), ffi.C.get_time_ns() - began)
+end
 
 local up = {}
 for i, port in ipairs(ports) do

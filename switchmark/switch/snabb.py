@@ -13,20 +13,24 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.function.support.table import FunctionTable
 from switchmark.host.place import Facility
 from switchmark.host.process_output import output_of
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.changes import Change
+from switchmark.model.functions import FunctionEntries
 from switchmark.model.page_size import PageSize
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MODULAR, PIPELINE, STRUCTURED, Taxonomy
+from switchmark.switch.support import snabb_functions
 from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.ports import device_of, peer_index, socket_of
-from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch
+from switchmark.switch.support.program import DEADLINE_S, MAC_AGING_S, ProgramSwitch
 from switchmark.switch.support.tools import own_text
 
-PROGRAM = "snabb.lua"  # in this folder
+PROGRAM, FUNCTIONS = "snabb.lua", "snabb_functions.lua"  # in this folder
+LOAD_TIMEOUT_S = 120.0
 LINK_FRAMES = 1024  # what a link between two apps holds
 PACKET_BYTES = 11 * 1024  # a packet buffer with its headroom
 COMMIT_ROUNDS = 100  # Snabb publishes its counters this often
@@ -43,12 +47,28 @@ def memory_mb(links: int) -> int:
     return -(-packets * PACKET_BYTES // (2 << 20)) * 2
 
 
-def links_of(index: int, mode: ConnectMode) -> tuple[str, str]:
+def links_of(index: int, mode: ConnectMode, table: FunctionTable | None = None) -> tuple[str, str]:
     """The links that leave and enter a port's app, named as Snabb names their folders."""
+    if table is not None:
+        return _function_links(index, table)
     if mode is ConnectMode.CROSS_CONNECT:
         peer = peer_index(index)
         return f"p{index}.tx -> p{peer}.rx", f"p{peer}.tx -> p{index}.rx"
     return f"p{index}.tx -> bridge.p{index}", f"bridge.p{index} -> p{index}.rx"
+
+
+def _function_links(index: int, table: FunctionTable) -> tuple[str, str]:
+    peer = peer_index(index)
+    apps, before = snabb_functions.chain(table, index), snabb_functions.chain(table, peer)
+    if table.is_routed:
+        target, source = f"router.p{index}", f"router.p{index}"
+    else:
+        target, source = f"p{peer}.rx", f"p{peer}.tx"
+        if before:
+            source = f"{before[-1]}.output"
+    if apps:
+        target = f"{apps[0]}.input"
+    return f"p{index}.tx -> {target}", f"{source} -> p{index}.rx"
 
 
 class Snabb(ProgramSwitch):
@@ -70,7 +90,9 @@ class Snabb(ProgramSwitch):
         reconfigures=True,
         taxonomy=Taxonomy(MODULAR, STRUCTURED, PIPELINE, "high", "Lua, C", "VM-to-VM"),
         description="Snabb, Lua apps in one polling process, vhost-user",
+        functions=snabb_functions.SUPPORT,
     )
+    function_table: FunctionTable | None = None
 
     def version_of(self, program: Path) -> str:
         """The version that `snabb --version` prints, run away from the folder where a user's Snabb
@@ -82,6 +104,9 @@ class Snabb(ProgramSwitch):
 
     def memory_mb(self) -> int:
         """The memory of all packets that may be under way, in MiB."""
+        if (table := self.function_table) is not None:
+            chains = sum(len(snabb_functions.chain(table, port.index)) for port in self.ports)
+            return memory_mb(2 * len(self.ports) + chains)
         learning = self.mode is ConnectMode.LEARNING
         return memory_mb(2 * len(self.ports) + 2 if learning else len(self.ports))
 
@@ -89,15 +114,29 @@ class Snabb(ProgramSwitch):
         """Start it and wait for its first round."""
         self._shm = self.resources.folder("snabb")
         (self._shm / PROGRAM).write_text(own_text(PROGRAM))
+        plan = "-"
+        if (table := self.function_table) is not None:
+            if (impossible := snabb_functions.refusal(table)) is not None:
+                raise UnavailableError(impossible.reason, remedy=impossible.remedy)
+            (self._shm / FUNCTIONS).write_text(own_text(FUNCTIONS))
+            plan = str(snabb_functions.write_plan(table, self._shm))
         ports = [device_of(port) if port.cable else socket_of(port) for port in self.ports]
         self.run(
             [
                 *(str(program), "snsh", str(self._shm / PROGRAM)),
-                *(self.mode.value, str(MAC_AGING_S), *ports),
+                *(self.mode.value, str(MAC_AGING_S), plan, *ports),
             ],
             {"SNABB_SHM_ROOT": str(self._shm)},
         )
-        self.until(lambda: self._read("engine/breaths") > 0, "first round of its loop")
+        timeout_s = DEADLINE_S if table is None else LOAD_TIMEOUT_S
+        self.until(lambda: self._read("engine/breaths") > 0, "first round of its loop", timeout_s)
+
+    def function_entries(self) -> FunctionEntries:
+        """Count what our Lua program has found in the apps after they were made."""
+        assert self.function_table is not None
+        announced = snabb_functions.announced(self.function_table)
+        counted = {name: self._read(f"switchmark/{name}") for name in announced}
+        return FunctionEntries(announced, counted, self._read("switchmark/load_ns") / 1e9)
 
     def _read(self, counter: str) -> int:
         """A counter as last published; 0 before it exists."""
@@ -123,14 +162,16 @@ class Snabb(ProgramSwitch):
                 raise TrialFailed(f"{self.name}: {words or 'it no longer publishes its counters'}")
             time.sleep(POLL_S)
         ports = {port.index: self._port(port.index) for port in self.ports}
-        if self.mode is ConnectMode.CROSS_CONNECT:
+        if self.mode is not ConnectMode.LEARNING:
             return SwitchCounters(ports)
         return SwitchCounters(ports, self._read("links/bridge.witness -> sink.input/txpackets"))
 
     def _port(self, index: int) -> PortCounters:
         """The frames that a port's app put on the link behind it, and took off the link before it.
         A full link drops: before the port it is an output drop, behind it an input drop."""
-        leaving, entering = (f"links/{link}" for link in links_of(index, self.mode))
+        leaving, entering = (
+            f"links/{link}" for link in links_of(index, self.mode, self.function_table)
+        )
         dropped = self._read(f"{leaving}/txdrop")
         bridged = self.mode is ConnectMode.LEARNING
         return PortCounters(

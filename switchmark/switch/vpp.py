@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.function.support.table import FunctionTable
 from switchmark.host.kernel.packet_rings import PacketRings
 from switchmark.host.process_output import output_of
 from switchmark.host.programs import which
 from switchmark.host.undo.entries import FilesNamed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
+from switchmark.model.functions import FunctionEntries
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
-from switchmark.switch.support import vpp_changes
+from switchmark.switch.support import vpp_changes, vpp_functions
 from switchmark.switch.support.cable import DPDK_ENDS
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.program import ProgramSwitch
+from switchmark.switch.support.program import DEADLINE_S, ProgramSwitch
 from switchmark.switch.support.tools import allowed_cores, memory_nodes
 from switchmark.switch.support.vpp_answers import links_up, parse_statistics
 from switchmark.switch.support.vpp_commands import (
@@ -41,6 +45,8 @@ from switchmark.switch.support.vpp_commands import (
 )
 
 BUFFERS_MB = 40
+SLOWEST_ROUTES_A_S = 5000
+LONGEST_COMMAND = 400
 XDP, DPDK = "af_xdp_plugin.so", "dpdk_plugin.so"  # of cables to other hosts
 
 
@@ -84,8 +90,12 @@ class Vpp(WithOptions, ProgramSwitch):
         reconfigures=True,
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "medium", "C", "full router"),
         description="VPP, bridge domain or l2 xconnect; vhost-user, memif or AF_PACKET",
-        options=OPTIONS,
+        options=(*OPTIONS, vpp_functions.ACL_LOOKUP),
     )
+    function_table: FunctionTable | None = None
+    _announced: Mapping[str, int] = MappingProxyType({})
+    _fib_before = 0
+    _load_time_s = 0.0
 
     def version_of(self, program: Path) -> str:
         """The version that `vpp --version` prints, without where and when it was built."""
@@ -125,8 +135,12 @@ class Vpp(WithOptions, ProgramSwitch):
         self.resources.note(FilesNamed("/dev/shm", prefix))
         config, script = self._folder / "startup.conf", self._folder / "commands"
         more, main = self._plugins(program), self._main_core
+        table = self.function_table
         text = startup_config(
-            self._folder, prefix, main, self._workers, more, nics, small_pages=self.small_pages
+            *(self._folder, prefix, main, self._workers, more, nics),
+            small_pages=self.small_pages,
+            heap_mb=vpp_functions.heap_mb(table),
+            statistics_mb=vpp_functions.statistics_mb(table),
         )
         config.write_text(text)
         script.write_text("\n".join(self._commands()) + "\n")
@@ -136,6 +150,46 @@ class Vpp(WithOptions, ProgramSwitch):
         self._rings = PacketRings(self.process.pid)
         self.until(lambda: self._cli("show", "version").startswith("vpp"), "its CLI")
         self._apply(script)
+        if table is not None:
+            self._load(table)
+
+    def _load(self, table: FunctionTable) -> None:
+        """Load the routes, and wait until VPP has them. Route commands run by thousands a second,
+        so the answer to `exec` may come long before the last one."""
+        self._announced = vpp_functions.announced(table)
+        if not table.is_routed:
+            return
+        self._fib_before = self._fib_entries()
+        script = self._folder / "routes"
+        with script.open("w") as file:
+            file.writelines(
+                f"{line}\n" for line in vpp_functions.route_commands(table, self._names)
+            )
+        expected = self._fib_before + self._announced["routes"]
+        began = time.monotonic()
+        answer = self._cli("exec", str(script))
+        if answer.strip():
+            raise TrialFailed(f"{self.name}: {' '.join(answer.split())[:300]}: {self.said()}")
+        timeout_s = DEADLINE_S + self._announced["routes"] / SLOWEST_ROUTES_A_S
+        self.until(lambda: self._fib_entries() >= expected, f"{expected} FIB entries", timeout_s)
+        self._load_time_s += time.monotonic() - began
+
+    def _fib_entries(self) -> int:
+        version = "6" if self.function_table and self.function_table.ip_version == 6 else ""
+        return vpp_functions.routes_in(self._cli("show", f"ip{version}", "fib", "summary"))
+
+    def function_entries(self) -> FunctionEntries:
+        """Count routes, list entries and policers by VPP's own commands."""
+        readers: dict[str, Callable[[], int]] = {
+            "routes": lambda: self._fib_entries() - self._fib_before,
+            "acl entries": lambda: vpp_functions.rules_in(self._cli("show", "acl-plugin", "acl")),
+            "acl inputs": lambda: vpp_functions.inputs_in(
+                self._cli("show", "acl-plugin", "interface")
+            ),
+            "policers": lambda: vpp_functions.policers_in(self._cli("show", "policer")),
+        }
+        counted = {name: readers[name]() for name in self._announced}
+        return FunctionEntries(self._announced, counted, self._load_time_s)
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Wait for every peer, then set the receive modes that need one."""
@@ -147,20 +201,34 @@ class Vpp(WithOptions, ProgramSwitch):
     def _plugins(self, program: Path) -> list[str]:
         """The plugins that the ends of cables need. Raises `UnavailableError` where one is
         missing."""
-        wanted = {DPDK if port.pci else XDP for port in self.ports if port.cable}
+        cables = {DPDK if port.pci else XDP for port in self.ports if port.cable}
         if self.option("cable_driver") != "af-xdp":
-            wanted -= {XDP}
-        for name in wanted:
-            if not list(program.resolve().parents[1].glob(f"lib*/**/vpp_plugins/{name}")):
+            cables -= {XDP}
+        needed = vpp_functions.plugins(self.function_table)
+        for name in needed:
+            if not _has_plugin(program, name):
+                raise UnavailableError(
+                    f"{self.name}: {program} has no {name}, which the function needs",
+                    remedy="install vpp-plugin-core, or build VPP with that plugin",
+                )
+        for name in cables:
+            if not _has_plugin(program, name):
                 package = "vpp-plugin-dpdk" if name == DPDK else "vpp-plugin-core"
                 raise UnavailableError(
                     f"{self.name}: {program} has no {name}, by which it would reach the cable",
                     remedy=f"install {package}, or build it with that plugin",
                 )
-        return sorted(wanted)
+        return sorted({*cables, *needed})
 
     def _commands(self) -> list[str]:
-        return commands(self.ports, self.mode, self.options())
+        table = self.function_table
+        if table is None:
+            return commands(self.ports, self.mode, self.options())
+        if (impossible := vpp_functions.refusal(table)) is not None:
+            raise UnavailableError(impossible.reason, remedy=impossible.remedy)
+        macs = {port.index: port.mac for port in table.ports} if table.is_routed else None
+        functions = vpp_functions.setup_commands(table, self._names, self.options())
+        return commands(self.ports, self.mode, self.options(), macs, functions)
 
     def _late_commands(self) -> list[str]:
         return late_commands(self.ports, self.options(), len(self._workers))
@@ -216,7 +284,7 @@ class Vpp(WithOptions, ProgramSwitch):
                 rx_dropped=max(0, told.drops[name] - lost) + no_room.get(index, 0),
                 tx_dropped=lost,
             )
-        if self.mode is ConnectMode.CROSS_CONNECT:
+        if self.mode in (ConnectMode.CROSS_CONNECT, ConnectMode.ROUTE):
             return SwitchCounters(ports)
         return SwitchCounters(ports, told.tx[WITNESS])
 
@@ -253,5 +321,14 @@ class Vpp(WithOptions, ProgramSwitch):
             **self.option_details(),
             "burst": "up to 256 (vector)",
             "rx_placement": " ".join(self._cli("show", "interface", "rx-placement").split()),
-            "commands": "; ".join(self._commands() + self._late_commands()),
+            "commands": "; ".join(map(_shortened, self._commands() + self._late_commands())),
         }
+
+
+def _has_plugin(program: Path, name: str) -> bool:
+    return bool(list(program.resolve().parents[1].glob(f"lib*/**/vpp_plugins/{name}")))
+
+
+def _shortened(command: str) -> str:
+    """A command for a record: an access list may have thousands of entries."""
+    return command if len(command) <= LONGEST_COMMAND else command[:LONGEST_COMMAND] + " ..."

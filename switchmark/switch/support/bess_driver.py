@@ -11,8 +11,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+ROW_BYTES = 7  # network address, prefix length, gate
+UNDER_WAY = 256
 
 
 def connect(folder: str, url: str) -> Any:
@@ -32,7 +37,10 @@ def build(client: Any, request: dict[str, Any]) -> dict[str, Any]:
     for number, core in enumerate(request["cores"]):
         client.add_worker(number, core)
     ports = request["ports"]
-    if request["table"] is None:
+    plan = request.get("functions")
+    if plan is not None:
+        perform(client, ports, plan)
+    elif request["table"] is None:
         join(client, "p", ports, None)
     else:
         client.create_module("Merge", "merge")
@@ -62,6 +70,77 @@ def join(client: Any, letter: str, ports: Sequence[dict[str, Any]], gate: int | 
         else:
             client.connect_modules(f"in-{name}", "merge")
             client.connect_modules("table", f"out-{name}", gate + k)
+
+
+def perform(client: Any, ports: Sequence[dict[str, Any]], plan: dict[str, Any]) -> None:
+    """Make ports, the modules of the functions, and the links between them. The frames of a port
+    pass its chain, then leave by the other port of the pair, unless the chain ends in a router."""
+    names = [f"p{k}" for k in range(len(ports))]
+    for name, port in zip(names, ports, strict=True):
+        client.create_port("PMDPort", name, dict(port))
+        client.create_module("PortInc", f"in-{name}", {"port": name})
+        client.create_module("PortOut", f"out-{name}", {"port": name})
+    for kind, name, argument in plan["modules"]:
+        client.create_module(kind, name, with_bytes(argument))
+    for source, gate, target in plan["links"]:
+        client.connect_modules(source, target, gate)
+    for k, name in enumerate(names):
+        head, tail = plan["heads"].get(str(k)), plan["tails"].get(str(k))
+        if head is not None:
+            client.connect_modules(f"in-{name}", head)
+        if not plan["routed"]:
+            source, gate = tail or (f"in-{name}", 0)
+            client.connect_modules(source, f"out-{names[k ^ 1]}", gate)
+    for name, command, kind, argument in plan["commands"]:
+        client.run_module_command(name, command, kind, with_bytes(argument))
+
+
+def with_bytes(value: Any) -> Any:
+    """Replace each object `{"hex": TEXT}` by the bytes in BESS's form."""
+    if isinstance(value, list):
+        return [with_bytes(item) for item in value]
+    if isinstance(value, dict):
+        if "hex" in value:
+            return {"value_bin": bytes.fromhex(value["hex"])}
+        return {key: with_bytes(item) for key, item in value.items()}
+    return value
+
+
+def routes(client: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Add the routes of a file to module `routes`; return the number that BESS acknowledged. Many
+    commands are under way at a time: one by one, a million would take minutes."""
+    from pybess.bess import bess_msg, module_pb
+
+    rows = Path(request["file"]).read_bytes()
+    kind, added = module_pb.IPLookupCommandAddArg, 0
+    pending: deque[Any] = deque()
+
+    def settle(future: Any) -> int:
+        error = future.result().error
+        if error.code:
+            raise RuntimeError(f"route {added}: {error.errmsg or error.code}")
+        return 1
+
+    client.pause_all()
+    try:
+        for at in range(0, len(rows), ROW_BYTES):
+            a, b, c, d, bits, high, low = rows[at : at + ROW_BYTES]
+            command = bess_msg.CommandRequest(name="routes", cmd="add")
+            gate = high << 8 | low
+            command.arg.Pack(kind(prefix=f"{a}.{b}.{c}.{d}", prefix_len=bits, gate=gate))
+            pending.append(client.stub.ModuleCommand.future(command))
+            if len(pending) >= UNDER_WAY:
+                added += settle(pending.popleft())
+        while pending:
+            added += settle(pending.popleft())
+    finally:
+        client.resume_all()
+    return {"added": added}
+
+
+def rules(client: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of each module, in which some count their rules."""
+    return {"described": {name: client.get_module_info(name).desc for name in request["modules"]}}
 
 
 def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -123,6 +202,8 @@ def serve(folder: str, url: str) -> None:
         "add-ports": add_ports,
         "remove-ports": remove_ports,
         "table": table,
+        "routes": routes,
+        "rules": rules,
     }
     for line in sys.stdin:
         request = json.loads(line)

@@ -68,12 +68,10 @@ class Namespace:
         self._made_here: list[str] = []
         self._lent: list[int] = []  # entries of the ledger
 
-    def make(self, *, firewall: bool = False) -> None:
-        """Create it, silent: no IPv6, and without `firewall` no netfilter hooks on bridged
-        frames."""
+    def make(self) -> None:
+        """Create it, silent: no IPv6, no netfilter hooks on bridged frames."""
         namespaces.create_namespace(self.name)
-        if not firewall:
-            namespaces.inside(self.name, _disable_firewall)
+        namespaces.inside(self.name, _disable_firewall)
 
     def hand_back(self, *, made_here: bool = True) -> None:
         """Return the devices that still exist to where they came from, with those that were made
@@ -178,26 +176,19 @@ class Resources:
         self._folders: list[str] = []
         self._undo = ExitStack()
 
-    def namespace(self, *, firewall: bool = False) -> Namespace:
-        """Make the switch's namespace, or take over the prepared one. With `firewall` bridged
-        frames pass the firewall as on any host."""
+    def namespace(self) -> Namespace:
+        """Make the switch's namespace, or take over the prepared one."""
         namespace = Namespace(self.session)
         self.note(NetworkNamespace(namespace.name))
         self._undo.callback(lambda: namespace.hand_back(made_here=not self.for_good))
         if not (NETNS_DIR / namespace.name).exists():
-            namespace.make(firewall=firewall)
+            namespace.make()
         return namespace
 
-    def note(self, made: UndoEntry) -> int:
-        """Enter in the ledger what is about to be made, here or by a program; returns its
-        number."""
+    def note(self, made: UndoEntry) -> None:
+        """Enter in the ledger what is about to be made, here or by a program."""
         entry = self.session.ledger.record(made)
         self._undo.callback(self.session.ledger.undo, entry)
-        return entry
-
-    def at_end(self, action: Callable[[], object]) -> None:
-        """Have `undo` call this, before it undoes what was made earlier."""
-        self._undo.callback(action)
 
     def folder(self, name: str) -> Path:
         """Make an empty folder under the session's run directory."""

@@ -11,6 +11,7 @@ from switchmark.switch.support.ports import device_of, peer_index, socket_of
 from switchmark.switch.support.program import MAC_AGING_S
 
 BUFFERS = 16384  # per NUMA node; VPP's own default
+HEAP_MB, STATISTICS_MB = 512, 16
 BRIDGE_DOMAIN = 1
 STANDARD_MTU_BYTES = 1500
 PLUGINS = (
@@ -61,8 +62,10 @@ def startup_config(
     nics: Mapping[int, str] | None = None,
     *,
     small_pages: bool = False,
+    heap_mb: int = HEAP_MB,
+    statistics_mb: int = STATISTICS_MB,
 ) -> str:
-    """The start-up configuration: every path in our folder, no plugin but those the ports need."""
+    """The start-up configuration: every path in our folder, no plugin but those that are needed."""
     listed = ",".join(map(str, workers))
     plugins = " ".join(f"plugin {name} {{ enable }}" for name in (*PLUGINS, *more_plugins))
     named = " ".join(f"dev {pci} {{ name {CABLE}{k} }}" for k, pci in (nics or {}).items())
@@ -73,9 +76,9 @@ unix {{ nodaemon nobanner cli-no-pager runtime-dir {folder}/run
   cli-listen {folder}/cli.sock pidfile {folder}/run/vpp.pid }}
 api-segment {{ prefix {prefix} }}
 socksvr {{ socket-name {folder}/api.sock }}
-statseg {{ socket-name {folder}/stats.sock size 16M }}
+statseg {{ socket-name {folder}/stats.sock size {statistics_mb}M }}
 cpu {{ main-core {main_core}{f" corelist-workers {listed}" if workers else ""} }}
-memory {{ main-heap-size 512M main-heap-page-size 4K }}
+memory {{ main-heap-size {heap_mb}M main-heap-page-size 4K }}
 buffers {{ buffers-per-numa {BUFFERS} default data-size 2048 page-size {pages} }}
 plugins {{ plugin default {{ disable }} {plugins} }}
 {devices}"""
@@ -98,32 +101,38 @@ def interfaces_of(ports: Sequence[SwitchPort]) -> dict[int, str]:
 
 
 def commands(
-    ports: Sequence[SwitchPort], mode: ConnectMode, options: Mapping[str, str] = DEFAULTS
+    ports: Sequence[SwitchPort],
+    mode: ConnectMode,
+    options: Mapping[str, str] = DEFAULTS,
+    router_macs: Mapping[int, str] | None = None,
+    functions: Sequence[str] = (),
 ) -> list[str]:
-    """The CLI commands for the ports and the connect mode; the last ones set the ports up."""
+    """The CLI commands for the ports, the connect mode and the functions; the last ones set the
+    ports up. `router_macs`: the MAC address of each port, if they matter."""
     names = interfaces_of(ports)
     lines = []
     for port in ports:
         name = names[port.index]
-        lines += _create(port, options)
+        lines += _create(port, options, (router_macs or {}).get(port.index))
         if port.kind is not PortKind.MEMIF:  # which takes every frame anyway
             lines.append(f"set interface promiscuous on {name}")
         if not _mode_comes_later(port, options):
             lines.append(f"set interface rx-mode {name} {options['rx_mode']}")
         if port.mtu_bytes > STANDARD_MTU_BYTES:
             lines.append(f"set interface mtu packet {port.mtu_bytes} {name}")
-    if mode is ConnectMode.CROSS_CONNECT:
+    if mode in (ConnectMode.CROSS_CONNECT, ConnectMode.ROUTE):
         # With two interfaces alone, VPP of 2026-08 corrupts its heap as their links come up, and
         # aborts or hangs in two starts of three (link_state_process); one more is enough.
         lines.append("pipe create")
+    if mode is ConnectMode.CROSS_CONNECT:
         patch = options["cross_connect"] == "l2patch"
         command = "test l2patch rx {} tx {}" if patch else "set interface l2 xconnect {} {}"
         lines += [
             command.format(names[port.index], names[peer_index(port.index)]) for port in ports
         ]
-    else:
+    elif mode is not ConnectMode.ROUTE:
         lines += _bridge(ports, names, learning=mode is ConnectMode.LEARNING)
-    return lines + [f"set interface state {name} up" for name in names.values()]
+    return [*lines, *functions, *(f"set interface state {name} up" for name in names.values())]
 
 
 def late_commands(
@@ -152,7 +161,7 @@ def _mode_comes_later(port: SwitchPort, options: Mapping[str, str]) -> bool:
     return port.kind is PortKind.VHOST_USER and options["rx_mode"] != "polling"
 
 
-def _create(port: SwitchPort, options: Mapping[str, str]) -> list[str]:
+def _create(port: SwitchPort, options: Mapping[str, str], mac: str | None) -> list[str]:
     if port.pci:
         return []  # VPP found it when it started
     if port.cable and options["cable_driver"] == "af-xdp":
@@ -161,15 +170,16 @@ def _create(port: SwitchPort, options: Mapping[str, str]) -> list[str]:
     if port.kind is PortKind.VETH:
         # Offloads are off on the bench's devices; VPP, left to itself, then tells the kernel of
         # a header that it does not write, and not one frame gets out.
-        return [f"create host-interface name {device_of(port)} cksum-gso-disable"]
+        own = f"hw-addr {mac} " if mac else ""
+        return [f"create host-interface name {device_of(port)} {own}cksum-gso-disable"]
     if port.kind is PortKind.MEMIF:
         number = port.index + 1  # 0 is a socket that VPP has of itself
         return [
             f"create memif socket id {number} filename {socket_of(port)}",
             f"create interface memif id 0 socket-id {number} slave ring-size {MEMIF_RING} "
-            "buffer-size 2048",
+            f"buffer-size 2048{f' hw-addr {mac}' if mac else ''}",
         ]
-    return [f"create vhost-user socket {socket_of(port)}"]
+    return [f"create vhost-user socket {socket_of(port)}{f' hwaddr {mac}' if mac else ''}"]
 
 
 def _bridge(ports: Sequence[SwitchPort], names: dict[int, str], *, learning: bool) -> list[str]:

@@ -77,7 +77,7 @@ def test_version_arguments_and_which_ports_wait(running: snabb.Snabb, tmp_path: 
     told = (tmp_path / "snabb.args").read_text().split()
     assert told[0] == "snsh"
     assert Path(told[1]).read_text() == own_text(snabb.PROGRAM)
-    assert told[2:] == ["cross-connect", "300", "/run/p0.sock", "/run/p1.sock"]
+    assert told[2:] == ["cross-connect", "300", "-", "/run/p0.sock", "/run/p1.sock"]
     assert [port.index for port in running.waiting()] == [1]
     with pytest.raises(TrialFailed, match=r"no peer on /run/p1\.sock after 0\.1 s"):
         running.wait_ports_up(0.1)

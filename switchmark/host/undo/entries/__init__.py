@@ -24,7 +24,6 @@ from switchmark.host.undo.entries.network import (
     NetworkNamespace,
     ValeAttachment,
 )
-from switchmark.host.undo.entries.networks import CniAttachment
 from switchmark.host.undo.entries.processes import MarkedProcesses, Process
 from switchmark.host.undo.entries.settings import Hugepages, KernelSetting, chosen_of
 
@@ -33,7 +32,6 @@ __all__ = [
     "Cgroup",
     "CgroupController",
     "CgroupsNamed",
-    "CniAttachment",
     "Container",
     "Directory",
     "DockerObject",
@@ -76,7 +74,6 @@ KINDS: dict[str, type[UndoEntry]] = {
         Container,
         LxcPivot,
         ValeAttachment,
-        CniAttachment,
     )
 }
 

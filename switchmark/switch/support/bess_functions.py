@@ -1,0 +1,347 @@
+"""Translates the neutral table of functions to modules of BESS.
+
+Frames of a port pass a chain of modules before the base (policer, access list), the base, and for
+a router the modules of one next hop. BESS has no IPv6 in its lookup and list modules. `IPLookup`
+and `ACL` have no command that reads entries back: the driver counts the entries that the daemon
+has acknowledged, one by one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from switchmark.errors import Refusal
+from switchmark.function.support.frames import mac_bytes
+from switchmark.function.support.table import FunctionTable, Rule
+from switchmark.model.capabilities import SwitchOption
+from switchmark.model.functions import FunctionSupport
+
+LINEAR, TUPLE_SPACE = "linear", "tuple-space"
+ACL_LOOKUP = SwitchOption(
+    "acl_lookup",
+    "module of an access list: `ACL`, which compares rule by rule (linear), or `WildcardMatch`, "
+    "which has a hash table for each combination of masks (tuple-space)",
+    LINEAR,
+    (LINEAR, TUPLE_SPACE),
+)
+ROUTES_MOST = 1_000_000
+RULES_MOST = 100_000
+TUPLES_MOST = 16  # combinations of masks in WildcardMatch
+TABLE8_BYTES = 1024  # 256 entries of 4 bytes
+TABLE24_MB = 64
+ROUTE_BYTES = 256  # bytes that a route takes in the routing tree
+IPV4 = (4,)
+SUPPORT: Mapping[str, FunctionSupport] = {
+    "route": FunctionSupport(ROUTES_MOST, "more were not tried", ip_versions=IPV4),
+    "acl": FunctionSupport(RULES_MOST, "more were not tried", ip_versions=IPV4),
+    "policer": FunctionSupport(),
+}
+_ETHERTYPE, _PROTOCOL, _FRAGMENT, _ADDRESSES, _PORTS = 12, 23, 20, 26, 34
+_IPV4 = "0800"
+_METER, _GREEN = 0, 1
+
+
+@dataclass
+class Plan:
+    """Modules, links and commands for the driver, as JSON takes them. `heads` and `tails` are the
+    ends of the chain of each port, as module and gate."""
+
+    modules: list[Any] = field(default_factory=list)  # class, name, argument
+    links: list[Any] = field(default_factory=list)  # module, gate, module
+    commands: list[Any] = field(default_factory=list)  # module, command, type, argument
+    heads: dict[int, str] = field(default_factory=dict)
+    tails: dict[int, tuple[str, int]] = field(default_factory=dict)
+    routed: bool = False
+    announced: dict[str, int] = field(default_factory=dict)
+
+    def module(self, kind: str, name: str, argument: Mapping[str, Any] | None = None) -> str:
+        """Add a module; return its name."""
+        self.modules.append([kind, name, dict(argument or {})])
+        return name
+
+    def link(self, source: str, gate: int, target: str) -> None:
+        """Join an output gate with a module."""
+        self.links.append([source, gate, target])
+
+    def append(self, port: int, head: str, tail: tuple[str, int]) -> None:
+        """Add modules to the chain of a port."""
+        if port in self.tails:
+            self.link(*self.tails[port], head)
+        else:
+            self.heads[port] = head
+        self.tails[port] = tail
+
+    def request(self) -> dict[str, Any]:
+        """Return the part of the driver's request."""
+        return {
+            "modules": self.modules,
+            "links": self.links,
+            "commands": self.commands,
+            "heads": self.heads,
+            "tails": self.tails,
+            "routed": self.routed,
+        }
+
+
+def refusal(table: FunctionTable, options: Mapping[str, str]) -> Refusal | None:
+    """Return why BESS cannot express this table; None if it can."""
+    if options["acl_lookup"] == TUPLE_SPACE:
+        tuples = len({_mask(rule) for rule in table.rules})
+        if tuples > TUPLES_MOST:
+            return Refusal(
+                f"bess: the rules have {tuples} combinations of masks; WildcardMatch takes "
+                f"{TUPLES_MOST}",
+                "use fewer masks, or acl_lookup: linear",
+            )
+    for number, rule in enumerate(table.rules):
+        for ports in (rule.source_ports, rule.destination_ports):
+            if ports is not None and (ports[0] != ports[1] or ports[0] == 0):
+                return Refusal(
+                    f"bess: rule {number} has ports {ports[0]}-{ports[1]}; its modules compare "
+                    "with one port from 1 on",
+                    "use single ports, or leave bess out",
+                )
+    return None
+
+
+def plan_of(table: FunctionTable, options: Mapping[str, str]) -> Plan:
+    """Return the modules for a table, without its routes."""
+    plan = Plan()
+    for port in table.ports:
+        if table.policer:
+            _police(plan, port.index, table)
+        if table.rules:
+            _filter(plan, port.index, table, options["acl_lookup"])
+        if table.is_routed:
+            _accept(plan, port.index, port.mac)
+    if table.is_routed:
+        _route(plan, table)
+    return plan
+
+
+def _police(plan: Plan, port: int, table: FunctionTable) -> None:
+    """A meter with two equal buckets is one of a single rate: a frame is green or red."""
+    assert table.policer is not None
+    key = [{"attr_name": "policed", "num_bytes": 1}]
+    name = f"policer-{port}"
+    attribute = {"name": "policed", "size": 1, "value_int": 1}
+    head = plan.module("SetMetadata", f"policed-{port}", {"attrs": [attribute]})
+    plan.module("Qos", name, {"fields": key, "entries": 16})
+    rate, burst = table.policer.cir_bps // 8, table.policer.cbs_bytes
+    meter = {
+        **{"gate": _METER, "cir": rate, "pir": rate, "cbs": burst, "pbs": burst, "ebs": 0},
+        **{"deduct_len": 0, "fields": [{"value_int": 1}]},
+    }
+    plan.commands.append([name, "add", "QosCommandAddArg", meter])
+    plan.link(head, 0, name)
+    plan.append(port, head, (name, _GREEN))
+    plan.announced["meters"] = plan.announced.get("meters", 0) + 1
+
+
+def _filter(plan: Plan, port: int, table: FunctionTable, lookup: str) -> None:
+    """Split the frames by protocol, since the modules compare ports of whatever follows the IP
+    header; each protocol has a separate list. Other frames get the verdict of the rules for
+    all protocols."""
+    protocols = sorted({rule.protocol for rule in table.rules if rule.protocol is not None})
+    split = plan.module(
+        "ExactMatch",
+        f"protocols-{port}",
+        {
+            "fields": [
+                {"offset": _ETHERTYPE, "num_bytes": 2},
+                {"offset": _PROTOCOL, "num_bytes": 1},
+                {"offset": _FRAGMENT, "num_bytes": 2},
+            ],
+            # ExactMatch writes masks in network order if they are numbers only.
+            "masks": [{"value_int": mask} for mask in (0xFFFF, 0xFF, 0x1FFF)],
+            "entries": 16,
+        },
+    )
+    passed = plan.module("Bypass", f"passed-{port}")
+    for gate, protocol in enumerate([*protocols, None]):
+        rules = [rule for rule in table.rules if rule.protocol in (None, protocol)]
+        if protocol is not None:
+            values = [_binary(_IPV4), _binary(f"{protocol:02x}"), _binary("0000")]
+            argument = {"gate": gate, "fields": values}
+            plan.commands.append([split, "add", "ExactMatchCommandAddArg", argument])
+        else:
+            argument = {"gate": gate}
+            kind = "ExactMatchCommandSetDefaultGateArg"
+            plan.commands.append([split, "set_default_gate", kind, argument])
+        if not rules and not table.default_permit:
+            continue  # nothing passes: the gate leads nowhere
+        if not rules:
+            plan.link(split, gate, passed)
+            continue
+        name = f"acl-{port}-{'other' if protocol is None else protocol}"
+        (_linear if lookup == LINEAR else _tuple_space)(plan, name, rules, table)
+        plan.link(split, gate, name)
+        plan.link(name, 0, passed)
+    plan.append(port, split, (passed, 0))
+
+
+def _linear(plan: Plan, name: str, rules: Iterable[Rule], table: FunctionTable) -> None:
+    entries = [
+        {
+            "src_ip": rule.source,
+            "dst_ip": rule.destination,
+            "src_port": rule.source_ports[0] if rule.source_ports else 0,
+            "dst_port": rule.destination_ports[0] if rule.destination_ports else 0,
+            "drop": not rule.permit,
+        }
+        for rule in rules
+    ]
+    if table.default_permit:
+        entries.append({"src_ip": "0.0.0.0/0", "dst_ip": "0.0.0.0/0", "drop": False})
+    plan.module("ACL", name, {})
+    plan.commands.append([name, "add", "ACLArg", {"rules": entries}])
+    plan.announced["acl entries"] = plan.announced.get("acl entries", 0) + len(entries)
+
+
+def _tuple_space(plan: Plan, name: str, rules: Sequence[Rule], table: FunctionTable) -> None:
+    """One key has one entry: of rules with the same key, the first decides."""
+    plan.module(
+        "WildcardMatch",
+        name,
+        {
+            "fields": [
+                {"offset": _ADDRESSES, "num_bytes": 8},
+                {"offset": _PORTS, "num_bytes": 4},
+            ],
+            "entries": 1 << max(15, len(rules).bit_length() + 1),
+        },
+    )
+    added = set()
+    for number, rule in enumerate(rules):
+        mask, value = _mask(rule), _value(rule)
+        if (mask, value) in added:
+            continue
+        added.add((mask, value))
+        argument = {
+            "gate": 0 if rule.permit else 1,
+            "priority": len(rules) - number,
+            "values": [_binary(value[:16]), _binary(value[16:])],
+            "masks": [_binary(mask[:16]), _binary(mask[16:])],
+        }
+        plan.commands.append([name, "add", "WildcardMatchCommandAddArg", argument])
+    kind = "WildcardMatchCommandSetDefaultGateArg"
+    argument = {"gate": 0 if table.default_permit else 1}
+    plan.commands.append([name, "set_default_gate", kind, argument])
+    plan.announced["tuple-space entries"] = plan.announced.get("tuple-space entries", 0) + len(
+        added
+    )
+
+
+def _mask(rule: Rule) -> str:
+    """Return the mask over both addresses and both ports, in hexadecimal."""
+    networks = [ipaddress.ip_network(text) for text in (rule.source, rule.destination)]
+    masks = "".join(f"{int(network.netmask):08x}" for network in networks)
+    return masks + "".join("ffff" if p else "0000" for p in _ports(rule))
+
+
+def _value(rule: Rule) -> str:
+    """Return the values under the mask."""
+    networks = [ipaddress.ip_network(text) for text in (rule.source, rule.destination)]
+    addresses = "".join(f"{int(network.network_address):08x}" for network in networks)
+    return addresses + "".join(f"{p[0] if p else 0:04x}" for p in _ports(rule))
+
+
+def _ports(rule: Rule) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    return rule.source_ports, rule.destination_ports
+
+
+def _accept(plan: Plan, port: int, mac: str) -> None:
+    """Take IPv4 frames without options that are sent to the router's address; drop all others."""
+    name = plan.module(
+        "ExactMatch",
+        f"mine-{port}",
+        {
+            "fields": [
+                {"offset": 0, "num_bytes": 6},
+                {"offset": _ETHERTYPE, "num_bytes": 3},
+            ],
+            "entries": 16,
+        },
+    )
+    values = [_binary(mac_bytes(mac).hex()), _binary(_IPV4 + "45")]
+    argument = {"gate": 0, "fields": values}
+    plan.commands.append([name, "add", "ExactMatchCommandAddArg", argument])
+    plan.append(port, name, (name, 0))
+
+
+def _route(plan: Plan, table: FunctionTable) -> None:
+    """Decrement the TTL, look up the next hop, write its addresses."""
+    plan.routed = True
+    routes = table.routes
+    count = len(routes or ()) + len(table.ports)
+    argument = {"max_rules": count + 16, "max_tbl8s": tables_of_8(table)}
+    plan.module("IPLookup", "routes", argument)
+    entrance = "routes"
+    if table.decrements_ttl:
+        entrance = plan.module("UpdateTTL", "ttl")
+        plan.link(entrance, 0, "routes")
+    for port in table.ports:
+        plan.link(*plan.tails[port.index], entrance)
+    macs = {port.index: port.mac for port in table.ports}
+    for gate, (egress, mac) in enumerate(gates(table)):
+        header = mac_bytes(mac) + mac_bytes(macs[egress])
+        fields = [
+            {"offset": 0, "size": 8, "value": int.from_bytes(header[:8], "big")},
+            {"offset": 8, "size": 4, "value": int.from_bytes(header[8:], "big")},
+        ]
+        name = plan.module("Update", f"hop-{gate}", {"fields": fields})
+        plan.link("routes", gate, name)
+        plan.link(name, 0, f"out-p{egress}")
+    plan.announced["routes"] = count
+
+
+def gates(table: FunctionTable) -> list[tuple[int, str]]:
+    """Return egress port and MAC address of each output gate of the lookup: the next hops, then
+    the hosts of the ports."""
+    hops = [(hop.port, hop.mac) for hop in table.next_hops]
+    return hops + [(port.index, port.host_mac) for port in table.ports]
+
+
+def tables_of_8(table: FunctionTable) -> int:
+    """Return the number of second-level tables: one for each /24 with longer prefixes in it."""
+    import numpy as np
+
+    hosts = {ipaddress.ip_address(port.host).packed[:3] for port in table.ports}
+    if table.routes is None or not len(table.routes):
+        return len(hosts) + 16
+    long = table.routes.networks[table.routes.lengths > 24][:, :3]
+    return len(np.unique(long, axis=0)) + len(hosts) + 16
+
+
+def memory_mb(table: FunctionTable) -> int:
+    """Return the memory of the lookup's tables in MiB."""
+    if not table.is_routed:
+        return 0
+    count = len(table.routes or ()) + len(table.ports)
+    return TABLE24_MB + (count * ROUTE_BYTES + tables_of_8(table) * TABLE8_BYTES >> 20) + 16
+
+
+def route_rows(table: FunctionTable) -> bytes:
+    """Return the routes for the driver: network address, prefix length and gate, in rows of 7
+    bytes."""
+    import numpy as np
+
+    hops = len(table.next_hops)
+    rows = [
+        ipaddress.ip_address(port.host).packed + bytes([32]) + (hops + number).to_bytes(2, "big")
+        for number, port in enumerate(table.ports)
+    ]
+    routes = table.routes
+    if routes is None:
+        return b"".join(rows)
+    gate = routes.hops.astype(">u2").view(np.uint8).reshape(-1, 2)
+    lengths = routes.lengths.astype(np.uint8).reshape(-1, 1)
+    return b"".join(rows) + np.concatenate([routes.networks, lengths, gate], axis=1).tobytes()
+
+
+def _binary(text: str) -> dict[str, str]:
+    """Return bytes, in the order of the frame, for the driver."""
+    return {"hex": text}

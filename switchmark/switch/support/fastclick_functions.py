@@ -1,0 +1,173 @@
+"""Translates the neutral table of functions to Click's language.
+
+Frames of a port pass elements before the base: `p` (policer), `a` (access list) and, for a router,
+`m` (its own address) and a check of the IP header. Behind the lookup each next hop has its own
+elements. Elements that a table needs and the program lacks are named when Click starts.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+
+from switchmark.errors import Refusal
+from switchmark.function.support.table import FunctionTable, Rule
+from switchmark.model.capabilities import SwitchOption
+from switchmark.model.functions import FunctionSupport
+from switchmark.switch.support.ports import peer_index
+
+RADIX, DIRECT = "radix", "direct"
+ROUTE_LOOKUP = SwitchOption(
+    "route_lookup",
+    "element of the routing table for IPv4: `RadixIPLookup`, or `DirectIPLookup` (DIR-24-8)",
+    DIRECT,
+    (RADIX, DIRECT),
+)
+DIRECT_ROUTES_MOST = 256 * 1024 - 64
+IPV6_ROUTES_MOST = 1000
+RULES_MOST = 1000
+ELEMENTS = {RADIX: "RadixIPLookup", DIRECT: "DirectIPLookup"}
+SUPPORT: Mapping[str, FunctionSupport] = {
+    "route": FunctionSupport(
+        DIRECT_ROUTES_MOST, "DirectIPLookup has room for 262,144 (RT_SIZE_MAX)"
+    ),
+    "acl": FunctionSupport(
+        RULES_MOST, "IPFilter compiles its list while Click starts", ip_versions=(4,)
+    ),
+    "policer": FunctionSupport(),
+}
+_PROTOCOLS = {6: "tcp", 17: "udp"}
+
+
+def refusal(table: FunctionTable) -> Refusal | None:
+    """Return why FastClick cannot express this table; None if it can."""
+    count = len(table.routes or ())
+    if table.is_routed and table.ip_version == 6 and count > IPV6_ROUTES_MOST:
+        return Refusal(
+            f"fastclick: {count} IPv6 routes; LookupIP6Route compares one by one",
+            f"use {IPV6_ROUTES_MOST} or less",
+        )
+    return None
+
+
+def configuration(table: FunctionTable, options: Mapping[str, str]) -> Iterator[str]:
+    """Yield the elements between those of the ports, `fK` and `tK`."""
+    if table.is_routed:
+        yield from _router(table, options["route_lookup"])
+    for port in table.ports:
+        k = port.index
+        yield from _chain(table, k, f"t{peer_index(k)}" if not table.is_routed else f"m{k}")
+        if table.is_routed:
+            yield f"m{k} :: HostEtherFilter({port.mac}, DROP_OWN false, DROP_OTHER true)"
+            yield f" -> {_checked(table)} -> rt;"
+
+
+def _chain(table: FunctionTable, k: int, target: str) -> Iterator[str]:
+    before = f"f{k}"
+    if table.policer:
+        rate, burst = table.policer.cir_bps // 8, table.policer.cbs_bytes
+        yield f"p{k} :: BandwidthRatedSplitter({rate}Bps, BURST_BYTES {burst});"
+        yield f"{before} -> p{k};"
+        yield f"p{k}[1] -> Discard;"
+        before = f"p{k}"
+    if table.rules:
+        other = target if table.default_permit else "Discard"
+        yield f"e{k} :: Classifier(12/0800, -);"
+        yield f"a{k} :: IPFilter("
+        yield ",\n".join(map(_rule, table.rules)) + f",\n{_verdict(table.default_permit)} all);"
+        yield f"{before} -> e{k} -> MarkIPHeader(14) -> a{k} -> {target};"
+        yield f"e{k}[1] -> {other};"
+    else:
+        yield f"{before} -> {target};"
+
+
+def _verdict(permit: bool) -> str:
+    return "allow" if permit else "deny"
+
+
+def _rule(rule: Rule) -> str:
+    """Return a rule in the language of IPFilter."""
+    terms = []
+    if rule.protocol in _PROTOCOLS:
+        terms.append(_PROTOCOLS[rule.protocol])
+    elif rule.protocol is not None:
+        terms.append(f"ip proto {rule.protocol}")
+    for side, prefix in (("src", rule.source), ("dst", rule.destination)):
+        if ipaddress.ip_network(prefix).prefixlen:
+            terms.append(f"{side} net {prefix}")
+    for side, ports in (("src", rule.source_ports), ("dst", rule.destination_ports)):
+        if ports is not None:
+            low, high = ports
+            if low == high:
+                terms.append(f"{side} port {low}")
+            else:
+                terms.append(f"{side} port >= {low} && {side} port <= {high}")
+    return f"{_verdict(rule.permit)} {' && '.join(terms) or 'all'}"
+
+
+def _checked(table: FunctionTable) -> str:
+    """Return the elements that pass IP packets to the lookup, without their Ethernet header."""
+    if table.ip_version == 4:
+        return "Classifier(12/0800) -> Strip(14) -> CheckIPHeader(VERBOSE false)"
+    return "Classifier(12/86dd) -> Strip(14) -> CheckIP6Header() -> GetIP6Address(24)"
+
+
+def _router(table: FunctionTable, lookup: str) -> Iterator[str]:
+    element = ELEMENTS[lookup] if table.ip_version == 4 else "LookupIP6Route"
+    yield f"rt :: {element}("
+    yield ",\n".join(_routes(table)) + ");"
+    macs = {port.index: port.mac for port in table.ports}
+    hops = [(hop.port, hop.mac) for hop in table.next_hops]
+    hops += [(port.index, port.host_mac) for port in table.ports]
+    decrement = "DecIPTTL" if table.ip_version == 4 else "DecIP6HLIM"
+    for number, (port, mac) in enumerate(hops):
+        ttl = f"{decrement} -> " if table.decrements_ttl else ""
+        yield (f"rt[{number}] -> {ttl}Unstrip(14) -> EtherRewrite({macs[port]}, {mac}) -> t{port};")
+
+
+def _routes(table: FunctionTable) -> Iterator[str]:
+    """Yield the routes: prefix and output. IPv6 routes have a gateway, which is not used."""
+    gateway = "" if table.ip_version == 4 else " ::"
+    first = len(table.next_hops)
+    for number, port in enumerate(table.ports):
+        yield f"{port.host}/{table.host_bits}{gateway} {first + number}"
+    for network, bits, hop in table.routes or ():
+        yield f"{network}/{bits}{gateway} {hop}"
+
+
+def announced(table: FunctionTable) -> dict[str, int]:
+    """Return the numbers of native entries, by table."""
+    numbers = {}
+    if table.is_routed:
+        numbers["routes"] = len(table.routes or ()) + len(table.ports)
+    if table.rules:
+        numbers["filters"] = len(table.ports)
+    if table.policer:
+        numbers["policers"] = len(table.ports)
+    return numbers
+
+
+def handlers(table: FunctionTable) -> Iterator[str]:
+    """Yield the handlers by which the entries are read back."""
+    if table.is_routed:
+        yield "rt.table"
+    for port in table.ports:
+        if table.rules:
+            yield f"a{port.index}.program"
+        if table.policer:
+            yield f"p{port.index}.rate"
+
+
+def read_back(answers: Mapping[str, str]) -> dict[str, int]:
+    """Return the numbers of entries in the answers of `handlers`: routes of the lookup, compiled
+    filters, policers with a rate."""
+    return {
+        "routes": routes_in(answers.get("rt.table", "")),
+        "filters": sum(1 for name, text in answers.items() if name.endswith("program") and text),
+        "policers": sum(1 for name, text in answers.items() if name.endswith("rate") and text),
+    }
+
+
+def routes_in(text: str) -> int:
+    """Return the number of routes in the answer of a lookup's handler `table`."""
+    return sum(1 for line in text.splitlines() if "/" in line)

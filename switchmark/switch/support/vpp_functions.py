@@ -1,0 +1,157 @@
+"""Translates the neutral table of functions to commands of VPP, and counts the entries in VPP.
+
+A port of a router gets its addresses and static neighbours; a route is one command. An access list
+becomes one list of the acl plugin, applied at the input of every port. A policer is one object a
+port, of type 1r2c, which counts whole frames without FCS also behind a router's port.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from switchmark.errors import Refusal
+from switchmark.function.support.table import FunctionTable, Rule
+from switchmark.model.capabilities import SwitchOption
+from switchmark.model.functions import FunctionSupport
+
+ROUTES_MOST = 1_000_000
+RULES_MOST = 50_000
+LEAST_BURST_BYTES = 9216  # VPP raises smaller bursts to this value
+ACL_LOOKUP = SwitchOption(
+    "acl_lookup",
+    "lookup of the acl plugin: `hash` tables, one for each combination of masks, or `linear`",
+    "hash",
+    ("hash", "linear"),
+)
+SUPPORT: Mapping[str, FunctionSupport] = {
+    "route": FunctionSupport(ROUTES_MOST, "more were not tried"),
+    "acl": FunctionSupport(RULES_MOST, "crashes with more are reported (VPP-1866)"),
+    "policer": FunctionSupport(),
+}
+PLUGINS = {"acl": "acl_plugin.so", "policer": "policer_plugin.so"}
+_SUMMARY_ROW = re.compile(r"^\s+\d+\s+(\d+)\s*$", re.MULTILINE)
+_RULE_ROW = re.compile(r"^\s+\d+: ipv[46] ", re.MULTILINE)
+
+
+def plugins(table: FunctionTable | None) -> list[str]:
+    """Return the plugins that the functions of a table need."""
+    return [PLUGINS[name] for name in (table.functions if table else ()) if name in PLUGINS]
+
+
+def refusal(table: FunctionTable) -> Refusal | None:
+    """Return why VPP cannot express this table; None if it can."""
+    if table.policer and table.policer.cbs_bytes < LEAST_BURST_BYTES:
+        return Refusal(
+            f"vpp: cbs is {table.policer.cbs_bytes}; VPP raises it to {LEAST_BURST_BYTES}",
+            f"use {LEAST_BURST_BYTES} or more",
+        )
+    if table.policer and table.policer.cir_bps % 1000:
+        return Refusal(
+            f"vpp: cir is {table.policer.cir_bps}; VPP takes whole kbit/s", "round it to 1000"
+        )
+    return None
+
+
+def heap_mb(table: FunctionTable | None) -> int:
+    """Return the size of VPP's main heap in MiB: it has room for the table."""
+    return 512 if table is None else 3072
+
+
+def statistics_mb(table: FunctionTable | None) -> int:
+    """Return the size of the statistics segment in MiB: each route has two counters in it."""
+    return 16 if table is None or not table.is_routed else 1024
+
+
+def setup_commands(
+    table: FunctionTable, names: Mapping[int, str], options: Mapping[str, str]
+) -> list[str]:
+    """Return the commands that come before the routes: addresses, neighbours, lists, policers."""
+    lines: list[str] = []
+    if table.is_routed:
+        lines += _router(table, names)
+    if table.rules:
+        lines.append(f"set acl-plugin use-hash-acl-matching {int(options['acl_lookup'] == 'hash')}")
+        lines.append("set acl-plugin acl " + ", ".join(_entries(table)))
+        lines += [f"set acl-plugin interface {names[p.index]} input acl 0" for p in table.ports]
+    if table.policer:
+        for port in table.ports:
+            lines.append(
+                f"policer add name p{port.index} type 1r2c rate kbps round closest "
+                f"cir {table.policer.cir_bps // 1000} cb {table.policer.cbs_bytes} "
+                "conform-action transmit exceed-action drop"
+            )
+            lines.append(f"policer input name p{port.index} {names[port.index]}")
+    return lines
+
+
+def _router(table: FunctionTable, names: Mapping[int, str]) -> Iterator[str]:
+    neighbours = [(port.index, port.host, port.host_mac) for port in table.ports]
+    neighbours += [(hop.port, hop.address, hop.mac) for hop in table.next_hops]
+    for port in table.ports:
+        yield f"set interface ip address {names[port.index]} {port.address}"
+        if table.ip_version == 6:
+            yield f"ip6 nd {names[port.index]} ra-suppress"
+    for port_index, address, mac in neighbours:
+        yield f"set ip neighbor {names[port_index]} {address} {mac} static"
+
+
+def _entries(table: FunctionTable) -> Iterator[str]:
+    """Yield the entries of the list. The plugin denies what matches none."""
+    for rule in table.rules:
+        yield _entry(rule)
+    if table.default_permit:
+        network = "0.0.0.0/0" if table.ip_version == 4 else "::/0"
+        yield f"permit src {network} dst {network}"
+
+
+def _entry(rule: Rule) -> str:
+    terms = ["permit" if rule.permit else "deny", "src", rule.source, "dst", rule.destination]
+    if rule.protocol is not None:
+        terms += ["proto", str(rule.protocol)]
+    for word, ports in (("sport", rule.source_ports), ("dport", rule.destination_ports)):
+        if ports is not None:
+            terms += [word, f"{ports[0]}-{ports[1]}"]
+    return " ".join(terms)
+
+
+def route_commands(table: FunctionTable, names: Mapping[int, str]) -> Iterator[str]:
+    """Yield a command for each route; the hosts of the ports come first."""
+    for port in table.ports:
+        yield (f"ip route add {port.host}/{table.host_bits} via {port.host} {names[port.index]}")
+    hops = [f" via {hop.address} {names[hop.port]}" for hop in table.next_hops]
+    for network, bits, hop in table.routes or ():
+        yield f"ip route add {network}/{bits}{hops[hop]}"
+
+
+def announced(table: FunctionTable) -> dict[str, int]:
+    """Return the numbers of native entries, by table."""
+    numbers = {}
+    if table.is_routed:
+        numbers["routes"] = len(table.routes or ()) + len(table.ports)
+    if table.rules:
+        numbers["acl entries"] = len(table.rules) + int(table.default_permit)
+        numbers["acl inputs"] = len(table.ports)
+    if table.policer:
+        numbers["policers"] = len(table.ports)
+    return numbers
+
+
+def routes_in(summary: str) -> int:
+    """Return the number of entries in `show ip fib summary`."""
+    return sum(int(count) for count in _SUMMARY_ROW.findall(summary))
+
+
+def rules_in(text: str) -> int:
+    """Return the number of entries in `show acl-plugin acl`."""
+    return len(_RULE_ROW.findall(text))
+
+
+def inputs_in(text: str) -> int:
+    """Return the number of interfaces with a list in `show acl-plugin interface`."""
+    return len(re.findall(r"^\s+input acl\(s\): \d", text, re.MULTILINE))
+
+
+def policers_in(text: str) -> int:
+    """Return the number of policers in `show policer`."""
+    return len(re.findall(r'^Name "', text, re.MULTILINE))
