@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from functools import lru_cache
+from ipaddress import ip_address
 
 from switchmark.function.support.functions import Case, Function, Passing
 from switchmark.function.support.table import (
@@ -64,7 +65,7 @@ def _table(trial: Trial, topology: Topology) -> FunctionTable:
         for port in node.ports:
             host = port.ip.partition("/")[0]
             if version == 6:
-                host = host_ip6(node.pair, port.index & 1)
+                host = str(ip_address(host_ip6(node.pair, port.index & 1)))
             ports.append(router_port(port.index, host, port.mac, version))
     sizes = trial.frame_sizes
     table = FunctionTable(

@@ -1,0 +1,374 @@
+"""Access control lists and policers as nftables, for the kernel's router and bridge.
+
+A list is written in one of two ways. `nft-linear` has one nftables rule for each rule, in order.
+`nft-set` has the rules of one verdict and one form as elements of a set, which the kernel looks up
+at once. A set has no order, so a list can be written as sets only if its order can be given up in
+parts: in few runs of one verdict, or with all rules of one verdict in front.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
+from switchmark.function.support.table import FunctionTable, Policer, Rule
+from switchmark.host.kernel import namespaces
+from switchmark.host.process_output import parsing
+from switchmark.model.capabilities import SwitchOption
+from switchmark.switch.support.private import Namespace
+
+LINEAR, SETS = "nft-linear", "nft-set"
+ACL_ENGINE = SwitchOption(
+    "acl_engine",
+    "how nftables holds an access control list: one rule after the other, or in sets",
+    SETS,
+    (SETS, LINEAR),
+)
+TABLE, CHAIN, POLICERS = "switchmark", "acl", "switchmark_policers"
+RULES_A_BATCH = 200  # larger batches do not fit into a socket buffer of an ordinary user
+ELEMENTS_A_BATCH = 500
+MOST_RUNS = 8  # of one verdict, which become sets each
+MOST_SETS = 32  # of one run
+FEWEST_ELEMENTS = 4  # a set of fewer would be slower than its rules
+MOST_COMPARED = 5_000_000  # pairs of rules
+LOAD_TIMEOUT_S = 300.0
+PROTOCOLS = {6: "tcp", 17: "udp"}
+NO_PORTS = (0, 0xFFFF)
+NS_A_SECOND = 1_000_000_000
+# Longer units of nftables make finer rates; the kernel counts in nanoseconds for a frame.
+UNITS_S = {"second": 1, "minute": 60, "hour": 3600}
+RATE_ERROR_MOST = 0.005  # relative, by the kernel's whole nanoseconds for a frame
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A part of a frame that rules compare, as nftables writes it."""
+
+    expression: str
+    text: str  # of one rule
+    is_exact: bool
+    low: int
+    high: int
+
+
+@dataclass
+class NftSet:
+    """The rules of one form and one verdict, as a set."""
+
+    name: str
+    expression: str
+    elements: list[str] = field(default_factory=list)
+    is_interval: bool = False
+
+
+@dataclass
+class NftList:
+    """An access control list as nftables: sets, and the lines of its chain."""
+
+    family: str  # ip, ip6 or bridge
+    policy: str  # accept or drop
+    lines: list[str] = field(default_factory=list)
+    sets: list[NftSet] = field(default_factory=list)
+
+    @property
+    def announced(self) -> dict[str, int]:
+        """Return the number of native entries by table."""
+        entries = {"nft rules": len(self.lines)}
+        if self.sets:
+            entries["nft set elements"] = sum(len(one.elements) for one in self.sets)
+        return entries
+
+    def scripts(self) -> Iterator[str]:
+        """Yield the input of each call of `nft`."""
+        where = f"{self.family} {TABLE}"
+        first = [f"add table {where}"]
+        for one in self.sets:
+            flags = " flags interval;" if one.is_interval else ""
+            first.append(f"add set {where} {one.name} {{ typeof {one.expression};{flags} }}")
+        first.append(
+            f"add chain {where} {CHAIN} "
+            f"{{ type filter hook forward priority 0; policy {self.policy}; }}"
+        )
+        yield "\n".join(first)
+        for one in self.sets:
+            for at in range(0, len(one.elements), ELEMENTS_A_BATCH):
+                part = ", ".join(one.elements[at : at + ELEMENTS_A_BATCH])
+                yield f"add element {where} {one.name} {{ {part} }}"
+        for at in range(0, len(self.lines), RULES_A_BATCH):
+            lines = self.lines[at : at + RULES_A_BATCH]
+            yield "\n".join(f"add rule {where} {CHAIN} {line}" for line in lines)
+
+
+def list_of(table: FunctionTable, engine: str, *, bridged: bool) -> NftList:
+    """Translate the access control list of a neutral table. Raises `UsageError` for a list that
+    sets cannot express."""
+    family = "bridge" if bridged else "ip" if table.ip_version == 4 else "ip6"
+    made = NftList(family, "accept" if table.default_permit else "drop")
+    if engine == LINEAR:
+        made.lines = [rule_text(rule) for rule in table.rules]
+        return made
+    for rules in ordered_parts(table.rules):
+        _add_part(made, rules)
+    return made
+
+
+def ordered_parts(rules: Sequence[Rule]) -> list[list[Rule]]:
+    """Return the rules in parts of one verdict. The order inside a part does not matter, and the
+    parts in their order give every frame the verdict of the list. Raises `UsageError`."""
+    runs = [list(run) for _, run in groupby(rules, lambda rule: rule.permit)]
+    if len(runs) <= MOST_RUNS:
+        return runs
+    for first in (False, True):
+        if _can_precede(rules, first):
+            parts = [[r for r in rules if r.permit is verdict] for verdict in (first, not first)]
+            return [part for part in parts if part]
+    raise UsageError(
+        f"acl_engine is {SETS}, which cannot express this list: permits and denials of the same "
+        f"frames alternate in {len(runs)} runs, and sets have no order",
+        remedy=f"use acl_engine: {LINEAR}",
+    )
+
+
+def _can_precede(rules: Sequence[Rule], first: bool) -> bool:
+    """Return True if all rules of a verdict can stand before all others: none of them matches a
+    frame that an earlier rule of the other verdict matches too."""
+    exact: dict[int, list[Rule]] = {}
+    wide: list[Rule] = []
+    others: list[Rule] = []
+    compared = 0
+    for rule in rules:
+        ports = rule.destination_ports or NO_PORTS
+        is_exact = ports[0] == ports[1]
+        if rule.permit is not first:
+            (exact.setdefault(ports[0], []) if is_exact else wide).append(rule)
+            others.append(rule)
+            continue
+        candidates = [*exact.get(ports[0], ()), *wide] if is_exact else others
+        compared += len(candidates)
+        if compared > MOST_COMPARED or any(_overlap(rule, other) for other in candidates):
+            return False
+    return True
+
+
+def _overlap(a: Rule, b: Rule) -> bool:
+    """Return True if some frame matches both rules."""
+    if a.protocol is not None and b.protocol is not None and a.protocol != b.protocol:
+        return False
+    return all(
+        low_a <= high_b and low_b <= high_a
+        for (low_a, high_a), (low_b, high_b) in zip(_ranges(a), _ranges(b), strict=True)
+    )
+
+
+def _ranges(rule: Rule) -> list[tuple[int, int]]:
+    ranges = []
+    for prefix in (rule.source, rule.destination):
+        network = ipaddress.ip_network(prefix)
+        ranges.append((int(network.network_address), int(network.broadcast_address)))
+    return [*ranges, rule.source_ports or NO_PORTS, rule.destination_ports or NO_PORTS]
+
+
+def fields_of(rule: Rule) -> list[Field]:
+    """Return the parts of a frame that a rule compares, without the protocol."""
+    fields = []
+    for direction, prefix in (("saddr", rule.source), ("daddr", rule.destination)):
+        network = ipaddress.ip_network(prefix)
+        if network.prefixlen == 0:
+            continue
+        family = "ip" if network.version == 4 else "ip6"
+        exact = network.prefixlen == network.max_prefixlen
+        text = str(network.network_address) if exact else str(network)
+        fields.append(Field(f"{family} {direction}", text, exact,
+                            int(network.network_address), int(network.broadcast_address)))  # fmt: skip
+    for direction, ports in (("sport", rule.source_ports), ("dport", rule.destination_ports)):
+        if ports is None:
+            continue
+        low, high = ports
+        protocol = PROTOCOLS.get(rule.protocol or 0)
+        if protocol is None:
+            raise UsageError(
+                f"acl: a rule with ports has protocol {rule.protocol}, which has no ports",
+                remedy="use protocol 6 or 17",
+            )
+        exact = low == high
+        text = str(low) if exact else f"{low}-{high}"
+        fields.append(Field(f"{protocol} {direction}", text, exact, low, high))
+    return fields
+
+
+def _match_protocol(rule: Rule, fields: Sequence[Field]) -> str:
+    """Return the comparison of the protocol, if no comparison of ports implies it."""
+    if rule.protocol is None or any(part.expression.endswith("port") for part in fields):
+        return ""
+    return f"meta l4proto {rule.protocol} "
+
+
+def _verdict(rule: Rule) -> str:
+    return "accept" if rule.permit else "drop"
+
+
+def rule_text(rule: Rule) -> str:
+    """Return a rule as a line of a chain. A rule for all frames of one IP version names it, since
+    a bridge sees others too."""
+    fields = fields_of(rule)
+    compared = "".join(f"{part.expression} {part.text} " for part in fields)
+    if not any(part.expression.startswith("ip") for part in fields):
+        version = ipaddress.ip_network(rule.source).version
+        compared = f"meta protocol {'ip' if version == 4 else 'ip6'} {compared}"
+    return f"{compared}{_match_protocol(rule, fields)}{_verdict(rule)}"
+
+
+def _add_part(to: NftList, rules: Sequence[Rule]) -> None:
+    """Add rules of one verdict in any order: those of each form as sets, or as lines if few."""
+    forms: dict[tuple[object, ...], list[Rule]] = {}
+    for rule in dict.fromkeys(rules):
+        expressions = tuple(part.expression for part in fields_of(rule))
+        forms.setdefault((expressions, rule.protocol), []).append(rule)
+    for (expressions, _), members in forms.items():
+        if len(members) < FEWEST_ELEMENTS or not expressions:
+            to.lines += map(rule_text, members)
+            continue
+        for part in _without_overlap(members):
+            _add_set(to, part)
+
+
+def _without_overlap(rules: Sequence[Rule]) -> list[list[Rule]]:
+    """Deal rules of one form out to sets whose elements do not overlap, which the kernel would
+    refuse. Raises `UsageError` if too many sets are needed."""
+    rows = [(rule, fields_of(rule)) for rule in rules]
+    exact = [k for k in range(len(rows[0][1])) if all(row[k].is_exact for _, row in rows)]
+    inexact = [k for k in range(len(rows[0][1])) if k not in exact]
+    parts: list[list[Rule]] = []
+    buckets: list[dict[tuple[int, ...], list[list[Field]]]] = []
+    for rule, row in rows:
+        key = tuple(row[k].low for k in exact)
+        for number, bucket in enumerate(buckets):
+            if not any(_meet(row, other, inexact) for other in bucket.get(key, ())):
+                break
+        else:
+            number = len(parts)
+            parts.append([])
+            buckets.append({})
+            if number == MOST_SETS:
+                raise UsageError(
+                    f"acl_engine is {SETS}, which cannot express this list: more than {MOST_SETS} "
+                    "rules overlap each other",
+                    remedy=f"use acl_engine: {LINEAR}",
+                )
+        parts[number].append(rule)
+        buckets[number].setdefault(key, []).append(row)
+    return parts
+
+
+def _meet(a: Sequence[Field], b: Sequence[Field], places: Sequence[int]) -> bool:
+    return all(a[k].low <= b[k].high and b[k].low <= a[k].high for k in places)
+
+
+def _add_set(to: NftList, rules: Sequence[Rule]) -> None:
+    rows = [fields_of(rule) for rule in rules]
+    expression = " . ".join(part.expression for part in rows[0])
+    made = NftSet(
+        f"s{len(to.sets)}",
+        expression,
+        [" . ".join(part.text for part in row) for row in rows],
+        any(not part.is_exact for row in rows for part in row),
+    )
+    to.sets.append(made)
+    rule = rules[0]
+    to.lines.append(
+        f"{_match_protocol(rule, rows[0])}{expression} @{made.name} {_verdict(rule)}"
+    )
+
+
+def policer_scripts(devices: Sequence[str], policer: Policer, frame_bytes: int) -> list[str]:
+    """Return the input of `nft` for a policer at the ingress of each device, for frames of one
+    size with FCS. It counts frames, since limits in bytes hold a second of the rate beyond the
+    burst. Raises `UsageError` for a rate or burst that frames cannot express."""
+    unit, rate, burst = frame_limit(policer, frame_bytes)
+    where = f"netdev {POLICERS}"
+    lines = [f"add table {where}"]
+    for number, device in enumerate(devices):
+        chain = f"p{number}"
+        hook = f'type filter hook ingress device "{device}" priority 0; policy accept;'
+        lines.append(f"add chain {where} {chain} {{ {hook} }}")
+        lines.append(
+            f"add rule {where} {chain} limit rate over {rate}/{unit} burst {burst} packets drop"
+        )
+    return ["\n".join(lines)]
+
+
+def frame_limit(policer: Policer, frame_bytes: int) -> tuple[str, int, int]:
+    """Return unit, frames per unit and burst in frames of a policer for frames of this size with
+    FCS. The kernel keeps whole nanoseconds a frame."""
+    bytes_each = frame_bytes - 4
+    burst = policer.cbs_bytes // bytes_each
+    if burst < 1:
+        raise UsageError(
+            f"cbs is {policer.cbs_bytes} bytes, below a frame of {bytes_each} bytes without FCS",
+            remedy=f"use {bytes_each} or more",
+        )
+    wanted_ns = bytes_each * 8 * NS_A_SECOND / policer.cir_bps
+    best: tuple[float, str, int] | None = None
+    for unit, seconds in UNITS_S.items():
+        rate = round(seconds * NS_A_SECOND / wanted_ns)
+        if not 1 <= rate <= 0xFFFF_FFFF:
+            continue
+        kept_ns = seconds * NS_A_SECOND // rate
+        error = abs(wanted_ns / kept_ns - 1)
+        if best is None or error < best[0]:
+            best = error, unit, rate
+    if best is None or best[0] > RATE_ERROR_MOST:
+        raise UsageError(
+            f"cir is {policer.cir_bps} bit/s: nftables cannot keep a frame of {bytes_each} bytes "
+            f"every {wanted_ns:.3f} ns within {RATE_ERROR_MOST:.1%}",
+            remedy="use a lower cir, or longer frames",
+        )
+    return best[1], best[2], burst
+
+
+def load(namespace: Namespace, scripts: Iterator[str] | Sequence[str]) -> None:
+    """Run `nft` inside the namespace for each script. Raises `UnavailableError`."""
+    run = namespace.session.host.run
+
+    def run_all() -> None:
+        for script in scripts:
+            run(["nft", "-f", "-"], input_text=script + "\n", timeout_s=LOAD_TIMEOUT_S)
+
+    try:
+        namespaces.inside(namespace.name, run_all)
+    except UsageError:
+        raise
+    except SwitchmarkError as error:
+        raise UnavailableError(
+            f"nftables does not take the list: {error}",
+            remedy="use a kernel with CONFIG_NF_TABLES, _INET, _BRIDGE and _NETDEV",
+        ) from None
+
+
+def count_entries(namespace: Namespace, family: str, table: str = TABLE) -> tuple[int, int]:
+    """Return the number of rules, and of elements of sets, that the kernel has in a table."""
+    args = ["nft", "-j", "list", "table", family, table]
+    answer = namespaces.inside(
+        namespace.name,
+        lambda: namespace.session.host.run(args, check=False, timeout_s=LOAD_TIMEOUT_S),
+    )
+    if answer.exit_code != 0:
+        raise TrialFailed(f"nftables: table {table} cannot be listed: {answer.stderr.strip()}")
+    with parsing("nft -j"):
+        entries = json.loads(answer.stdout)["nftables"]
+        rules = sum("rule" in entry for entry in entries)
+        elements = sum(len(entry["set"].get("elem", ())) for entry in entries if "set" in entry)
+    return rules, elements
+
+
+def read_back(namespace: Namespace, written: NftList) -> dict[str, int]:
+    """Return what the kernel has of a list, by the tables of `NftList.announced`."""
+    rules, elements = count_entries(namespace, written.family)
+    entries = {"nft rules": rules}
+    if written.sets or elements:
+        entries["nft set elements"] = elements
+    return entries
