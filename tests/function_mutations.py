@@ -1,7 +1,7 @@
 """Planted errors: neutral tables that differ from the checker's in one thing.
 
 A test gives the mutated table to the switch, and the right table to the proof. The proof must then
-fail, with words that match `words`."""
+fail, with a text that matches `message`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Mutation:
 
     name: str
     function: str
-    words: str  # regular expression
+    message: str  # regular expression
     change: Callable[[FunctionTable], FunctionTable]
     # False for an error that not every switch can be made to have.
     everywhere: bool = True

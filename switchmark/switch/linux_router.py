@@ -110,13 +110,13 @@ class LinuxRouter(WithOptions, InKernelSwitch):
         """Count routes, rules and elements of sets in the kernel."""
         table = self._table()
         announced = {kernel_routes.MAIN: kernel_routes.announced_routes(table)}
-        seen = {
+        observed = {
             kernel_routes.MAIN: kernel_routes.routes_read_back(self.namespace, table.ip_version)
         }
         if self._list is not None:
             announced |= self._list.announced
-            seen |= nft.read_back(self.namespace, self._list)
-        return FunctionEntries(announced, seen, self._load_time_s)
+            observed |= nft.read_back(self.namespace, self._list)
+        return FunctionEntries(announced, observed, self._load_time_s)
 
     def fault(self) -> str | None:
         """Return why it no longer forwards: a port has gone. None while all are there."""

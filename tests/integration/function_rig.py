@@ -1,4 +1,4 @@
-"""A rig for network functions: a switch with a neutral table, its ports in our hands, and the proof.
+"""A rig for network functions: a switch with a neutral table, testers at its ports, and the proof.
 
 Ports are veth ends driven by AF_PACKET sockets, so neither the engine nor a campaign is needed.
 `run_proof` gives the switch one table and the proof another, which shows planted errors."""
@@ -35,7 +35,7 @@ SHOWN_BYTES = 256
 
 
 class RawTester:
-    """What the proof needs of an engine, by an AF_PACKET socket."""
+    """Sends and captures for the proof as an engine does, by an AF_PACKET socket."""
 
     def __init__(self, end: VethEnd) -> None:
         self.end = end
@@ -91,20 +91,23 @@ def started(
 ) -> Iterator[tuple[Switch, Mapping[int, RawTester]]]:
     """Start the trial's switch with a table; yield it with a tester for each port."""
     switch = configured(available(trial.switch), trial.switch_options)
-    with own_state_dir(), open_session(measuring=False) as session:
-        with port_ends(session, switch, len(given.ports)) as ends:
-            assert isinstance(switch, PerformsFunctions)
-            switch.function_table = given
-            if mode is None:
-                routed = given.is_routed
-                mode = ConnectMode.ROUTE if routed else switch.capabilities.connect_modes[0]
-            switch.start(session, [end.port for end in ends], mode, [0])
-            try:
-                switch.wait_ports_up(30)
-                switch.wait_converged()
-                yield switch, {end.port.index: RawTester(cast(VethEnd, end)) for end in ends}
-            finally:
-                switch.stop()
+    if mode is None:
+        natural = switch.capabilities.connect_modes[0]
+        mode = ConnectMode.ROUTE if given.is_routed else natural
+    with (
+        own_state_dir(),
+        open_session(measuring=False) as session,
+        port_ends(session, switch, len(given.ports)) as ends,
+    ):
+        assert isinstance(switch, PerformsFunctions)
+        switch.function_table = given
+        switch.start(session, [end.port for end in ends], mode, [0])
+        try:
+            switch.wait_ports_up(30)
+            switch.wait_converged()
+            yield switch, {end.port.index: RawTester(cast(VethEnd, end)) for end in ends}
+        finally:
+            switch.stop()
 
 
 def run_proof(
@@ -124,4 +127,4 @@ def assert_is_found(trial: Trial, mutation: Mutation, mode: ConnectMode | None =
     """Assert that the proof finds a planted error, in the right words."""
     with pytest.raises(TrialFailed) as failed:
         run_proof(trial, mutation.change, mode)
-    assert re.search(mutation.words, str(failed.value)), str(failed.value)
+    assert re.search(mutation.message, str(failed.value)), str(failed.value)

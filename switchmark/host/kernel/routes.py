@@ -26,16 +26,16 @@ def count_routes(netns: str, ip_version: int) -> int:
 
 
 def _count(family: int) -> int:
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as asked:
-        asked.setsockopt(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1)
-        asked.bind((0, 0))
-        wanted = ROUTE.pack(family, 0, 0, 0, RT_TABLE_MAIN, 0, 0, RTN_UNICAST, 0)
-        length = HEADER.size + len(wanted)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE) as query:
+        query.setsockopt(SOL_NETLINK, NETLINK_GET_STRICT_CHK, 1)
+        query.bind((0, 0))
+        request = ROUTE.pack(family, 0, 0, 0, RT_TABLE_MAIN, 0, 0, RTN_UNICAST, 0)
+        length = HEADER.size + len(request)
         flags = NLM_F_REQUEST | NLM_F_DUMP
-        asked.send(HEADER.pack(length, RTM_GETROUTE, flags, 1, 0) + wanted)
+        query.send(HEADER.pack(length, RTM_GETROUTE, flags, 1, 0) + request)
         total = 0
         while True:
-            count, done = _messages(asked.recv(DUMP_BYTES))
+            count, done = _messages(query.recv(DUMP_BYTES))
             total += count
             if done:
                 return total

@@ -51,7 +51,7 @@ def write_settings(namespace: Namespace, settings: Iterator[tuple[str, str]]) ->
 
     def write() -> None:
         for path, value in settings:
-            with suppress(FileNotFoundError):  # of another kernel version
+            with suppress(FileNotFoundError):  # kernel versions differ in their settings
                 Path("/proc/sys/net", path).write_text(value + "\n")
 
     try:

@@ -31,8 +31,8 @@ ACL_ENGINE = SwitchOption(
 TABLE, CHAIN, POLICERS = "switchmark", "acl", "switchmark_policers"
 RULES_A_BATCH = 200  # larger batches do not fit into a socket buffer of an ordinary user
 ELEMENTS_A_BATCH = 500
-MOST_RUNS = 8  # of one verdict, which become sets each
-MOST_SETS = 32  # of one run
+MOST_RUNS = 8  # each run of equal verdicts becomes separate sets
+MOST_SETS = 32  # for rules of one form and verdict
 FEWEST_ELEMENTS = 4  # a set of fewer would be slower than its rules
 MOST_COMPARED = 5_000_000  # pairs of rules
 LOAD_TIMEOUT_S = 300.0
@@ -49,7 +49,7 @@ class Field:
     """A part of a frame that rules compare, as nftables writes it."""
 
     expression: str
-    text: str  # of one rule
+    text: str  # value or range, as nftables writes it
     is_exact: bool
     low: int
     high: int
@@ -79,25 +79,27 @@ class NftList:
         """Return the number of native entries by table."""
         entries = {"nft rules": len(self.lines)}
         if self.sets:
-            entries["nft set elements"] = sum(len(one.elements) for one in self.sets)
+            entries["nft set elements"] = sum(len(nft_set.elements) for nft_set in self.sets)
         return entries
 
     def scripts(self) -> Iterator[str]:
         """Yield the input of each call of `nft`."""
         where = f"{self.family} {TABLE}"
         first = [f"add table {where}"]
-        for one in self.sets:
-            flags = " flags interval;" if one.is_interval else ""
-            first.append(f"add set {where} {one.name} {{ typeof {one.expression};{flags} }}")
+        for nft_set in self.sets:
+            flags = " flags interval;" if nft_set.is_interval else ""
+            first.append(
+                f"add set {where} {nft_set.name} {{ typeof {nft_set.expression};{flags} }}"
+            )
         first.append(
             f"add chain {where} {CHAIN} "
             f"{{ type filter hook forward priority 0; policy {self.policy}; }}"
         )
         yield "\n".join(first)
-        for one in self.sets:
-            for at in range(0, len(one.elements), ELEMENTS_A_BATCH):
-                part = ", ".join(one.elements[at : at + ELEMENTS_A_BATCH])
-                yield f"add element {where} {one.name} {{ {part} }}"
+        for nft_set in self.sets:
+            for at in range(0, len(nft_set.elements), ELEMENTS_A_BATCH):
+                part = ", ".join(nft_set.elements[at : at + ELEMENTS_A_BATCH])
+                yield f"add element {where} {nft_set.name} {{ {part} }}"
         for at in range(0, len(self.lines), RULES_A_BATCH):
             lines = self.lines[at : at + RULES_A_BATCH]
             yield "\n".join(f"add rule {where} {CHAIN} {line}" for line in lines)
@@ -107,13 +109,13 @@ def list_of(table: FunctionTable, engine: str, *, bridged: bool) -> NftList:
     """Translate the access control list of a neutral table. Raises `UsageError` for a list that
     sets cannot express."""
     family = "bridge" if bridged else "ip" if table.ip_version == 4 else "ip6"
-    made = NftList(family, "accept" if table.default_permit else "drop")
+    nft_list = NftList(family, "accept" if table.default_permit else "drop")
     if engine == LINEAR:
-        made.lines = [rule_text(rule) for rule in table.rules]
-        return made
+        nft_list.lines = [rule_text(rule) for rule in table.rules]
+        return nft_list
     for rules in ordered_parts(table.rules):
-        _add_part(made, rules)
-    return made
+        _add_part(nft_list, rules)
+    return nft_list
 
 
 def ordered_parts(rules: Sequence[Rule]) -> list[list[Rule]]:
@@ -182,8 +184,8 @@ def fields_of(rule: Rule) -> list[Field]:
         family = "ip" if network.version == 4 else "ip6"
         exact = network.prefixlen == network.max_prefixlen
         text = str(network.network_address) if exact else str(network)
-        fields.append(Field(f"{family} {direction}", text, exact,
-                            int(network.network_address), int(network.broadcast_address)))  # fmt: skip
+        low, high = int(network.network_address), int(network.broadcast_address)
+        fields.append(Field(f"{family} {direction}", text, exact, low, high))
     for direction, ports in (("sport", rule.source_ports), ("dport", rule.destination_ports)):
         if ports is None:
             continue
@@ -224,10 +226,10 @@ def rule_text(rule: Rule) -> str:
 
 def _add_part(to: NftList, rules: Sequence[Rule]) -> None:
     """Add rules of one verdict in any order: those of each form as sets, or as lines if few."""
-    forms: dict[tuple[object, ...], list[Rule]] = {}
+    forms: dict[tuple[tuple[str, ...], int | None], list[Rule]] = {}
     for rule in dict.fromkeys(rules):
-        expressions = tuple(part.expression for part in fields_of(rule))
-        forms.setdefault((expressions, rule.protocol), []).append(rule)
+        compared = tuple(part.expression for part in fields_of(rule))
+        forms.setdefault((compared, rule.protocol), []).append(rule)
     for (expressions, _), members in forms.items():
         if len(members) < FEWEST_ELEMENTS or not expressions:
             to.lines += map(rule_text, members)
@@ -246,19 +248,20 @@ def _without_overlap(rules: Sequence[Rule]) -> list[list[Rule]]:
     buckets: list[dict[tuple[int, ...], list[list[Field]]]] = []
     for rule, row in rows:
         key = tuple(row[k].low for k in exact)
-        for number, bucket in enumerate(buckets):
-            if not any(_meet(row, other, inexact) for other in bucket.get(key, ())):
-                break
-        else:
-            number = len(parts)
+        free = (
+            number for number, bucket in enumerate(buckets)
+            if not any(_meet(row, other, inexact) for other in bucket.get(key, ()))
+        )  # fmt: skip
+        number = next(free, len(parts))
+        if number == MOST_SETS:
+            raise UsageError(
+                f"acl_engine is {SETS}, which cannot express this list: more than {MOST_SETS} "
+                "rules overlap each other",
+                remedy=f"use acl_engine: {LINEAR}",
+            )
+        if number == len(parts):
             parts.append([])
             buckets.append({})
-            if number == MOST_SETS:
-                raise UsageError(
-                    f"acl_engine is {SETS}, which cannot express this list: more than {MOST_SETS} "
-                    "rules overlap each other",
-                    remedy=f"use acl_engine: {LINEAR}",
-                )
         parts[number].append(rule)
         buckets[number].setdefault(key, []).append(row)
     return parts
@@ -271,17 +274,16 @@ def _meet(a: Sequence[Field], b: Sequence[Field], places: Sequence[int]) -> bool
 def _add_set(to: NftList, rules: Sequence[Rule]) -> None:
     rows = [fields_of(rule) for rule in rules]
     expression = " . ".join(part.expression for part in rows[0])
-    made = NftSet(
+    nft_set = NftSet(
         f"s{len(to.sets)}",
         expression,
         [" . ".join(part.text for part in row) for row in rows],
         any(not part.is_exact for row in rows for part in row),
     )
-    to.sets.append(made)
+    to.sets.append(nft_set)
     rule = rules[0]
-    to.lines.append(
-        f"{_match_protocol(rule, rows[0])}{expression} @{made.name} {_verdict(rule)}"
-    )
+    protocol = _match_protocol(rule, rows[0])
+    to.lines.append(f"{protocol}{expression} @{nft_set.name} {_verdict(rule)}")
 
 
 def policer_scripts(devices: Sequence[str], policer: Policer, frame_bytes: int) -> list[str]:
