@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE
-from switchmark.model.io import Io
+from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 
@@ -62,6 +62,8 @@ def _driven_by(generator: str, kind: PortKind) -> bool:
 def _reaches(io: Io, kind: PortKind) -> bool:
     if io is Io.AUTO:
         return True
+    if kind is PortKind.ATTACHMENT:  # frames past the IP stack would take another path
+        return sends_datagrams(io)
     if kind is PortKind.VALE:
         return io is Io.NETMAP
     return io is Io.DPDK or kind in DEVICES

@@ -28,7 +28,7 @@ from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, unavailable
 from switchmark.model.choices import OWN_ENGINE, PLAIN
-from switchmark.model.functions import ALL_FUNCTIONS, FORWARD
+from switchmark.model.functions import FORWARD, function_names
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import PortKind
 from switchmark.testbed.testbed_file import find_testbed, required
@@ -181,8 +181,7 @@ def _functions(installation: Installed) -> list[dict[str, Any]]:
             },
             "description": FUNCTIONS[name].meaning,
         }
-        for name in ALL_FUNCTIONS
-        if name in FUNCTIONS
+        for name in function_names()
     ]
 
 

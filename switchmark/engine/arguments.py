@@ -29,6 +29,8 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
         return io
     if kind in _SOCKETS:
         return Io.DPDK
+    if kind is PortKind.ATTACHMENT:
+        return Io.UDP_MMSG
     return Io.NETMAP if kind is PortKind.VALE else Io.RAW_MMSG
 
 

@@ -110,7 +110,9 @@ class NetnsEnvironment:
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have; devices can be moved into them."""
         sockets = (PortKind.VHOST_USER, PortKind.MEMIF)
-        return (PortKind.VETH, *sockets, PortKind.MACVLAN, PortKind.VF, PortKind.VALE)
+        made = (PortKind.MACVLAN, PortKind.VF, PortKind.VALE)
+        own = (PortKind.ATTACHMENT,) if self.name == NetnsEnvironment.name else ()
+        return (PortKind.VETH, *sockets, *made, *own)
 
     def maker(self) -> Callable[[Session, Attached], NetnsNode]:
         """A function that makes a node of its place in the network. Raises UnavailableError."""

@@ -22,6 +22,7 @@ from switchmark.experiment.failed_starts import FailedStarts
 from switchmark.experiment.retry_disturbed import retry_disturbed
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft
+from switchmark.function.support.listing import lines_of
 from switchmark.host.host import Session
 from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
@@ -187,6 +188,7 @@ def run_campaign(
         except RefusedRecordError as error:  # without a place for records the campaign ends
             record = _in_its_role(failed(error=error), step)
             run.write(record)
+        _keep_table(run, step, record)
         if kept is not None and record.trial.switch == WIRE:
             kept.keep(step.plan, record)
         left.done(step, record)
@@ -197,6 +199,13 @@ def run_campaign(
             if failures.stopped:
                 return False
     return True
+
+
+def _keep_table(run: Run, step: Step, record: Record) -> None:
+    """Store the neutral table of a trial with network functions beside the records."""
+    table = step.plan.function_table() if record.function is not None else None
+    if record.function is not None and table is not None:
+        run.keep_table(record.function.table, partial(lines_of, table))
 
 
 def _in_its_role(record: Record, step: Step) -> Record:

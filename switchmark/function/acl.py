@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from switchmark.errors import Refusal
+from switchmark.function.support.files import read_rules, usage_problems
 from switchmark.function.support.flows import (
     DENIED_PORT,
     DESTINATIONS,
@@ -39,12 +40,18 @@ class Acl:
 
     name = "acl"
     meaning = "stateless filter by a list of 5-tuple rules; the first matching rule decides"
-    keys = ("rules", "rule_hit", "masks")
+    keys = ("rules", "rule_hit", "masks", "rules_file")
     scale_key: str | None = "rules"
     unit = "rules"
+    filters = True
 
     def refusals(self, trial: Trial) -> Iterator[Refusal]:
-        """More masks than the rules, or than an address, can have."""
+        """More masks than the rules can have, and files with mistakes."""
+        if trial.rules_file:
+            yield from usage_problems(
+                lambda: read_rules(trial.rules_file, trial.ip_version), "rules_file"
+            )
+            return
         if trial.masks > max(1, trial.rules):
             yield Refusal(
                 f"{trial.masks} is above the number of rules, {trial.rules}",
@@ -54,6 +61,12 @@ class Acl:
 
     def fill(self, table: FunctionTable, trial: Trial) -> FunctionTable:
         """Make the list."""
+        if trial.rules_file:
+            version = table.ip_version
+            hosts = Rule(True, HOSTS[version], HOSTS[version])
+            load = Rule(True, SOURCES[version], any_prefix(version))
+            rules = (*read_rules(trial.rules_file, version), load, hosts)
+            return replace(table, rules=rules, extra=table.extra | {"rules_file": True})
         if trial.rules == 0:
             return replace(table, default_permit=True)
         hit, version = trial.rule_hit, table.ip_version

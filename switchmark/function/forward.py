@@ -20,6 +20,7 @@ class Forward:
     keys: tuple[str, ...] = ()
     scale_key: str | None = None
     unit = ""
+    filters = False
 
     def refusals(self, trial: Trial) -> Iterator[Refusal]:
         """It has no keys."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import ip_address
 
+from switchmark.function.support.files import file_identity
 from switchmark.function.support.functions import Case, Function, Passing
 from switchmark.function.support.table import (
     HOP_MAC,
@@ -14,7 +15,7 @@ from switchmark.function.support.table import (
     NextHop,
     RouterPort,
 )
-from switchmark.model.functions import ADDED, FORWARD, FunctionList
+from switchmark.model.functions import FunctionList, function_names
 from switchmark.model.topology import Topology, router_mac
 from switchmark.model.trial import Trial
 from switchmark.plugins import PluginRegistry, attribute_loader
@@ -23,15 +24,14 @@ FUNCTIONS: PluginRegistry[Function] = PluginRegistry(
     "switchmark.function", attribute_loader("FUNCTION")
 )
 HOPS_A_PORT = 2
-# Filters come before the base, everything that changes or copies a frame after it.
-_BEFORE_BASE = ("policer", "acl")
 
 
 def functions_of(functions: FunctionList) -> list[Function]:
-    """Return the functions of a list in the order in which a frame passes them."""
+    """Return the functions of a list in the order in which a frame passes them. Filters come before
+    the base; functions that change or copy a frame come after it."""
     base, added = FUNCTIONS[functions.base], [FUNCTIONS[name] for name in functions.added]
-    before = [function for function in added if function.name in _BEFORE_BASE]
-    return [*before, base, *(function for function in added if function.name not in _BEFORE_BASE)]
+    before = [function for function in added if function.filters]
+    return [*before, base, *(function for function in added if not function.filters)]
 
 
 def router_port(index: int, host: str, host_mac: str, ip_version: int) -> RouterPort:
@@ -53,12 +53,13 @@ def table_of(trial: Trial, topology: Topology) -> FunctionTable | None:
     """Return the neutral table of a trial; None if the switch only forwards."""
     if trial.function.is_plain:
         return None
-    return _table(trial.changed({"repetition": 0, "switch": "reference"}), topology)
+    files = tuple(file_identity(path) for path in (trial.routes_file, trial.rules_file) if path)
+    return _table(trial.changed({"repetition": 0, "switch": "reference"}), topology, files)
 
 
 @lru_cache(maxsize=8)
-def _table(trial: Trial, topology: Topology) -> FunctionTable:
-    """Make the table once for equal trials: a million routes take seconds."""
+def _table(trial: Trial, topology: Topology, _files: tuple[tuple[int, int], ...]) -> FunctionTable:
+    """Make the table once for equal trials and files: a million routes take seconds."""
     version = trial.ip_version
     ports = []
     for node in topology.nodes:
@@ -105,9 +106,7 @@ def cases(table: FunctionTable) -> Iterator[Case]:
 def unread_keys(functions: FunctionList) -> dict[str, list[str]]:
     """Return the campaign keys that none of these functions reads, with the functions that do."""
     owners: dict[str, list[str]] = {}
-    for name in (FORWARD, "route", *ADDED):
-        if name not in FUNCTIONS:
-            continue
+    for name in function_names():
         for key in FUNCTIONS[name].keys:
             owners.setdefault(key, []).append(name)
     return {key: names for key, names in owners.items() if not set(names) & set(functions.names)}

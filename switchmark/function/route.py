@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from switchmark.errors import Refusal
+from switchmark.function.support.files import read_routes, usage_problems
 from switchmark.function.support.frames import routed
 from switchmark.function.support.functions import Case, Passing
 from switchmark.function.support.prefixes import (
@@ -32,13 +33,25 @@ class Route:
 
     name = "route"
     meaning = "IP forwarding by the longest matching prefix; MACs are rewritten, TTL less 1"
-    keys = ("routes", "prefix_length")
+    keys = ("routes", "prefix_length", "routes_file")
     scale_key: str | None = "routes"
     unit = "routes"
+    filters = False
 
     def refusals(self, trial: Trial) -> Iterator[Refusal]:
         """Prefix lengths that the IP version does not have, or that have too few prefixes."""
         bits, version = trial.prefix_length.bits, trial.ip_version
+        if trial.routes_file:
+            if trial.routes != 1 or bits is not None:
+                yield Refusal(
+                    "the file has the routes and their lengths",
+                    "leave routes and prefix_length out",
+                    key="routes_file",
+                )
+            yield from usage_problems(
+                lambda: read_routes(trial.routes_file, [[0, 1]], version), "routes_file"
+            )
+            return
         low, high = (8, 32) if version == 4 else (16, 128)
         if bits is not None and not low <= bits <= high:
             yield Refusal(
@@ -67,6 +80,9 @@ class Route:
         ]
         receiving = [p.index for p in table.ports if p.index % 2 or trial.bidirectional]
         by_port = [[hop.index for hop in hops if hop.port == port] for port in receiving]
+        if trial.routes_file:
+            routes = read_routes(trial.routes_file, by_port, table.ip_version)
+            return replace(table, next_hops=tuple(hops), routes=routes)
         routes = draw_routes(
             trial.routes, trial.prefix_length.bits, table.ip_version, by_port, table.seed
         )

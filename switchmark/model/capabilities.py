@@ -30,6 +30,7 @@ class SwitchOption:
     choices: tuple[str, ...] = ()
     range: tuple[int, int] | None = None
     form: str = ""  # a regular expression; so far of a probability only
+    path: str = ""  # the option also takes a path with a slash, of such a thing; empty: no path
     modes: tuple[ConnectMode, ...] = ()  # where it can be other than the default; none: everywhere
     # By value: the fewest `switch_cores` it can be had with, and the other options that it sets.
     least_cores: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -42,10 +43,14 @@ class SwitchOption:
         """The values that the option takes, in words for messages and tables."""
         if self.form:
             return "a probability, 0 to 1"
+        if self.path:
+            return f"{', '.join(self.choices)}, or the path of {self.path} with a / in it"
         return ", ".join(self.choices) if self.range is None else "{} to {}".format(*self.range)
 
     def takes(self, value: str) -> bool:
         """Return True if the option takes this value."""
+        if self.path and "/" in value:
+            return True
         if self.form:
             return re.fullmatch(self.form, value) is not None
         if self.range is None:
@@ -101,6 +106,9 @@ class Capabilities:
     # A network that the bench did not make, or whose rule of forwarding is not known: learning,
     # addresses and flooding are not verified.
     foreign: bool = False
+    # It is a container network: it gives addresses to its ends, and applications reach each
+    # other through the IP stack only.
+    is_network: bool = False
     is_nic: bool = False  # it is a NIC: a cable to another host is plugged into the switch itself
     # Fallback port kinds, each with a text that plans and figures with such ports show: the result
     # belongs to another data path.

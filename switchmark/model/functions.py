@@ -15,11 +15,11 @@ from functools import cached_property
 
 from switchmark.errors import Refusal
 from switchmark.model.written import WrittenValue
+from switchmark.plugins import PluginRegistry
 
 FORWARD, ROUTE = "forward", "route"
 BASES = (FORWARD, ROUTE)
-ADDED = ("acl", "vxlan", "vlan", "policer", "mirror")
-ALL_FUNCTIONS = (*BASES, *ADDED)
+_FILES: PluginRegistry[None] = PluginRegistry("switchmark.function", lambda _module, _name: None)
 MIXED = "mix"  # prefix lengths as in a full routing table of the Internet
 _VNI_MOST = 2**24 - 1
 
@@ -51,14 +51,20 @@ class FunctionList(WrittenValue):
 PLAIN_FORWARDING = FunctionList(FORWARD)
 
 
+def function_names() -> tuple[str, ...]:
+    """Return the names of all functions, the bases first. Each is a file of the package
+    `function`."""
+    return (*BASES, *(name for name in _FILES if name not in BASES))
+
+
 def read_functions(text: str) -> FunctionList:
     """Read the functions of a campaign, such as `route+acl`. Raises ValueError."""
     names = [part.strip() for part in text.split("+")]
+    known = function_names()
     for name in names:
-        if name not in ALL_FUNCTIONS:
+        if name not in known:
             raise ValueError(
-                f"'{name}' is not a function; use {', '.join(ALL_FUNCTIONS)}, joined by + such as "
-                "route+acl"
+                f"'{name}' is not a function; use {', '.join(known)}, joined by + such as route+acl"
             )
         if names.count(name) > 1:
             raise ValueError(f"'{name}' is given twice in '{text}'; keep one")
@@ -66,8 +72,7 @@ def read_functions(text: str) -> FunctionList:
         raise ValueError(f"'{text}' has a base behind the first place; write one base, first")
     if names[0] not in BASES:
         raise ValueError(f"'{text}' has no base; write forward+{text} or route+{text}")
-    added = sorted(names[1:], key=ADDED.index)
-    return FunctionList.of("+".join([names[0], *added]))
+    return FunctionList.of("+".join([names[0], *sorted(names[1:])]))
 
 
 class PrefixLength(WrittenValue):
@@ -126,7 +131,7 @@ def support_refusal(
                 f"leave {switch} out",
             )
         support = supported[name]
-        if name in ADDED and functions.base not in support.bases:
+        if name not in BASES and functions.base not in support.bases:
             return Refusal(
                 f"{switch} has {name} on base {' or '.join(support.bases)} only, not on "
                 f"{functions.base}",

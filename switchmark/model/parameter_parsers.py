@@ -92,6 +92,16 @@ def program(text: str, known: Known) -> str:
     return _here(text, known)
 
 
+def table_file(text: str, _known: Known) -> str:
+    """Read the absolute path of a file with a table; the function reads the file itself."""
+    if not re.fullmatch(choices.PROGRAM_PATTERN, text, re.ASCII):
+        raise BadValueError(
+            f"'{values.shorten(text)}' is not an absolute path of letters, digits, '.', '_', '+', "
+            "'-' and '/'; write e.g. /srv/tables/full.csv, or none"
+        )
+    return text
+
+
 def _here(path: str, known: Known) -> str:
     """The path of a program that can be executed here, where that is asked."""
     if known.program_problem is not None and (problem := known.program_problem(path)) is not None:

@@ -16,6 +16,7 @@ class PortKind(StrEnum):
     MACVLAN = "macvlan"  # a device on top of another, which delivers by its address
     VF = "vf"  # a virtual function of a NIC: the NIC's embedded switch is what is tested
     VALE = "vale"  # a port of a VALE switch, opened by the application itself (netmap)
+    ATTACHMENT = "attachment"  # a device with an address, which a container network has made
 
 
 class CableEnd(StrEnum):
@@ -26,7 +27,7 @@ class CableEnd(StrEnum):
 
 
 # Ports of these kinds exist only as part of their switch, which makes them before the nodes.
-MADE_BY_SWITCH = frozenset({PortKind.MACVLAN, PortKind.VF, PortKind.VALE})
+MADE_BY_SWITCH = frozenset({PortKind.MACVLAN, PortKind.VF, PortKind.VALE, PortKind.ATTACHMENT})
 
 
 class ConnectMode(StrEnum):
@@ -40,6 +41,8 @@ class ConnectMode(StrEnum):
     VEB = "veb"
     # By the longest matching prefix of the destination address; only with `function: route`.
     ROUTE = "route"
+    # As the tool of a container network has set it up: by MAC addresses, by routes, with NAT
+    NETWORK = "network"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +108,29 @@ class MacvlanParent:
 
 
 @dataclass(frozen=True, slots=True)
+class NetworkEnd:
+    """An end of a container network: a namespace with a device that has an address there."""
+
+    netns: str
+    device: str
+    mac: str
+    ip: str  # with prefix length
+    gateway: str = ""
+    reached_at: str = ""  # the address at which others reach it; empty: its own
+
+
+@dataclass(frozen=True, slots=True)
 class MadePort:
     """A port that a switch has made for a node: a device in the bench's namespace, which is moved
-    into the node; a parent, on which the node gets a macvlan device; a PCI function for DPDK; or
-    the name that netmap applications open."""
+    into the node; a parent, on which the node gets a macvlan device; a PCI function for DPDK; the
+    name that netmap applications open; or an end of a container network, whose namespace is the
+    node's."""
 
     device: str | None = None
     macvlan_on: MacvlanParent | None = None
     pci: str | None = None
     netmap: str | None = None
+    end: NetworkEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)

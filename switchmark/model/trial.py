@@ -425,6 +425,18 @@ class Trial(Frozen):
         "committed burst size of function `policer`, in bytes of L2 frames without FCS",
         unit="bytes", limits=read.CBS, show=format_rate,
         say=lambda value: f"CBS {format_rate(value)}B")] = 256_000
+    routes_file: Annotated[str, Field(pattern=PROGRAM_PATTERN), Parameter(
+        "routes_file", FUNCTION, DEFAULT, "/srv/tables/full.csv",
+        "absolute path of a CSV file with the prefixes of function `route`, in place of generated "
+        "ones; `routes` must then be left out (docs/functions.md)",
+        read=read.table_file, none="none", is_path=True,
+        say=lambda value: f"routes of {value}" if value else "generated routes")] = ""
+    rules_file: Annotated[str, Field(pattern=PROGRAM_PATTERN), Parameter(
+        "rules_file", FUNCTION, DEFAULT, "/srv/tables/acl1_1k",
+        "absolute path of a file with the rules of function `acl`, in CSV or in the format of "
+        "ClassBench; `rules` must then be left out (docs/functions.md)",
+        read=read.table_file, none="none", is_path=True,
+        say=lambda value: f"rules of {value}" if value else "generated rules")] = ""
     # fmt: on
 
     @property

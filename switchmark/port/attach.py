@@ -12,7 +12,7 @@ from switchmark.host.host import Session
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MADE_BY_SWITCH, PortKind
 from switchmark.port.attached import Attached
-from switchmark.port.made_by_switch import has_door, with_door, with_made
+from switchmark.port.made_by_switch import has_door, with_door, with_end, with_made
 from switchmark.port.nic import with_lent, with_nic
 from switchmark.port.tap import with_tap
 from switchmark.port.veth import wire_of_veth, with_veth
@@ -44,6 +44,8 @@ def attach(
             ports.append(with_socket(port, folder, number, inside_prefix))
         elif has_door(port) and inside_prefix is not None:
             ports.append(with_door(node, number, folder, inside_prefix))
+        elif port.kind is PortKind.ATTACHMENT:
+            ports.append(with_end(node, number))
         elif port.kind in MADE_BY_SWITCH:
             ports.append(with_made(node, number))
         else:

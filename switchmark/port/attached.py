@@ -53,7 +53,7 @@ class Attached:
         self._close_doors()
         for entry in self.lent:
             session.ledger.undo(entry)
-        if self.netns is not None:
+        if self.netns is not None and self.entries:
             session.ledger.undo(self.entries[0])
 
     def _close_doors(self) -> None:
@@ -89,8 +89,11 @@ class Attached:
 
 
 def namespace(session: Session, spec: NodeSpec) -> Attached:
-    """A new namespace without ports. Raises UsageError for a name that is too long."""
+    """A new namespace without ports, or that of an end of a container network, which belongs to the
+    network. Raises UsageError for a name that is too long."""
     check_name(spec)
+    if spec.ports and spec.port.made is not None and spec.port.made.end is not None:
+        return Attached(spec, spec.port.made.end.netns)
     netns = f"sm{session.id}-{spec.name}"
     with session.ledger.making(NetworkNamespace(netns)) as entries:
         namespaces.create_namespace(netns)

@@ -38,6 +38,14 @@ def with_made(node: Attached, number: int) -> NodePort:
     return replace(port, device_inside=end.device)
 
 
+def with_end(node: Attached, number: int) -> NodePort:
+    """Return the port that is an end of a container network; the network has set it up."""
+    port = node.spec.ports[number]
+    if port.made is None or port.made.end is None:
+        raise UsageError(f"node {node.spec.name}: its {port.kind} port has not been made")
+    return replace(port, device_inside=port.made.end.device)
+
+
 def has_door(port: NodePort) -> bool:
     """Whether a container gets this port, one of VALE's, through a door."""
     return port.made is not None and port.made.netmap is not None

@@ -14,12 +14,13 @@ in and once more as read back from disk.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,7 @@ from switchmark.results.durable import take_lock, write_durably
 from switchmark.results.run_info import Resumption, RunInfo
 from switchmark.version import full_version
 
+TABLES = "tables"  # folder of a run with neutral tables of network functions
 _RECORD_NAME = re.compile(r"[0-9a-f]{16}\.json")
 
 
@@ -186,6 +188,16 @@ class Run:
         write_durably(path, document)
         if self.read(record.trial_id) != Record.model_validate_json(document):
             raise CorruptResultError(f"{path}: reads back differently from what was written")
+        return path
+
+    def keep_table(self, name: str, lines: Callable[[], Iterable[str]]) -> Path:
+        """Store the neutral table of a network function, compressed, unless it is stored already;
+        return its path. Raises SwitchmarkError if it cannot be written."""
+        path = self.directory / TABLES / f"{name}.txt.gz"
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            text = "\n".join([*lines(), ""])
+            write_durably(path, gzip.compress(text.encode(), 6, mtime=0))
         return path
 
     def read(self, trial_id: str) -> Record:

@@ -63,11 +63,15 @@ class CrossingWatch:
             )
             for one, count in after.items()
         ]
-        for device in devices:
-            if device.bytes < (1 - LATE) * least_bytes:
+        together: dict[str, list[CountedOn]] = {}
+        for number, (counted, device) in enumerate(zip(after, devices, strict=True)):
+            together.setdefault(counted.group or str(number), []).append(device)
+        for group in together.values():
+            if (total := sum(device.bytes for device in group)) < (1 - LATE) * least_bytes:
+                names = ", ".join(f"{device.device} ({device.namespace})" for device in group)
                 raise TrialFailed(
-                    f"the traffic did not cross {device.device} ({device.namespace}): it counted "
-                    f"{device.bytes} bytes, and the applications received {least_bytes}",
+                    f"the traffic did not cross {names}: counted "
+                    f"{total} bytes, and the applications received {least_bytes}",
                     remedy="`switchmark path` shows the path of the kernel",
                 )
         first = _FIRST_STATES.setdefault((self.session, self.network.key), self.state)

@@ -210,8 +210,10 @@ def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
 
     checked = verify(deployment.ends, plan.verify, witness)
     chained = any(path.via for path in plan.topology.paths)  # a VNF does as it likes with them
-    # Broadcast is not sent into others' networks; functions have their own proof.
-    unchecked = plan.switch.capabilities.foreign or not plan.trial.function.is_plain
+    # Broadcast is not sent into others' networks; functions have their own proof; a container
+    # network promises no rule for frames.
+    can = plan.switch.capabilities
+    unchecked = can.foreign or can.is_network or not plan.trial.function.is_plain
     if not checked.passed or plan.topology.direct or chained or unchecked:
         return checked
     wrong = wrong_mode(deployment.ends, plan.mode, witness)

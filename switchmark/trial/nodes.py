@@ -10,8 +10,8 @@ from switchmark.environment.support.base import Node, VirtualMachine
 from switchmark.host.host import Session
 from switchmark.host.interface_check import check_facing
 from switchmark.model.nics import is_pci
-from switchmark.model.node import NodeSpec
-from switchmark.model.ports import MadePort, SwitchPort
+from switchmark.model.node import NodePort, NodeSpec
+from switchmark.model.ports import MadePort, NetworkEnd, SwitchPort
 
 if TYPE_CHECKING:
     from switchmark.remote.site import FarSide
@@ -93,7 +93,27 @@ def with_made(specs: Sequence[NodeSpec], made: Sequence[MadePort]) -> list[NodeS
     if not made:
         return list(specs)
     left = iter(made)
-    return [
+    given = [
         replace(spec, ports=tuple(replace(port, made=next(left)) for port in spec.ports))
         for spec in specs
     ]
+    ends = [one.end for one in made]
+    if any(end is None for end in ends):
+        return given
+    return [
+        replace(spec, ports=(_with_addresses(spec.port, made[k].end, made[k ^ 1].end),))
+        for k, spec in enumerate(given)
+    ]
+
+
+def _with_addresses(port: NodePort, own: NetworkEnd | None, peer: NetworkEnd | None) -> NodePort:
+    """The port with the addresses that a container network has given to it and to its peer."""
+    assert own is not None and peer is not None
+    return replace(
+        port,
+        mac=own.mac,
+        ip=own.ip,
+        device_mac=None,
+        peer_mac=peer.mac,
+        peer_ip=peer.reached_at or peer.ip,
+    )

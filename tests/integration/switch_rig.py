@@ -40,7 +40,9 @@ QUIET_S = 0.1
 LATE_S = 15.0  # a machine that is busy with something else, or an emulated one
 
 
-REAL = [name for name in SWITCHES if name != "direct"]
+REAL = [
+    name for name in SWITCHES if name != "direct" and not SWITCHES[name]().capabilities.is_network
+]
 EXCLUSIVE = ("sriov",)  # a NIC has one user
 
 

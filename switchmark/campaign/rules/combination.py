@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from switchmark.campaign.rules.between import between_problems
 from switchmark.campaign.rules.layout import (
+    network_problem,
     place_problem,
     ports_problem,
     wire_end_problem,
@@ -40,6 +41,7 @@ def problem(
     pairs = found.paths or 1
     return (
         wire_problem(one.switch, found)
+        or network_problem(one.switch, can, found)
         or ports_problem(one.switch, can, found, pairs)
         or (
             Refusal(f"{one.environment} has no {one.port_kind} ports")

@@ -79,6 +79,16 @@ def mode_problem(switch: str, can: Capabilities, vnf: str) -> Refusal | None:
     )
 
 
+def network_problem(switch: str, can: Capabilities, found: Scenario) -> Refusal | None:
+    """Return why a container network cannot carry this scenario; None if it can."""
+    if can.is_network and found.chain:
+        return Refusal(
+            f"{switch} attaches applications and no VNFs, which forward frames",
+            "use a scenario without a chain",
+        )
+    return None
+
+
 def ports_problem(switch: str, can: Capabilities, found: Scenario, pairs: int) -> Refusal | None:
     """Return why the switch has too few ports; None when it has enough."""
     needed = ports_of(pairs, found.chain)
@@ -192,6 +202,7 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
             yield Refusal(f"scenario {found} says how many paths there are", "leave pairs out")
         pairs = found.paths or max(sweep.pairs)
         yield from filter(None, [wire_problem(switch, found),
+                                 network_problem(switch, can, found),
                                  ports_problem(switch, can, found, pairs),
                                  pairs_problem(found, pairs)])  # fmt: skip
         if found.chain:

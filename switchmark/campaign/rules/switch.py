@@ -13,7 +13,7 @@ from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.functions import function_refusals
 from switchmark.campaign.rules.generator import generator_refusals
 from switchmark.campaign.rules.layout import environment_refusals, scenario_refusals
-from switchmark.campaign.rules.traffic import frame_refusals, tag_refusals
+from switchmark.campaign.rules.traffic import frame_refusals, network_refusals, tag_refusals
 from switchmark.environment.registry import traits_of
 from switchmark.errors import Refusal
 from switchmark.method.registry import METHODS
@@ -68,6 +68,8 @@ def refusals(
             f"{switch} runs on one core only, not on switch_cores {most}", "use switch_cores: 1"
         )
     yield from frame_refusals(sweep)
+    if can.is_network:
+        yield from network_refusals(sweep, switch)
     yield from tag_refusals(sweep, switch, can)
     yield from _long_frame_refusals(sweep, switch, can)
     yield from scenario_refusals(sweep, switch, can)

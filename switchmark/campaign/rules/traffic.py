@@ -16,6 +16,7 @@ from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.model.ports import ConnectMode
+from switchmark.model.traffic import ONE_FLOW
 
 MIN_BURSTS = 3  # in the measured part of a trial
 MIN_SAMPLES = 3  # in what is left of a trial after trimming
@@ -181,6 +182,20 @@ def frame_refusals(sweep: Sweep) -> Iterator[Refusal]:
                 f"applications only, not every {macs[0]}",
                 "use connect_mode: cross-connect",
             )
+
+
+def network_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
+    """Frames that applications cannot send through a container network, whatever `io` says: they
+    use sockets of the kernel, which writes the headers."""
+    special = [("flows", str(flows)) for flows in sweep.flows if flows != ONE_FLOW]
+    special += [("vlan", str(vlan)) for vlan in sweep.vlan if vlan]
+    special += [("ip_version", str(version)) for version in sweep.ip_version if version != 4]
+    for key, value in special:
+        yield Refusal(
+            f"{switch} carries what sockets of the kernel send, not {key} {value}",
+            f"leave {key} out, or give {switch} a sweep of its own",
+            key=key,
+        )
 
 
 def tag_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:

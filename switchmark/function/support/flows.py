@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from switchmark.errors import UsageError
 from switchmark.function.support.prefixes import inside, longest_match
 from switchmark.function.support.table import FunctionTable, Rule
 
@@ -21,6 +22,7 @@ SOURCE_PORT, LOAD_PORT = 17000, 17001
 PERMITTED_PORT = 30000  # first destination port of permits that are spread over a list
 DENIED_PORT = 20000  # first destination port of generated denials
 NO_HOP = 0xFFFF
+SAMPLE = 100  # flows that are compared with a user's list
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,25 @@ def load_flows(table: FunctionTable, count: int, egress: Collection[int], seed: 
     ]
     if spread:
         ports = np.array(spread)[generator.permutation(count) % len(spread)]
+    if "rules_file" in table.extra:
+        _check_permitted(table, sources, destinations)
     tunnels = numbers % len(table.tunnels) if table.tunnels else np.zeros(count, int)
     return FlowRows(sources, destinations, source_ports, ports, hops, tunnels)
+
+
+def _check_permitted(table: FunctionTable, sources: np.ndarray, destinations: np.ndarray) -> None:
+    """Raise UsageError if a user's list denies flows of the load; a sample is checked."""
+    for source, destination in zip(sources[:SAMPLE], destinations[:SAMPLE], strict=True):
+        texts = str(_address(source)), str(_address(destination))
+        if not verdict(table, *texts, SOURCE_PORT, LOAD_PORT):
+            raise UsageError(
+                f"rules_file: its rules deny a flow of the load, from {texts[0]} to {texts[1]}",
+                remedy=f"let it permit UDP from {SOURCES[table.ip_version]} to port {LOAD_PORT}",
+            )
+
+
+def _address(row: np.ndarray) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    return ipaddress.ip_address(row.tobytes())
 
 
 def _routed_destinations(

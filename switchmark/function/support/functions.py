@@ -44,6 +44,7 @@ class Function(Protocol):
     keys: tuple[str, ...]  # campaign keys that only this function reads
     scale_key: str | None  # the key that counts its entries
     unit: str  # plural noun for its entries
+    filters: bool  # it drops frames, before the base forwards them
 
     def refusals(self, trial: Trial) -> Iterator[Refusal]:
         """Return why the values of its keys are impossible, each with its key."""

@@ -16,6 +16,7 @@ class CountedDevice:
     namespace: str | None  # name or path of its network namespace; None: this one
     device: str
     label: str = ""  # a name of the namespace for people
+    group: str = ""  # devices that count the traffic together; empty: the device alone counts it
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,10 +68,12 @@ class Namespace:
         self._made_here: list[str] = []
         self._lent: list[int] = []  # entries of the ledger
 
-    def make(self) -> None:
-        """Create it, silent: no IPv6, no netfilter hooks on bridged frames."""
+    def make(self, *, firewall: bool = False) -> None:
+        """Create it, silent: no IPv6, and without `firewall` no netfilter hooks on bridged
+        frames."""
         namespaces.create_namespace(self.name)
-        namespaces.inside(self.name, _disable_firewall)
+        if not firewall:
+            namespaces.inside(self.name, _disable_firewall)
 
     def hand_back(self, *, made_here: bool = True) -> None:
         """Return the devices that still exist to where they came from, with those that were made
@@ -176,19 +178,26 @@ class Resources:
         self._folders: list[str] = []
         self._undo = ExitStack()
 
-    def namespace(self) -> Namespace:
-        """Make the switch's namespace, or take over the prepared one."""
+    def namespace(self, *, firewall: bool = False) -> Namespace:
+        """Make the switch's namespace, or take over the prepared one. With `firewall` bridged
+        frames pass the firewall as on any host."""
         namespace = Namespace(self.session)
         self.note(NetworkNamespace(namespace.name))
         self._undo.callback(lambda: namespace.hand_back(made_here=not self.for_good))
         if not (NETNS_DIR / namespace.name).exists():
-            namespace.make()
+            namespace.make(firewall=firewall)
         return namespace
 
-    def note(self, made: UndoEntry) -> None:
-        """Enter in the ledger what is about to be made, here or by a program."""
+    def note(self, made: UndoEntry) -> int:
+        """Enter in the ledger what is about to be made, here or by a program; returns its
+        number."""
         entry = self.session.ledger.record(made)
         self._undo.callback(self.session.ledger.undo, entry)
+        return entry
+
+    def at_end(self, action: Callable[[], object]) -> None:
+        """Have `undo` call this, before it undoes what was made earlier."""
+        self._undo.callback(action)
 
     def folder(self, name: str) -> Path:
         """Make an empty folder under the session's run directory."""

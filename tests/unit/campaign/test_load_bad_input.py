@@ -93,7 +93,8 @@ BAD = [
     ("io: dpkd", "c.yaml:2: io: unknown io 'dpkd'; did you mean dpdk?"),
     ("idle: yeild", "c.yaml:2: idle: unknown idle strategy 'yeild'; did you mean yield?"),
     ("connect_mode: bridge", "c.yaml:2: connect_mode: unknown connect mode 'bridge'; "
-                             "known: auto, cross-connect, learning, static-mac, veb, route"),
+                             "known: auto, cross-connect, learning, static-mac, veb, route, "
+                             "network"),
     ("port_kind: vhost",
      "c.yaml:2: port_kind: unknown port kind 'vhost'; did you mean vhost-user?"),
     ("touch: 1", "c.yaml:2: touch: '1' is neither true nor false; write true or false"),

@@ -76,7 +76,7 @@ TRIALS = st.builds(
     generator=st.sampled_from(("switchmark", "iperf3")),
     socket_buffers=st.sampled_from(("largest", "unforced")),
     page_size=st.sampled_from(("auto", "huge", "4KiB")),
-    function=st.sampled_from(("forward", "route", "route+acl", "forward+vxlan")),
+    function=st.sampled_from(("forward", "route", "route+acl", "forward+acl")),
     routes=st.integers(1, 4_000_000),
     prefix_length=st.sampled_from(("mix", "24", "128")),
     rules=st.integers(0, 1_000_000),
@@ -88,6 +88,8 @@ TRIALS = st.builds(
     direction=st.sampled_from(("auto", "encap", "pop")),
     cir_bps=st.integers(8_000, 400 * 10**9),
     cbs_bytes=st.integers(64, 10**9),
+    routes_file=st.sampled_from(("", "/srv/full.csv")),
+    rules_file=st.sampled_from(("", "/srv/acl1")),
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 ).map(
     lambda trial: trial.model_copy(
@@ -116,7 +118,7 @@ def test_the_strategy_knows_every_field() -> None:
         "contender", "compared", "fractions", "generator", "vcpus", "socket_buffers",
             "page_size",
         "function", "routes", "prefix_length", "rules", "rule_hit", "masks", "tunnels", "vni",
-        "vid", "direction", "cir_bps", "cbs_bytes",
+        "vid", "direction", "cir_bps", "cbs_bytes", "routes_file", "rules_file",
     }  # fmt: skip
 
 

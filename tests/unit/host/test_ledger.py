@@ -140,6 +140,7 @@ def test_every_kind_goes_to_json_and_back() -> None:
         entries.Container("c", "/l"),
         entries.LxcPivot(),
         entries.ValeAttachment("n", "vale0:p"),
+        entries.CniAttachment("c", "n", "eth0", "h", "/f", "{}", "/opt/cni/bin", ""),
         entries.CgroupsNamed("c"),
         entries.CgroupController("/c", "cpu"),
         entries.MountsBelow("/m"),

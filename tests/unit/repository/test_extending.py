@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.function.support.functions import Function
 from switchmark.method.support.method import Method
 from switchmark.switch import tc_redirect
 from tests.extending import ROOT, bench_in, copy_with, example, run_in
@@ -71,6 +72,34 @@ def test_the_new_method_finds_what_is_true(with_method: Path) -> None:
     path, *found = run_in(with_method, "-c", RUNS_ON_THE_SIMULATED_SWITCH).split()
     assert Path(path) == with_method / "__init__.py"
     assert found == ["overload-loss", "loss", "under", "overload", "0.5", "5"]
+
+
+COMPUTES_THE_PROOF = """
+from switchmark.function.registry import cases, forwarded
+from tests.unit.function.test_routes import table
+neutral = table("forward+ttl-guard")
+results = [(case.name, forwarded(neutral, case.passing) is not None) for case in cases(neutral)]
+print([name for name, arrives in results if arrives])
+"""
+
+
+def test_a_new_function_is_one_file(tmp_path: Path) -> None:
+    package = copy_with(tmp_path, "function/ttl_guard.py", example("class TtlGuard"))
+    rows = json.loads(bench_in(package, "list", "functions", "--json"))["functions"]
+    assert {"acl", "forward", "route", "ttl-guard"} <= {row["name"] for row in rows}
+    assert "'a frame with TTL 255']" in run_in(package, "-c", COMPUTES_THE_PROOF)
+    campaign = tmp_path / "guard.yaml"
+    campaign.write_text("switch: macvlan\nfunction: forward+ttl-guard\nrate: 1k\nduration: 2s\n")
+    with pytest.raises(AssertionError, match="macvlan has no function ttl-guard here"):
+        bench_in(package, "plan", str(campaign))
+
+
+def test_the_page_names_every_member_of_a_function() -> None:
+    rows = (ROOT / "docs" / "extending.md").read_text().partition("| member of `Function` |")[2]
+    cells = [line.split("|")[1] for line in rows.partition("\n\n")[0].splitlines()[2:]]
+    named = {name for cell in cells for name in re.findall(r"`(\w+)", cell)}
+    members = {*Function.__annotations__, *vars(Function)}
+    assert named == {name for name in members if not name.startswith("_")}
 
 
 def test_a_new_switch_and_a_new_environment_are_listed(tmp_path: Path) -> None:

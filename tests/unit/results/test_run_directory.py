@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import multiprocessing
 import os
 import secrets
@@ -311,3 +312,14 @@ def test_a_run_that_was_moved_away_meanwhile_is_told(tmp_path: Path) -> None:
         assert run.paths() == []
         with pytest.raises(SwitchmarkError, match="was removed or moved away while"):
             run.discard_empty()
+
+
+def test_a_table_is_stored_once_and_can_be_repeated(tmp_path: Path) -> None:
+    with create(tmp_path) as run:
+        path = run.keep_table("0123456789abcdef", lambda: ["functions route", "route 192.0.2.0/24"])
+        first = path.read_bytes()
+        assert gzip.decompress(first) == b"functions route\nroute 192.0.2.0/24\n"
+        assert run.keep_table("0123456789abcdef", lambda: pytest.fail("made again")) == path
+        path.unlink()
+        run.keep_table("0123456789abcdef", lambda: ["functions route", "route 192.0.2.0/24"])
+        assert path.read_bytes() == first

@@ -56,6 +56,17 @@ def test_counters_that_do_not_move_fail_the_trial(monkeypatch: pytest.MonkeyPatc
         begun.end(5000, 100)
 
 
+def test_devices_of_a_group_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pair of a network has its own devices; together they carry the traffic."""
+    grouped = (CountedDevice("a", "e", group="ends"), CountedDevice("b", "e", group="ends"))
+    monkeypatch.setattr(FakeNetwork, "network", lambda _: KnownNetwork("n", grouped))
+    begun = watch(monkeypatch, [(0, 0), (40, 3000)], FakeNetwork(), "five")
+    assert len(begun.end(6000, 100).devices) == 2
+    begun = watch(monkeypatch, [(0, 0), (40, 3000)], FakeNetwork(), "six")
+    with pytest.raises(TrialFailed, match=r"did not cross e \(a\), e \(b\): counted 6000 bytes"):
+        begun.end(7000, 100)
+
+
 def test_other_senders_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     quiet = [(0, 0), (0, 0), (0, 0), (9, 900)]
     busy = [(0, 0), (50, 9), (50, 9), (99, 900)]

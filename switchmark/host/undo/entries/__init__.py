@@ -24,6 +24,7 @@ from switchmark.host.undo.entries.network import (
     NetworkNamespace,
     ValeAttachment,
 )
+from switchmark.host.undo.entries.networks import CniAttachment
 from switchmark.host.undo.entries.processes import MarkedProcesses, Process
 from switchmark.host.undo.entries.settings import Hugepages, KernelSetting, chosen_of
 
@@ -32,6 +33,7 @@ __all__ = [
     "Cgroup",
     "CgroupController",
     "CgroupsNamed",
+    "CniAttachment",
     "Container",
     "Directory",
     "DockerObject",
@@ -74,6 +76,7 @@ KINDS: dict[str, type[UndoEntry]] = {
         Container,
         LxcPivot,
         ValeAttachment,
+        CniAttachment,
     )
 }
 

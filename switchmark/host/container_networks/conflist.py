@@ -1,0 +1,179 @@
+"""Network configuration lists of CNI: reads them, checks them, and has some built in.
+
+A list is a file of the user (`*.conflist`, or a `*.conf` with one plugin) or a built-in list. Each
+mistake is an error with its place and the remedy.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import UsageError
+from switchmark.host.process_output import refuse_constant
+
+MOST_BYTES = 1 << 20
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")  # CNI specification, section 1
+VERSIONS = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
+UPLINK = "uplink"  # the device of the private host that stands in for the host's own port
+MOST_PLUGINS = 32
+
+_IPAM = {
+    "type": "host-local",
+    "ranges": [[{"subnet": "10.77.0.0/16"}]],
+    "routes": [{"dst": "0.0.0.0/0"}],
+}
+_BRIDGE = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipam": _IPAM}
+_BUILT_IN: dict[str, list[dict[str, Any]]] = {
+    "bridge": [_BRIDGE],
+    "bridge-masq": [{**_BRIDGE, "ipMasq": True, "hairpinMode": True}],
+    "ptp": [{"type": "ptp", "ipam": _IPAM}],
+    "macvlan": [
+        {
+            "type": "macvlan",
+            "mode": "bridge",
+            "master": UPLINK,
+            "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.77.0.0/16"}]]},
+        }
+    ],
+}
+BUILT_IN = tuple(_BUILT_IN)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationList:
+    """A checked configuration list."""
+
+    where: str  # the file or the built-in name, for messages
+    name: str
+    versions: tuple[str, ...]  # the highest version of the protocol first
+    plugins: tuple[Mapping[str, Any], ...]
+    disables_check: bool
+    text: str
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The plugins of the chain, in the order of ADD."""
+        return tuple(str(plugin["type"]) for plugin in self.plugins)
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """The devices of the host on which the plugins create devices."""
+        named = (plugin.get("master") for plugin in self.plugins)
+        return tuple(dict.fromkeys(name for name in named if isinstance(name, str) and name))
+
+    def ipam_types(self) -> tuple[str, ...]:
+        """The address plugins that the plugins of the chain run."""
+        parts = (plugin.get("ipam") for plugin in self.plugins)
+        types = (part.get("type") for part in parts if isinstance(part, dict))
+        return tuple(dict.fromkeys(name for name in types if isinstance(name, str) and name))
+
+
+def built_in(name: str) -> ConfigurationList:
+    """Return a built-in list. Raises UsageError if there is no such list."""
+    if name not in _BUILT_IN:
+        raise UsageError(
+            f"conflist: '{name}' is not a built-in configuration list",
+            remedy=f"write {', '.join(BUILT_IN)}, or the path of a file with a / in it",
+        )
+    document = {"cniVersion": "1.0.0", "name": f"sm-{name}", "plugins": _BUILT_IN[name]}
+    return parse(json.dumps(document), f"built-in list {name}")
+
+
+def load(path: Path) -> ConfigurationList:
+    """Read a list from a file. Raises UsageError."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise UsageError(
+            f"conflist {path}: cannot be read ({error.strerror})", remedy="correct the path"
+        ) from None
+    if len(raw) > MOST_BYTES:
+        raise UsageError(
+            f"conflist {path}: larger than {MOST_BYTES >> 20} MiB",
+            remedy="name a network configuration list",
+        )
+    try:
+        return parse(raw.decode(), str(path))
+    except UnicodeDecodeError:
+        raise UsageError(
+            f"conflist {path}: its text is not UTF-8", remedy="save the file as UTF-8"
+        ) from None
+
+
+def parse(text: str, where: str) -> ConfigurationList:
+    """Check the text of a list. Raises UsageError with the place of the mistake."""
+    document = _document(text, where)
+    plugins = document.get("plugins", [document])
+    name = document.get("name")
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        raise _wrong(where, "name", name, "use letters, digits and . _ -, beginning with a letter "
+                     "or digit")  # fmt: skip
+    if not isinstance(plugins, list) or not plugins:
+        raise _wrong(where, "plugins", plugins, "write a list of at least one plugin")
+    if len(plugins) > MOST_PLUGINS:
+        raise UsageError(f"{where}: plugins: {len(plugins)} plugins, at most {MOST_PLUGINS}")
+    for number, plugin in enumerate(plugins):
+        _check_plugin(plugin, f"{where}: plugins[{number}]")
+    return ConfigurationList(
+        where=where,
+        name=name,
+        versions=_versions(document, where),
+        plugins=tuple(plugins),
+        disables_check=document.get("disableCheck") in (True, "true"),
+        text=text,
+    )
+
+
+def _document(text: str, where: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text, parse_constant=refuse_constant)
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{where}: line {error.lineno}, column {error.colno}: not JSON ({error.msg})",
+            remedy="correct the file",
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: not usable JSON ({error})", remedy="correct it") from None
+    if not isinstance(document, dict):
+        raise UsageError(
+            f"{where}: its JSON is not an object", remedy='write {{"cniVersion": ...}}'
+        )
+    return document
+
+
+def _check_plugin(plugin: Any, place: str) -> None:
+    if not isinstance(plugin, dict):
+        raise _wrong(place, "", plugin, "write an object with a type")
+    kind = plugin.get("type")
+    if not isinstance(kind, str) or NAME.fullmatch(kind) is None:
+        raise _wrong(place, "type", kind, "write the name of a plugin, without a path")
+    for key, required in (("ipam", dict), ("capabilities", dict), ("master", str)):
+        if key in plugin and not isinstance(plugin[key], required):
+            form = "a text" if required is str else "an object"
+            raise _wrong(place, key, plugin[key], f"write {form}")
+    ipam = plugin.get("ipam", {})
+    if ipam and (not isinstance(ipam.get("type"), str) or not NAME.fullmatch(ipam["type"])):
+        raise _wrong(place, "ipam.type", ipam.get("type"), "write the name of an address plugin")
+
+
+def _versions(document: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    """The versions of the protocol that the list permits and that the bench supports."""
+    requested = document.get("cniVersions") or [document.get("cniVersion", "1.0.0")]
+    if not isinstance(requested, list) or not all(isinstance(one, str) for one in requested):
+        raise _wrong(where, "cniVersions", requested, "write a list of versions")
+    usable = [one for one in reversed(VERSIONS) if one in requested]
+    if not usable:
+        raise _wrong(where, "cniVersion", ", ".join(requested), f"use one of {', '.join(VERSIONS)}")
+    return tuple(usable)
+
+
+def _wrong(where: str, key: str, value: Any, remedy: str) -> UsageError:
+    shown = "missing" if value is None else json.dumps(value, default=str)[:80]
+    place = f"{where}: {key}" if key else where
+    return UsageError(f"{place} is {shown}", remedy=remedy)

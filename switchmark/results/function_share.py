@@ -1,0 +1,174 @@
+"""The cost of a network function: the figure at each scale as a ratio to the contender's own
+baseline, from pairs of trials in the same block.
+
+The baseline of an access control list is the same trial without rules; of a routing table, one
+route; of other functions, the base alone. A share is computed if the run has this baseline.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp
+from typing import Any
+
+from switchmark.function.registry import FUNCTIONS
+from switchmark.model.functions import ROUTE, FunctionList
+from switchmark.model.parameter_table import BY_NAME, of_kinds
+from switchmark.model.parameter_type import Kind
+from switchmark.model.trial import Trial
+from switchmark.record.metric import Metric
+from switchmark.results.blocks import Observed, as_block_trials
+from switchmark.statistics.paired import PairedRatio, pairs_of, ratio_of
+from switchmark.statistics.states import state_figures
+
+_FUNCTION_FIELDS = tuple(row.field for row in of_kinds(Kind.FUNCTION))
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionShare:
+    """The figure of a contender with a function, divided by the figure of its baseline."""
+
+    contender: str
+    trial: Trial  # with the function
+    baseline: Trial
+    metric: Metric
+    value: float  # the ratio; below three pairs, the median of the pairs
+    pairs: int
+    ratio: PairedRatio | None  # with its interval; None below three pairs
+
+    @property
+    def scale(self) -> tuple[int, str] | None:
+        """The number of entries and their unit; None for a function without a scale."""
+        return scale_of(self.trial)
+
+
+def scale_of(trial: Trial) -> tuple[int, str] | None:
+    """Return the number of entries of the last function that has a scale, and their unit."""
+    for name in reversed(trial.function.names):
+        key = FUNCTIONS[name].scale_key if name in FUNCTIONS else None
+        if key is not None:
+            return getattr(trial, BY_NAME[key].field), FUNCTIONS[name].unit
+    return None
+
+
+def baselines_of(trial: Trial) -> Iterator[Trial]:
+    """Yield the trials that can be the baseline of a trial, the closest one first."""
+    function = trial.function
+    if function.is_plain:
+        return
+    if "acl" in function.added:
+        if trial.rules == 0:
+            return
+        without = {"rules": 0}
+        usual = {name: BY_NAME[name].default for name in ("rule_hit", "masks")}
+        yield trial.changed(without)
+        yield trial.changed(without | usual)
+        yield _reduced(trial, [name for name in function.added if name != "acl"])
+    elif function.added:
+        yield _reduced(trial, [])
+    elif function.base == ROUTE and trial.routes > 1:
+        yield trial.changed({"routes": 1})
+
+
+def _reduced(trial: Trial, added: Sequence[str]) -> Trial:
+    """Return the trial with fewer functions; keys that no function reads get their defaults."""
+    function = FunctionList.of("+".join([trial.function.base, *added]))
+    read = {BY_NAME[key].field for name in function.names for key in FUNCTIONS[name].keys}
+    usual: dict[str, Any] = {
+        row.field: row.default
+        for row in of_kinds(Kind.FUNCTION)
+        if row.field not in read and row.field != "function"
+    }
+    return trial.changed(usual | {"function": function})
+
+
+def function_shares(observed: Iterable[Observed], names: Mapping[str, str]) -> list[FunctionShare]:
+    """Return the share of each contender at each scale, in the order of the trials. `names` gives
+    the name of a contender by the id of its trial."""
+    by_trial: dict[str, list[Observed]] = {}
+    for item in observed:
+        by_trial.setdefault(item.trial.id, []).append(item)
+    shares = []
+    for identity, items in by_trial.items():
+        trial = items[0].trial
+        if identity not in names:
+            continue
+        baseline = next((b for b in baselines_of(trial) if b.id in by_trial), None)
+        if baseline is None:
+            continue
+        for metric in dict.fromkeys(m for item in items for m in item.figures):
+            share = _share(items, by_trial[baseline.id], metric, names[identity])
+            if share is not None:
+                shares.append(share)
+            break  # the first figure decides
+    return shares
+
+
+def _share(
+    items: Sequence[Observed], baseline: Sequence[Observed], metric: Metric, name: str
+) -> FunctionShare | None:
+    trials = as_block_trials([*items, *baseline], metric)
+    trial, without = items[0].trial, baseline[0].trial
+    pairs = pairs_of(trials, state_figures(trials), trial.id, without.id)
+    if not pairs:
+        return None
+    ratio = ratio_of(pairs)
+    value = ratio.value if ratio else exp(statistics.median(pair.log_ratio for pair in pairs))
+    return FunctionShare(name, trial, without, metric, value, len(pairs), ratio)
+
+
+def share_sentences(shares: Sequence[FunctionShare]) -> list[str]:
+    """Return a sentence for each scale: the share of each contender, the best first."""
+    groups: dict[tuple[Any, ...], list[FunctionShare]] = {}
+    for share in shares:
+        trial = share.trial
+        key = (
+            share.metric,
+            share.baseline.function,
+            trial.packet_size_bytes,
+            trial.flows,
+            *(getattr(trial, field) for field in _FUNCTION_FIELDS),
+        )
+        groups.setdefault(key, []).append(share)
+    return [_sentence(group) for group in groups.values()]
+
+
+def _sentence(group: Sequence[FunctionShare]) -> str:
+    first = group[0]
+    rate = first.metric.higher_is_better
+    ordered = sorted(group, key=lambda share: share.value, reverse=rate)
+    parts = [f"{share.contender} {_value(share)}" for share in ordered]
+    verb = "keeps" if rate else "takes"
+    parts[0] = f"{ordered[0].contender} {verb} {_value(ordered[0])}"
+    figure = "rate" if rate else "time"
+    of = f"of its {figure} {_without(first)}" if rate else f"times its {figure} {_without(first)}"
+    parts[0] += f" {of}"
+    return f"{_where(first.trial)}: {', '.join(parts)}"
+
+
+def _value(share: FunctionShare) -> str:
+    if share.ratio is None:
+        plural = "pair" if share.pairs == 1 else "pairs"
+        return f"{share.value:.2f} ({share.pairs} {plural}, no interval)"
+    return f"{share.value:.2f} ({share.ratio.low:.2f} to {share.ratio.high:.2f})"
+
+
+def _without(share: FunctionShare) -> str:
+    if "acl" in share.trial.function.added and share.baseline.function == share.trial.function:
+        return "without rules"
+    if share.baseline.function == share.trial.function:
+        return "with one route"
+    return f"with function {share.baseline.function}"
+
+
+def _where(trial: Trial) -> str:
+    scale = scale_of(trial)
+    flows = "" if trial.flows == "1" else f", {trial.flows} flows"
+    size = f" of {trial.packet_size_bytes} B" if scale is None else ""
+    if scale is None:
+        return f"With {trial.function}, frames{size}{flows}"
+    number, unit = scale
+    named = unit if number != 1 else unit.removesuffix("s")
+    return f"At {number:,} {named} ({trial.function}{flows})"

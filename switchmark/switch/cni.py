@@ -1,0 +1,232 @@
+"""`cni`: a network of CNI plugins, in a host that is a network namespace.
+
+The bench is the container runtime: it runs the plugins of a configuration list for each end. The
+list and the folder of the plugins are the user's or built in. Devices that a list names as parents
+(`master`) are veth pairs of the bench in that host.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.host import place
+from switchmark.host.container_networks import conflist
+from switchmark.host.container_networks.cni import (
+    Place,
+    Runtime,
+    find_plugin,
+    plugin_folders,
+)
+from switchmark.host.container_networks.cni_result import Result
+from switchmark.host.container_networks.conflist import BUILT_IN, UPLINK, ConfigurationList
+from switchmark.host.place import Facility
+from switchmark.host.process_output import output_of
+from switchmark.host.programs import not_installed
+from switchmark.host.undo.entries import CniAttachment
+from switchmark.model.capabilities import (
+    Availability,
+    Capabilities,
+    SwitchOption,
+    available,
+    unavailable_for,
+)
+from switchmark.model.ports import ConnectMode, NetworkEnd, PortKind, SwitchPort
+from switchmark.switch.support.in_kernel import veth_lines
+from switchmark.switch.support.network import NetworkSwitch
+from switchmark.switch.support.private import Namespace
+
+DEVICE = "eth0"
+AUTO = "auto"
+_LONGEST_DEVICE = 15
+
+
+class Cni(NetworkSwitch):
+    """A network of one configuration list; each end is an attachment."""
+
+    name = "cni"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.ATTACHMENT,),
+        connect_modes=(ConnectMode.NETWORK,),
+        polling=False,
+        in_kernel=True,
+        is_network=True,
+        longest_frame_bytes=1518,
+        overhead_s=1.0,
+        cable_ends=(),
+        uncabled="its host is a network namespace of this machine",
+        cannot_reconfigure="its plugins attach and detach ends, which method attach measures",
+        description="network of CNI plugins; the bench is the container runtime",
+        options=(
+            SwitchOption(
+                "conflist",
+                "network configuration list of CNI",
+                "bridge",
+                BUILT_IN,
+                path="a file",
+            ),
+            SwitchOption(
+                "plugins",
+                "folder of the plugins; `auto`: CNI_PATH, /opt/cni/bin, /usr/lib/cni",
+                AUTO,
+                (AUTO,),
+                path="a folder",
+            ),
+        ),
+    )
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """See `WithOptions`; also read the list. Raises UsageError with the place of a mistake."""
+        super().configure(options)
+        self.configuration()
+        folder = self.option("plugins")
+        if folder != AUTO and not Path(folder).is_dir():
+            raise UsageError(
+                f"cni: switch option plugins is {folder}, which is not a folder",
+                remedy="name the folder that contains the plugins",
+            )
+
+    def configuration(self) -> ConfigurationList:
+        """Return the chosen list. Raises UsageError."""
+        chosen = self.option("conflist")
+        return conflist.load(Path(chosen)) if "/" in chosen else conflist.built_in(chosen)
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the folders of plugins."""
+        chosen = self.option("plugins")
+        return plugin_folders("" if chosen == AUTO else chosen)
+
+    def availability(self) -> Availability:
+        """Available with network namespaces, `ip`, and the plugins of the list."""
+        problem = place.missing(Facility.NETWORK_NAMESPACE) or not_installed("ip", "iproute2")
+        if problem is not None:
+            return problem
+        try:
+            network, folders = self.configuration(), self.folders()
+            programs = [
+                find_plugin(kind, folders) for kind in (*network.types, *network.ipam_types())
+            ]
+        except SwitchmarkError as error:
+            return unavailable_for(error)
+        return available(f"{_version_of(programs[0])} in {programs[0].parent}")
+
+    def prepare_host(self, host: Namespace) -> None:
+        """Make the parents that the list names, and a default route over the uplink."""
+        self._network = _with_own_state(self.configuration())
+        self._runtime = Runtime(self.private_host, self._network, self.folders(), self.session.id)
+        self._parents = tuple(dict.fromkeys((UPLINK, *self._network.parents)))
+        for parent in self._parents:
+            if len(parent) > _LONGEST_DEVICE:
+                raise UsageError(
+                    f"{self._network.where}: master is {parent}, longer than a device name",
+                    remedy=f"use at most {_LONGEST_DEVICE} characters",
+                )
+        pairs = [(parent, f"smfar{number}") for number, parent in enumerate(self._parents)]
+        host.batch(
+            "ip",
+            [
+                *veth_lines(pairs),
+                f"address add 192.0.2.2/24 dev {UPLINK}",
+                f"route add default via 192.0.2.1 dev {UPLINK}",
+            ],
+        )
+        self._runtime.status()
+        self._attached: dict[int, tuple[Place, Result, int]] = {}
+        self._checked = ""
+
+    def make_ends(self, requested: Sequence[SwitchPort]) -> list[NetworkEnd]:
+        """Attach a namespace for each port."""
+        ends = [self.attach(port.index, self.make_namespace(port.index)) for port in requested]
+        place, result, _ = self._attached[requested[0].index]
+        self._checked = self._runtime.check(place, result.document)
+        return ends
+
+    def make_namespace(self, number: int) -> str:
+        """Make the namespace of an end that is not attached so far."""
+        return self.make_end_namespace(f"sm{self.session.id}e{number}")
+
+    def attach(self, number: int, netns: str) -> NetworkEnd:
+        """Run ADD for a namespace. DEL removes the objects that a failed ADD created."""
+        place = Place(f"sm{self.session.id}-{number}", netns, DEVICE)
+        begun = self._entry(place, "")
+        ledger = self.session.ledger
+        entry_of_begin = self.resources.note(begun)
+        try:
+            result = self._runtime.add(place)
+        except BaseException:
+            ledger.undo(entry_of_begin)
+            raise
+        # The result is kept before anything relies on it: DEL needs it.
+        entry_with_result = self.resources.note(replace(begun, result=json.dumps(result.document)))
+        ledger.strike(entry_of_begin)
+        self._attached[number] = (place, result, entry_with_result)
+        interface, cidr, gateway = result.inside(netns, DEVICE)
+        return NetworkEnd(netns, DEVICE, interface.mac, cidr, gateway)
+
+    def detach(self, number: int) -> None:
+        """Run DEL for an end. Raises TrialFailed if it fails twice; the ledger then has it."""
+        place, result, entry = self._attached.pop(number)
+        self._runtime.delete(place, result.document)
+        self.session.ledger.strike(entry)
+
+    def seconds_to_start(self) -> float:
+        """Return the seconds that starting all programs of an ADD takes, by VERSION."""
+        kinds = (*self._network.types, *self._network.ipam_types())
+        return sum(self._runtime.seconds_to_start(kind) for kind in kinds)
+
+    def _entry(self, place: Place, result: str) -> CniAttachment:
+        return CniAttachment(
+            container=place.container,
+            netns=place.netns,
+            ifname=place.ifname,
+            host=self.private_host.netns,
+            folder=str(self.private_host.folder),
+            conflist=self._network.text,
+            plugins=":".join(map(str, self._runtime.folders)),
+            result=result,
+        )
+
+    def details(self) -> dict[str, str]:
+        """The list, its plugins, and what the runtime saw."""
+        digest = hashlib.sha256(self._network.text.encode()).hexdigest()[:16]
+        stood_in = [parent for parent in self._parents if parent in self._network.parents]
+        return {
+            "version": self.availability().version or "",
+            "datapath": "kernel, senders' softirq: as the plugins set it up",
+            "connect_mode": self.mode.value,
+            **self.option_details(),
+            "cni_version": self._runtime.version,
+            "network": self._network.name,
+            "chain": " ".join(self._network.types),
+            "conflist_sha256": digest,
+            **self.network_state(),
+            "check": self._checked or "no objection",
+            **({"parents": f"{', '.join(stood_in)}: veth pairs of the bench"} if stood_in else {}),
+        }
+
+
+def _version_of(program: Path) -> str:
+    """Return the version that a plugin prints if it is started without a command."""
+    printed = output_of([program], {"PATH": "/usr/bin:/bin"})
+    found = re.search(r"plugin\s+v?(\d+(?:\.\d+){1,3})\b", printed[:1000])
+    spoken = re.findall(r"\b\d+\.\d+\.\d+\b", printed[:1000])
+    return f"plugins {found[1]}" if found else f"plugins for CNI {spoken[-1] if spoken else '1'}"
+
+
+def _with_own_state(network: ConfigurationList) -> ConfigurationList:
+    """Return the list with the address files of `host-local` in the private host, which can write
+    only there."""
+    document = json.loads(network.text)
+    changed = False
+    for plugin in document.get("plugins", [document]):
+        ipam = plugin.get("ipam")
+        data = ipam.get("dataDir") if isinstance(ipam, dict) else None
+        if isinstance(data, str) and not data.startswith("/var/lib/cni/"):
+            ipam["dataDir"] = f"/var/lib/cni/data{data}"
+            changed = True
+    return conflist.parse(json.dumps(document), network.where) if changed else network

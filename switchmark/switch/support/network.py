@@ -1,0 +1,324 @@
+"""The base of switches that are container networks: their ends are namespaces with addresses.
+
+A container network attaches a whole namespace: device, address, routes, and rules on the host. So
+the ends are made before the nodes, and the namespaces of the ends are those of the nodes. The
+promises of a switch of frames (learning, MAC addresses, no flooding) do not apply. The counters of
+the devices on the way, the TTL and the source address prove that traffic crossed the network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.host.container_networks.private_host import PrivateHost
+from switchmark.host.container_networks.probe import FIRST_TTL, Arrival, Listener, wait_for_answer
+from switchmark.host.host import Session
+from switchmark.host.kernel import device_counters, namespaces
+from switchmark.host.network.counted import CountedDevice, KnownNetwork, PathFacts
+from switchmark.host.process_output import parse_json
+from switchmark.host.undo.entries import NetworkNamespace
+from switchmark.model.ports import (
+    ConnectMode,
+    MadePort,
+    NetworkEnd,
+    PortCounters,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.support.made import MadeFirst
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ports import check_request, require
+from switchmark.switch.support.private import Namespace
+
+ANSWER_TIMEOUT_S = 10.0
+# A neighbour entry stays valid for an hour, so that no ARP frames disturb the counters.
+REACHABLE_MS = 3_600_000
+_STATE = (
+    "net.ipv4.ip_forward",
+    "net.bridge.bridge-nf-call-iptables",
+    "net.netfilter.nf_conntrack_count",
+    "net.netfilter.nf_conntrack_max",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A network device, as the kernel describes it."""
+
+    name: str
+    kind: str
+    index: int
+    peer: int | None  # index of the other end, or of the parent
+    master: str
+
+
+@dataclass(slots=True)
+class Way:
+    """The two ends of a pair, and the devices of the host behind each."""
+
+    pair: int
+    ends: tuple[NetworkEnd, NetworkEnd]
+    inside: tuple[Link, Link]  # the devices of the ends
+    host_links: tuple[list[Link], list[Link]]
+    arrival: Arrival | None = None  # at the second end
+    back: Arrival | None = None  # at the first end
+
+    @property
+    def shared_bridge(self) -> str:
+        """The bridge that alone forwards between the ends; empty if a router also forwards."""
+        near, far = ({one.name for one in links if one.kind == "bridge"} for links in
+                     self.host_links)  # fmt: skip
+        alone = self.arrival is not None and self.arrival.ttl == FIRST_TTL
+        both = near & far
+        return next(iter(both)) if len(both) == 1 and alone and not self.is_translated else ""
+
+    @property
+    def is_translated(self) -> bool:
+        """Return True if the second end saw another source than the address of the first."""
+        return self.arrival is not None and self.arrival.source != _address(self.ends[0])
+
+    @property
+    def written(self) -> str:
+        """The devices in the order of packets."""
+        near, far = ([link.name for link in links] for links in self.host_links)
+        bridge = self.shared_bridge
+        middle = [*near, *reversed([name for name in far if name != bridge])]
+        return " - ".join([self.ends[0].device, *middle, self.ends[1].device])
+
+
+def _address(end: NetworkEnd) -> str:
+    return end.ip.partition("/")[0]
+
+
+def read_links(session: Session, netns: str) -> list[Link]:
+    """Return the devices of a namespace. Raises TrialFailed if `ip` reports none."""
+    done = session.host.run(["ip", "-n", netns, "-d", "-j", "link", "show"], check=False)
+    entries = parse_json("ip -j link", done.stdout or "[]")
+    if not isinstance(entries, list):
+        raise TrialFailed("ip -j link: its output has an unknown form")
+    return [_link(entry) for entry in entries if isinstance(entry, dict) and entry.get("ifname")]
+
+
+def _link(entry: Mapping[str, Any]) -> Link:
+    info, peer = entry.get("linkinfo"), entry.get("link_index")
+    kind = info.get("info_kind", "") if isinstance(info, dict) else ""
+    index = entry.get("ifindex")
+    return Link(
+        str(entry["ifname"]),
+        str(kind),
+        index if isinstance(index, int) else 0,
+        peer if isinstance(peer, int) and peer > 0 else None,
+        str(entry.get("master", "")),
+    )
+
+
+def devices_behind(end: Link, host: Sequence[Link]) -> list[Link]:
+    """Return the devices of the host behind a device of an end, the nearest first: the other end of
+    a veth or the parent, then the bridge that it belongs to."""
+    found: list[Link] = []
+    link = next((one for one in host if one.index == end.peer), None)
+    while link is not None and link not in found:
+        found.append(link)
+        link = next((one for one in host if one.name == link.master), None)
+    return found
+
+
+class NetworkSwitch(WithOptions, MadeFirst):
+    """A container network in a private host. A subclass makes the ends."""
+
+    private_host: PrivateHost
+    ends: list[NetworkEnd]
+    _ways: list[Way]
+
+    @abstractmethod
+    def make_ends(self, requested: Sequence[SwitchPort]) -> list[NetworkEnd]:
+        """Make the network in `self.private_host`, and these ends."""
+
+    @abstractmethod
+    def prepare_host(self, host: Namespace) -> None:
+        """Set up the namespace that plays the host, before anything is attached."""
+
+    def reads_only(self) -> bool:
+        """Return True if the machine's files are read-only for the network's tools."""
+        return True
+
+    def make(self, requested: Sequence[SwitchPort]) -> list[MadePort]:
+        """Make the host, the network and its ends."""
+        self.namespace = self.resources.namespace(firewall=True)
+        folder = self.resources.folder("host")
+        self.private_host = PrivateHost(self.namespace.name, folder, read_only=self.reads_only())
+        self.resources.at_end(self.private_host.close)
+        self.prepare_host(self.namespace)
+        self.ends = self.make_ends(requested)
+        return [MadePort(end=end) for end in self.ends]
+
+    def make_end_namespace(self, name: str) -> str:
+        """Make the namespace of an end, which the network has yet to attach."""
+        self.resources.note(NetworkNamespace(name))
+        namespaces.create_namespace(name)
+        return name
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Check that the ends reach each other, and note the counters on the way."""
+        del cores
+        if self._resources is None:
+            require(self.name, self.availability())
+        check_request(self.name, self.capabilities, ports, mode)
+        self.session, self.ports, self.mode = session, tuple(ports), mode
+        if self._resources is None:
+            raise UnavailableError(f"{self.name}: it makes its ports itself, before the nodes")
+        if problem := self.fault():
+            self.stop()
+            raise UnavailableError(f"{self.name}: {problem}")
+        try:
+            self._find_ways()
+        except BaseException:
+            self.stop()
+            raise
+        self._first = self._port_counters()
+
+    def connect(self) -> None:
+        """Do nothing: the ends are attached as soon as they are made."""
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """Return at once: `start` has arrival an answer of every end."""
+
+    def counters(self) -> SwitchCounters:
+        """The counters of the devices in the ends, as the network sees them."""
+        now = self._port_counters()
+        return SwitchCounters({index: now[index].since(self._first[index]) for index in now}, None)
+
+    def fault(self) -> str | None:
+        """Return the reason why an end is no longer attached; None if all are."""
+        for end in self.ends:
+            try:
+                device_counters.device_frames(end.netns, end.device)
+            except OSError:
+                return f"device {end.device} of {end.netns} is gone"
+        return None
+
+    def network(self) -> KnownNetwork:
+        """See `HasNetwork`: the devices of the ends, and the other ends of their veth pairs.
+
+        Devices of a macvlan hand packets to each other past their parent, so only they count."""
+        devices, path = [], []
+        for way in self._ways:
+            for side, end, inside, links in zip(
+                "ab", way.ends, way.inside, way.host_links, strict=True
+            ):
+                devices.append(CountedDevice(end.netns, end.device, end.netns, f"ends {side}"))
+                if inside.kind == "veth":
+                    if not links:
+                        raise TrialFailed(
+                            f"{self.name}: the other end of {end.device} of {end.netns} is not on "
+                            "the host of the network"
+                        )
+                    host = self.namespace.name
+                    devices.append(CountedDevice(host, links[0].name, host, f"host {side}"))
+            path.append(f"pair {way.pair}: {way.written}")
+        first, ttl = self._ways[0], self._ways[0].arrival
+        return KnownNetwork(
+            key=f"{self.name} {sorted(self.options().items())}",
+            devices=devices,
+            path=path,
+            facts=PathFacts(
+                source_address=_address(first.ends[0]),
+                source_seen=ttl.source if ttl else "",
+                translated=first.is_translated,
+                ttl_forth=ttl.ttl if ttl else None,
+                ttl_back=first.back.ttl if first.back else None,
+            ),
+            digest=self._digest,
+        )
+
+    def _digest(self) -> str:
+        """Return a hash of the settings, rules and devices, without names that differ each time."""
+        kinds = sorted(link.kind for link in read_links(self.session, self.namespace.name))
+        state = {key: value for key, value in self.network_state().items() if "count" not in key}
+        return hashlib.sha256(repr((sorted(state.items()), kinds)).encode()).hexdigest()[:16]
+
+    def network_state(self) -> dict[str, str]:
+        """Settings and numbers of the host that cost time on the way."""
+        values = {key: self.namespace.sysctl(key) for key in _STATE}
+        rules = self.private_host.inside(
+            lambda: self.session.host.run(["nft", "-s", "list", "ruleset"], check=False)
+        )
+        if rules.exit_code == 0:
+            lines = [line.strip() for line in rules.stdout.splitlines()]
+            values["nft base chains"] = str(sum(line.startswith("type ") for line in lines))
+            values["nft rules"] = str(sum(_is_rule(line) for line in lines))
+        return values
+
+    def _find_ways(self) -> None:
+        host = read_links(self.session, self.namespace.name)
+        for netns in (self.namespace.name, *(end.netns for end in self.ends)):
+            namespaces.inside(netns, _keep_neighbours)
+        self._ways = []
+        for pair in range(len(self.ends) // 2):
+            ends = (self.ends[2 * pair], self.ends[2 * pair + 1])
+            near, far = map(self._device_of, ends)
+            behind = (devices_behind(near, host), devices_behind(far, host))
+            way = Way(pair, ends, (near, far), behind)
+            way.arrival = self._probe(*ends)
+            way.back = self._probe(*ends[::-1])
+            self._ways.append(way)
+
+    def _device_of(self, end: NetworkEnd) -> Link:
+        for link in read_links(self.session, end.netns):
+            if link.name == end.device:
+                return link
+        raise TrialFailed(f"{self.name}: device {end.device} of {end.netns} is gone")
+
+    def _probe(self, near: NetworkEnd, far: NetworkEnd) -> Arrival | None:
+        """Send a datagram from one end to the other; return what arrived there."""
+        address = _address(far)
+        listener = Listener(far.netns, address)
+        try:
+            wait_for_answer(near.netns, listener, address, ANSWER_TIMEOUT_S)
+            return listener.first
+        except SwitchmarkError as error:
+            raise TrialFailed(f"{self.name}: {error}: {self._likely_cause(near)}") from None
+        finally:
+            listener.close()
+
+    def _likely_cause(self, near: NetworkEnd) -> str:
+        failed = self.session.host.run(
+            ["ip", "-n", near.netns, "neigh", "show", "nud", "failed"], check=False
+        ).stdout.strip()
+        if failed:
+            return f"nobody answered the ARP request for {failed.split()[0]}"
+        return "rules or routes of the network may drop it (nft list ruleset in its host)"
+
+    def _port_counters(self) -> dict[int, PortCounters]:
+        """The counters of the devices in the ends, without the frames that the host itself sent to
+        all ports of a bridge: IGMP reports of the bridge, for example."""
+        host = device_counters.all_device_counters(self.namespace.name)
+        counted = {}
+        for port, end in zip(self.ports, self.ends, strict=True):
+            received, sent = device_counters.device_frames(end.netns, end.device)
+            bridge = self._ways[port.index // 2].shared_bridge
+            by_host = host[bridge][9] if bridge in host else 0
+            counted[port.index] = PortCounters(rx_frames=sent, tx_frames=received - by_host)
+        return counted
+
+
+def _keep_neighbours() -> None:
+    """Let neighbour entries of this namespace stay valid for the time of a trial."""
+    for device in Path("/proc/sys/net/ipv4/neigh").iterdir():
+        with suppress(OSError):
+            (device / "base_reachable_time_ms").write_text(f"{REACHABLE_MS}")
+
+
+def _is_rule(line: str) -> bool:
+    """Return True if a line of a ruleset without handles is a rule."""
+    heads = ("table ", "chain ", "set ", "map ", "type ", "}", "policy ", "#", "elements", "flags")
+    return bool(line) and not line.startswith(heads)

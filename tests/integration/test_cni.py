@@ -1,0 +1,315 @@
+"""`switch: cni` with the real plugins: traffic, proof, faults, and nothing left on the machine.
+
+Everything runs in a network namespace of the test, so that its rules and settings are not those of
+other programs on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.host.container_networks.cni import USUAL_FOLDERS
+from switchmark.host.host import Session
+from switchmark.host.kernel import namespaces
+from switchmark.host.network.counted import read_counts
+from switchmark.host.session import open_session
+from switchmark.host.undo.clean import clean_stale
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
+from switchmark.switch.cni import Cni
+from tests.integration.machine import needs_root
+from tests.integration.switch_rig import mac_of, traces
+from tests.integration.waiting import until
+
+PLUGINS = next((Path(one) for one in USUAL_FOLDERS if Path(one, "bridge").exists()), None)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
+    pytest.mark.skipif(PLUGINS is None, reason="apt install containernetworking-plugins"),
+]
+WANTED = [SwitchPort(k, PortKind.ATTACHMENT, mac_of(k)) for k in (0, 1)]
+IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]]}
+BRIDGE = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True, "ipam": IPAM}
+# A plugin of the test: it reports each call by a pipe, passes results on, and can wait or fail.
+GATE = """#!{python}
+import json, os, sys, time
+command = os.environ["CNI_COMMAND"]
+request = json.load(sys.stdin)
+if command == "VERSION":
+    print(json.dumps({{"cniVersion": "1.1.0", "supportedVersions": {versions}}}))
+    sys.exit()
+with open({pipe!r}, "w") as pipe:
+    pipe.write(json.dumps([command, "prevResult" in request, os.environ.get("CNI_NETNS")]) + "\\n")
+if command == "ADD" and request.get("waits"):
+    time.sleep(600)
+if command in request.get("fails", []):
+    print(json.dumps({{"code": 100, "msg": "the gate is closed"}}))
+    sys.exit(1)
+if command == "ADD":
+    print(json.dumps(request["prevResult"]))
+"""
+
+
+class Gate:
+    """A folder with the real plugins and the gate, and the calls that the gate has reported."""
+
+    def __init__(self, folder: Path, versions: tuple[str, ...] = ("0.4.0", "1.0.0")) -> None:
+        assert PLUGINS is not None
+        self.folder = folder / "plugins"
+        self.folder.mkdir()
+        for program in PLUGINS.iterdir():
+            (self.folder / program.name).symlink_to(program)
+        pipe = folder / "pipe"
+        os.mkfifo(pipe)
+        self._pipe = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+        gate = self.folder / "gate"
+        text = GATE.format(
+            python=sys.executable, versions=json.dumps(list(versions)), pipe=str(pipe)
+        )
+        gate.write_text(text)
+        gate.chmod(0o755)
+
+    def calls(self) -> list[list[object]]:
+        """The calls since the last question."""
+        with suppress(BlockingIOError):
+            return [json.loads(line) for line in os.read(self._pipe, 65536).splitlines()]
+        return []
+
+    def close(self) -> None:
+        os.close(self._pipe)
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    created = Gate(tmp_path)
+    yield created
+    created.close()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[str]:
+    """A network namespace in which a bench runs as on a separate machine."""
+    name = f"smt{os.getpid()}m"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    yield name
+    subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def state_of(machine: str) -> list[str]:
+    """Everything that a plugin could change on the machine."""
+    commands = ("iptables-save", "ip -o link", "ip route", "sysctl net.ipv4.ip_forward")
+    entered = ["nsenter", f"--net=/run/netns/{machine}"]
+    texts = [
+        subprocess.run(
+            [*entered, *each.split()], capture_output=True, text=True, check=False
+        ).stdout
+        for each in commands
+    ]
+    lines = [line for text in texts for line in text.splitlines() if not line.startswith("#")]
+    return [*lines, str(Path("/var/lib/cni").exists())]
+
+
+def switch_with(conflist: Path | str, plugins: Path | None = None) -> Cni:
+    switch = Cni()
+    options = {"conflist": str(conflist)}
+    switch.configure(options | ({"plugins": str(plugins)} if plugins else {}))
+    return switch
+
+
+def written(folder: Path, *plugins: dict[str, object], version: str = "1.0.0") -> Path:
+    path = folder / "net.conflist"
+    path.write_text(json.dumps({"cniVersion": version, "name": "net", "plugins": plugins}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("conflist", "routers", "translated"),
+    [("bridge", 0, False), ("bridge-masq", 0, False), ("ptp", 1, False), ("macvlan", 0, False)],
+)
+def test_built_in_networks_carry_datagrams_and_prove_it(
+    conflist: str, routers: int, translated: bool, session: Session
+) -> None:
+    switch = switch_with(conflist)
+    created = switch.make_ports(session, WANTED)
+    try:
+        ends = [one.end for one in created]
+        assert all(end is not None and end.device == "eth0" for end in ends)
+        switch.start(session, WANTED, ConnectMode.NETWORK, [])
+        assert switch.alive() is None
+        network = switch.network()
+        assert network.facts.ttl_forth == 64 - routers
+        assert network.facts.translated is translated
+        assert len(network.devices) == (2 if conflist == "macvlan" else 4)
+        assert read_counts(network.devices)
+        assert network.digest() == network.digest() != ""
+        assert switch.details()["cni_version"] == "1.0.0"
+    finally:
+        switch.stop()
+    assert traces(session.id) <= {str(session.run_dir)}
+    assert session.ledger.outstanding() == [] or not any(
+        "cni" in str(one.entry) for one in session.ledger.outstanding()
+    )
+
+
+def test_a_removed_device_is_noticed(session: Session) -> None:
+    switch = switch_with("bridge")
+    created = switch.make_ports(session, WANTED)
+    try:
+        switch.start(session, WANTED, ConnectMode.NETWORK, [])
+        end = created[1].end
+        assert end is not None
+        subprocess.run(["ip", "-n", end.netns, "link", "del", "eth0"], check=True)
+        assert switch.alive() == f"device eth0 of {end.netns} is gone"
+    finally:
+        switch.stop()
+
+
+def test_missing_kernel_option_is_named(tmp_path: Path, session: Session) -> None:
+    plugin: dict[str, object] = {"type": "ipvlan", "master": "up0", "ipam": IPAM}
+    switch = switch_with(written(tmp_path, plugin))
+    try:
+        switch.make_ports(session, WANTED)
+    except SwitchmarkError as error:
+        assert "CNI plugin ipvlan: ADD: " in str(error)
+        assert "CONFIG_IPVLAN" in str(error)
+    finally:
+        switch.stop()
+    assert traces(session.id) <= {str(session.run_dir)}
+
+
+def test_a_chain_gets_results_in_order_and_dels_in_reverse(
+    gate: Gate, tmp_path: Path, session: Session
+) -> None:
+    switch = switch_with(written(tmp_path, BRIDGE, {"type": "gate"}), gate.folder)
+    switch.make_ports(session, WANTED)
+    calls = gate.calls()
+    assert [call[:2] for call in calls] == [["ADD", True], ["ADD", True], ["CHECK", True]]
+    switch.stop()
+    assert [call[:2] for call in gate.calls()] == [["DEL", True], ["DEL", True]]
+
+
+def test_a_failed_add_is_followed_by_del(gate: Gate, tmp_path: Path, session: Session) -> None:
+    closed: dict[str, object] = {"type": "gate", "fails": ["ADD"]}
+    switch = switch_with(written(tmp_path, BRIDGE, closed), gate.folder)
+    with pytest.raises(SwitchmarkError, match="CNI plugin gate: ADD: the gate is closed"):
+        switch.make_ports(session, WANTED)
+    assert [call[0] for call in gate.calls()] == ["ADD", "DEL"]
+    assert traces(session.id) <= {str(session.run_dir)}
+
+
+def test_a_failed_del_is_repeated_once(gate: Gate, tmp_path: Path, session: Session) -> None:
+    closed: dict[str, object] = {"type": "gate", "fails": ["DEL"]}
+    switch = switch_with(written(tmp_path, BRIDGE, closed), gate.folder)
+    switch.make_ports(session, WANTED[:2])
+    gate.calls()
+    with pytest.raises(OSError, match="the gate is closed"):
+        switch.stop()
+    assert [call[0] for call in gate.calls()].count("DEL") == 4
+
+
+def test_version_1_1_asks_for_the_status_first(tmp_path: Path, session: Session) -> None:
+    gate = Gate(tmp_path, ("1.0.0", "1.1.0"))
+    try:
+        alone: dict[str, object] = {"type": "gate", "fails": ["STATUS"]}
+        switch = switch_with(written(tmp_path, alone, version="1.1.0"), gate.folder)
+        with pytest.raises(SwitchmarkError, match="STATUS: the gate is closed"):
+            switch.make_ports(session, WANTED)
+        assert [call[0] for call in gate.calls()] == ["STATUS"]
+        both = written(tmp_path, BRIDGE, {"type": "gate"}, version="1.1.0")
+        switch = switch_with(both, gate.folder)
+        with pytest.raises(UnavailableError, match=r"cniVersion is 1\.1\.0, and its plugins"):
+            switch.make_ports(session, WANTED)
+    finally:
+        gate.close()
+
+
+def test_plugins_cannot_write_the_files_of_the_machine(
+    gate: Gate, tmp_path: Path, session: Session
+) -> None:
+    """The real `host-local` with a folder of the machine: it gets one of the session."""
+    place = tmp_path / "addresses"
+    ipam = {**IPAM, "dataDir": str(place)}
+    switch = switch_with(written(tmp_path, {**BRIDGE, "ipam": ipam}))
+    switch.make_ports(session, WANTED)
+    switch.stop()
+    assert not place.exists()
+
+
+STAGES = ("between the plugins", "attached")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_killed_bench_leaves_nothing(
+    stage: str, gate: Gate, tmp_path: Path, machine: str
+) -> None:
+    """Killed while the second plugin of a chain runs, and while everything is attached."""
+    waits: dict[str, object] = {"type": "gate", "waits": stage == STAGES[0]}
+    path = written(tmp_path, BRIDGE, waits)
+    before = state_of(machine)
+    command = ["nsenter", f"--net=/run/netns/{machine}", sys.executable, "-m", __name__]
+    with subprocess.Popen(
+        [*command, str(path), str(gate.folder)], stdout=subprocess.PIPE, text=True,
+        cwd=Path(__file__).parents[2],
+    ) as bench:  # fmt: skip
+        assert bench.stdout is not None
+        session_id = bench.stdout.readline().strip()
+        if stage == STAGES[0]:
+            reported: list[list[object]] = []
+            until(lambda: bool(reported.extend(gate.calls()) or reported), "the second plugin runs")
+        else:
+            assert bench.stdout.readline().strip() == "attached"
+            reported = gate.calls()
+        assert reported[0][0] == "ADD"
+        assert len(state_of(machine)) == len(before), "all of it is in the private host"
+        bench.send_signal(signal.SIGKILL)
+    (cleaned,) = clean_stale()
+    assert cleaned.session == session_id and cleaned.problems == []
+    with_result = stage != STAGES[0]
+    deletes = [call for call in gate.calls() if call[0] == "DEL"]
+    assert [call[1] for call in deletes] == [with_result] * (2 if with_result else 1)
+    assert traces(session_id) == set()
+    assert state_of(machine) == before
+
+
+def test_a_bench_that_ends_leaves_the_machine_as_it_was(machine: str, tmp_path: Path) -> None:
+    before = state_of(machine)
+    path = written(tmp_path, BRIDGE, {"type": "portmap", "capabilities": {"portMappings": True}})
+    command = ["nsenter", f"--net=/run/netns/{machine}", sys.executable, "-m", __name__]
+    done = subprocess.run(
+        [*command, str(path), str(PLUGINS), "ends"], capture_output=True, text=True, check=False,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert state_of(machine) == before
+    assert shutil.which("iptables-save"), "the state above has the firewall"
+
+
+def attach_and_wait(conflist: str, plugins: str, *, wait: bool) -> None:
+    """Print the session, attach two ends, print `attached`, and wait to be killed."""
+    switch = switch_with(conflist, Path(plugins))
+    with open_session(measuring=False) as session:
+        print(session.id, flush=True)
+        switch.make_ports(session, WANTED)
+        try:
+            print("attached", flush=True)
+            assert namespaces.NETNS_DIR.is_dir()
+            if wait:
+                time.sleep(600)
+        finally:
+            switch.stop()
+
+
+if __name__ == "__main__":
+    attach_and_wait(sys.argv[1], sys.argv[2], wait=len(sys.argv) < 4)
