@@ -117,6 +117,7 @@ class NetworkEnd:
     ip: str  # with prefix length
     gateway: str = ""
     reached_at: str = ""  # the address at which others reach it; empty: its own
+    is_host: bool = False  # its namespace is that of the host itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ _SYS_MOUNT_SETATTR = 442  # the same number on all architectures
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _MOUNT_ATTR_RDONLY = 1
 CNI_STATE = Path("/var/lib/cni")
+# Tools would ask the machine's firewalld by this bus to change the machine's firewall.
+BUS = Path("/run/dbus")
 Result = TypeVar("Result")
 
 
@@ -83,6 +85,10 @@ class PrivateHost:
                 _set_read_only(path, on=False)
         self._mount_sys()
         self._mount_state()
+        if BUS.is_dir():
+            empty = self.folder / "bus"
+            empty.mkdir(mode=0o700, exist_ok=True)
+            mounts.bind(empty, BUS)
         return os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
 
     def _mount_sys(self) -> None:

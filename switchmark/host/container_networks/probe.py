@@ -34,7 +34,7 @@ class Arrival:
 class Listener:
     """A UDP socket in a namespace that answers datagrams with this session's token only."""
 
-    def __init__(self, netns: str, address: str) -> None:
+    def __init__(self, netns: str, address: str, port: int = 0) -> None:
         self.netns = netns
         self.token = secrets.token_bytes(_TOKEN_BYTES)
         self.first: Arrival | None = None
@@ -42,7 +42,7 @@ class Listener:
         def make() -> socket.socket:
             bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
             bound.setsockopt(socket.IPPROTO_IP, _IP_RECVTTL, 1)
-            bound.bind((address, 0))
+            bound.bind((address, port))
             return bound
 
         self._socket = namespaces.inside(netns, make)

@@ -27,6 +27,10 @@ from switchmark.host.undo.entries import CgroupsNamed, Directory, DockerObject, 
 
 START_TIMEOUT_S = 60.0
 NOT_UNDER_OVERLAY = ("overlay", "nfs", "nfs4", "9p", "ecryptfs")
+WITHOUT_NETWORKS = (
+    *("--bridge=none", "--iptables=false", "--ip6tables=false"),
+    *("--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"),
+)
 PRIVATE = "SWITCHMARK_DOCKER"  # `private`: never the user's daemon
 
 
@@ -64,18 +68,28 @@ def daemon_for(session: Session, root: Path) -> Daemon:
     daemon = Daemon(host, version or server_version(host) or "unknown", name)
     if not daemon.host:  # In a private daemon, the image ends with the daemon.
         session.ledger.record(DockerObject("image", name, host))
-    _import(session, daemon, root)
+    import_image(session, daemon, root)
     _RUNNING[session.id] = daemon
     return daemon
 
 
 def _start(session: Session) -> str:
-    """Start a private daemon; return its address.
+    """Start a private daemon without networks; return its address."""
+    host, _ = launch(session, f"sm{session.id}", WITHOUT_NETWORKS)
+    _PRIVATE_HOSTS[session.id] = host
+    return host
+
+
+def launch(
+    session: Session, name: str, network: Sequence[str], prefix: Sequence[str] = ()
+) -> tuple[str, ExitStack]:
+    """Start a daemon with these options for networks, by a command that begins with the prefix.
+    Return its address, and a stack that ends the daemon and removes its files.
 
     Everything that it creates is in the ledger, and is removed if it does not start, so that the
-    next trial can try again."""
-    ledger, name = session.ledger, f"sm{session.id}"
-    state, data = session.run_dir / "docker", cache_dir() / f"docker-{name}"
+    next trial can try again. Raises UnavailableError."""
+    ledger = session.ledger
+    state, data = session.run_dir / f"docker{name[8:]}", cache_dir() / f"docker-{name}"
     with ExitStack() as undo:
         folders = [entry(str(path)) for path in (data, state) for entry in (Directory, MountsBelow)]
         for entry in (*folders, CgroupsNamed(name)):
@@ -87,12 +101,12 @@ def _start(session: Session) -> str:
         host, log = f"unix://{state}/d.sock", state / "log"
         process = session.host.spawn(
             [
+                *prefix,
                 "dockerd",
                 *("--host", host, "--config-file", str(config)),
                 *("--data-root", str(data), "--exec-root", str(state / "x")),
                 *("--pidfile", str(state / "pid"), "--storage-driver", _storage_driver(data)),
-                *("--bridge=none", "--iptables=false", "--ip6tables=false"),
-                *("--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"),
+                *network,
                 *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{name}"),
             ],
             env={"TMPDIR": str(state)},  # A containerd that hangs writes its stack traces there.
@@ -105,9 +119,7 @@ def _start(session: Session) -> str:
                 reason = last_line(log.read_text(errors="replace"), NOTHING)
                 raise UnavailableError(f"docker: the private daemon did not start: {reason}")
             time.sleep(0.05)
-        undo.pop_all()
-    _PRIVATE_HOSTS[session.id] = host
-    return host
+        return host, undo.pop_all()
 
 
 def _storage_driver(data: Path) -> str:
@@ -119,7 +131,8 @@ def _storage_driver(data: Path) -> str:
     return "overlay2" if has_overlay and filesystem_of(data) not in NOT_UNDER_OVERLAY else "vfs"
 
 
-def _import(session: Session, daemon: Daemon, root: Path) -> None:
+def import_image(session: Session, daemon: Daemon, root: Path) -> None:
+    """Make a root directory the image of the bench in a daemon. Raises UnavailableError."""
     tar = ["tar", "-C", str(root), "--numeric-owner", "-c", "."]
     # The variable identifies the processes if the bench is killed.
     environment = {**os.environ, SESSION_VARIABLE: session.id}
@@ -144,15 +157,21 @@ def run_docker(session: Session, daemon: Daemon, *args: str) -> str:
         raise UnavailableError(str(error)) from None
 
 
-def hold_network(session: Session, daemon: Daemon, name: str, idle: Sequence[str]) -> int:
-    """Start a container whose only purpose is its network namespace, without devices.
+def hold_network(
+    session: Session,
+    daemon: Daemon,
+    name: str,
+    idle: Sequence[str],
+    network: Sequence[str] = ("--network", "none"),
+) -> int:
+    """Start a container whose only purpose is its network namespace, by default without devices.
 
     It runs `idle`, a command of the image. The caller has recorded its name in the ledger. Returns
     its PID. Raises UnavailableError."""
     run_docker(
         session, daemon,
-        *("run", "-d", "--name", name, *docker_least(run_mib=1), "--network", "none"),
-        *_no_ipv6(),
+        *("run", "-d", "--name", name, *docker_least(run_mib=1), *network),
+        *([] if "host" in network else _no_ipv6()),
         *("-e", f"{SESSION_VARIABLE}={session.id}", daemon.image, *idle),
     )  # fmt: skip
     if (

@@ -9,6 +9,7 @@ the devices on the way, the TTL and the source address prove that traffic crosse
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ from switchmark.host.container_networks.probe import FIRST_TTL, Arrival, Listene
 from switchmark.host.host import Session
 from switchmark.host.kernel import device_counters, namespaces
 from switchmark.host.network.counted import CountedDevice, KnownNetwork, PathFacts
-from switchmark.host.process_output import parse_json
+from switchmark.host.process_output import parse_json, parsing
 from switchmark.host.undo.entries import NetworkNamespace
 from switchmark.model.ports import (
     ConnectMode,
@@ -38,6 +39,7 @@ from switchmark.switch.support.ports import check_request, require
 from switchmark.switch.support.private import Namespace
 
 ANSWER_TIMEOUT_S = 10.0
+PROBED_PORT = 16999  # the listener uses it at an end with published ports
 # A neighbour entry stays valid for an hour, so that no ARP frames disturb the counters.
 REACHABLE_MS = 3_600_000
 _STATE = (
@@ -117,6 +119,20 @@ def _link(entry: Mapping[str, Any]) -> Link:
         peer if isinstance(peer, int) and peer > 0 else None,
         str(entry.get("master", "")),
     )
+
+
+def read_address(session: Session, netns: str, device: str) -> tuple[str, str]:
+    """Return the MAC address and the first IPv4 address of a device, with its prefix length. Raises
+    TrialFailed if it has none."""
+    done = session.host.run(
+        ["ip", "-n", netns, "-j", "address", "show", "dev", device], check=False
+    )
+    with parsing("ip -j address"):
+        (entry,) = json.loads(done.stdout or "[]")
+        for address in entry["addr_info"]:
+            if address["family"] == "inet":
+                return str(entry["address"]), f"{address['local']}/{address['prefixlen']}"
+    raise TrialFailed(f"device {device} of {netns} has no IPv4 address")
 
 
 def devices_behind(end: Link, host: Sequence[Link]) -> list[Link]:
@@ -216,7 +232,7 @@ class NetworkSwitch(WithOptions, MadeFirst):
                 "ab", way.ends, way.inside, way.host_links, strict=True
             ):
                 devices.append(CountedDevice(end.netns, end.device, end.netns, f"ends {side}"))
-                if inside.kind == "veth":
+                if inside.kind == "veth" and not end.is_host:
                     if not links:
                         raise TrialFailed(
                             f"{self.name}: the other end of {end.device} of {end.netns} is not on "
@@ -260,13 +276,16 @@ class NetworkSwitch(WithOptions, MadeFirst):
 
     def _find_ways(self) -> None:
         host = read_links(self.session, self.namespace.name)
-        for netns in (self.namespace.name, *(end.netns for end in self.ends)):
+        for netns in {self.namespace.name, *(end.netns for end in self.ends)}:
             namespaces.inside(netns, _keep_neighbours)
         self._ways = []
         for pair in range(len(self.ends) // 2):
             ends = (self.ends[2 * pair], self.ends[2 * pair + 1])
             near, far = map(self._device_of, ends)
-            behind = (devices_behind(near, host), devices_behind(far, host))
+            behind = (
+                [] if ends[0].is_host else devices_behind(near, host),
+                [] if ends[1].is_host else devices_behind(far, host),
+            )
             way = Way(pair, ends, (near, far), behind)
             way.arrival = self._probe(*ends)
             way.back = self._probe(*ends[::-1])
@@ -280,8 +299,8 @@ class NetworkSwitch(WithOptions, MadeFirst):
 
     def _probe(self, near: NetworkEnd, far: NetworkEnd) -> Arrival | None:
         """Send a datagram from one end to the other; return what arrived there."""
-        address = _address(far)
-        listener = Listener(far.netns, address)
+        address = far.reached_at or _address(far)
+        listener = Listener(far.netns, _address(far), PROBED_PORT if far.reached_at else 0)
         try:
             wait_for_answer(near.netns, listener, address, ANSWER_TIMEOUT_S)
             return listener.first

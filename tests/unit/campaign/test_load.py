@@ -316,6 +316,11 @@ def test_a_figure_that_does_not_say_what_it_is_is_refused(entry: str, says: str)
 def test_all_switches_are_those_that_are_compared() -> None:
     here = installed().known
     (sweep,) = load_text("switch: all", "c.yaml", here).sweeps
-    assert set(here.switches or ()) - set(sweep.switch) == {"direct", "reference", "cni"}
+    assert set(here.switches or ()) - set(sweep.switch) == {
+        "direct",
+        "reference",
+        "cni",
+        "docker-network",
+    }
     (sweep,) = load_text("switch: [all, direct]", "c.yaml", here).sweeps
-    assert set(here.switches or ()) - set(sweep.switch) == {"reference", "cni"}
+    assert set(here.switches or ()) - set(sweep.switch) == {"reference", "cni", "docker-network"}

@@ -1,0 +1,255 @@
+"""`docker-network`: the networks of a Docker daemon of the bench, in a private host.
+
+Containers of the bench's image hold the network namespaces; applications run in these. With a
+published port, or in the host's network, the first application is outside the host, at the other
+end of its uplink, as a client on another machine would be.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+
+from switchmark.engine.binary import find_engine
+from switchmark.environment.docker import HOLD
+from switchmark.environment.support.rootfs import build_root, no_busybox
+from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.host import place
+from switchmark.host.containers import docker_daemon
+from switchmark.host.containers.docker_client import server_version
+from switchmark.host.containers.docker_daemon import Daemon, run_docker
+from switchmark.host.kernel import namespaces
+from switchmark.host.place import Facility
+from switchmark.host.process_output import parsing, stdout_of
+from switchmark.host.programs import not_installed
+from switchmark.host.undo.entries import DockerObject, NetworkNamespace
+from switchmark.model.capabilities import (
+    Availability,
+    Capabilities,
+    SwitchOption,
+    available,
+    unavailable,
+)
+from switchmark.model.ports import ConnectMode, NetworkEnd, PortKind, SwitchPort
+from switchmark.switch.support.in_kernel import veth_lines
+from switchmark.switch.support.network import PROBED_PORT, NetworkSwitch, read_address
+from switchmark.switch.support.private import Namespace
+
+UPLINK, OUTSIDE = "uplink", "outside"
+HOST_ADDRESS, OUTSIDE_ADDRESS = "192.0.2.2", "192.0.2.1"
+DRIVERS = ("bridge", "user-bridge", "macvlan", "ipvlan", "host")
+BRIDGES = ("bridge", "user-bridge")
+# The ports that the applications of the bench and the generators listen on.
+PUBLISHED_PORTS = (PROBED_PORT, 17001, 18000, 18001)
+NEEDS = (Facility.NETWORK_NAMESPACE, Facility.CONTROL_GROUPS)
+SUBNET = "10.78.0.0/16"
+KERNEL_OPTIONS = {"ipvlan": "CONFIG_IPVLAN", "macvlan": "CONFIG_MACVLAN"}
+
+
+class DockerNetwork(NetworkSwitch):
+    """A network of a private Docker daemon; each end is a container."""
+
+    name = "docker-network"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.ATTACHMENT,),
+        connect_modes=(ConnectMode.NETWORK,),
+        polling=False,
+        in_kernel=True,
+        is_network=True,
+        longest_frame_bytes=1518,
+        overhead_s=6.0,
+        cable_ends=(),
+        uncabled="its host is a network namespace of this machine",
+        cannot_reconfigure="its daemon attaches and detaches containers",
+        description="network of a private Docker daemon",
+        options=(
+            SwitchOption(
+                "driver",
+                "`bridge` (docker0), `user-bridge` (a bridge of `docker network create`), "
+                "`macvlan`, `ipvlan`, or `host`, which a client outside the host reaches",
+                "bridge",
+                DRIVERS,
+            ),
+            SwitchOption(
+                "publish",
+                "`nat`: a client outside the host reaches the container at a published port, by "
+                "address translation",
+                "off",
+                ("off", "nat"),
+            ),
+            SwitchOption(
+                "iptables",
+                "the daemon makes firewall rules and address translation",
+                "on",
+                ("on", "off"),
+            ),
+        ),
+    )
+
+    def configure(self, options: dict[str, str]) -> None:  # type: ignore[override]
+        """See `WithOptions`. Raises UsageError for options that contradict each other."""
+        super().configure(options)
+        publish, driver = self.option("publish"), self.option("driver")
+        if publish != "off" and driver not in BRIDGES:
+            raise UsageError(
+                f"docker-network: switch option publish is {publish}, and driver {driver} cannot "
+                "publish ports",
+                remedy="use driver: bridge or user-bridge, or leave publish out",
+            )
+        if publish == "nat" and self.option("iptables") == "off":
+            raise UsageError(
+                "docker-network: switch option publish is nat, which is made by iptables",
+                remedy="use iptables: on, or publish: off",
+            )
+
+    def availability(self) -> Availability:
+        """Available with the programs of Docker, and the means of a private host."""
+        problem = (
+            place.missing(*NEEDS)
+            or not_installed("docker", "docker.io")
+            or not_installed("dockerd", "docker.io")
+            or not_installed("ip", "iproute2")
+            or not_installed("nsenter", "util-linux")
+            or not_installed("iptables", "iptables")
+            or no_busybox()
+        )
+        if problem is not None:
+            return problem
+        found = re.search(r"\d+(\.\d+)+", stdout_of(["dockerd", "--version"]) or "")
+        if found is None:
+            return unavailable("dockerd does not print its version", remedy="reinstall docker.io")
+        return available(f"Docker {found[0]}")
+
+    def reads_only(self) -> bool:
+        """Return False: the daemon has its files in many places."""
+        return False
+
+    def prepare_host(self, host: Namespace) -> None:
+        """Make the uplink, and start the daemon."""
+        host.batch(
+            "ip",
+            [
+                *veth_lines([(UPLINK, OUTSIDE)]),
+                f"address add {HOST_ADDRESS}/24 dev {UPLINK}",
+                f"route add default via {OUTSIDE_ADDRESS} dev {UPLINK}",
+            ],
+        )
+        iptables = "true" if self.option("iptables") == "on" else "false"
+        flags = (
+            f"--iptables={iptables}",
+            f"--ip-masq={iptables}",
+            "--ip6tables=false",
+            "--userland-proxy=false",
+        )
+        name = f"sm{self.session.id}net"
+        prefix = (
+            "nsenter",
+            f"--net={namespaces.NETNS_DIR / host.name}",
+            f"--mount={self.private_host.mounts_path()}",
+            "--",
+        )
+        address, stack = docker_daemon.launch(self.session, name, flags, prefix)
+        self.resources.at_end(stack.close)
+        image = f"sm{self.session.id}:network"
+        self._daemon = Daemon(address, server_version(address) or "unknown", image)
+        docker_daemon.import_image(self.session, self._daemon, build_root(find_engine()))
+        self._containers: list[str] = []
+
+    def make_ends(self, requested: Sequence[SwitchPort]) -> list[NetworkEnd]:
+        """Start a container for each port, or a client outside and a container."""
+        driver, publish = self.option("driver"), self.option("publish")
+        self.resources.at_end(self._remove_containers)
+        network = self._make_network(driver)
+        if publish == "off" and driver != "host":
+            return [self._container(port.index, ["--network", network]) for port in requested]
+        if len(requested) > 2:
+            option = "publish" if publish != "off" else "driver: host"
+            raise UsageError(
+                f"docker-network: {option} has one server, and there are "
+                f"{len(requested) // 2} pairs",
+                remedy="use pairs: 1",
+            )
+        client = self._client_outside()
+        options = ["--network", network]
+        if driver != "host":
+            for port in PUBLISHED_PORTS:
+                options += ["-p", f"{port}:{port}/tcp", "-p", f"{port}:{port}/udp"]
+        server = self._container(1, options)
+        return [client, server]
+
+    def _make_network(self, driver: str) -> str:
+        """Make the network of the containers; return its name."""
+        if driver in ("bridge", "host"):
+            return driver
+        name = f"sm{self.session.id}"
+        kind = "bridge" if driver == "user-bridge" else driver
+        options = ["-o", f"parent={UPLINK}"] if driver in KERNEL_OPTIONS else []
+        command = ["network", "create", "-d", kind, "--subnet", SUBNET, *options, name]
+        try:
+            run_docker(self.session, self._daemon, *command)
+        except SwitchmarkError as error:
+            raise self._cannot(driver, error) from None
+        return name
+
+    def _container(self, number: int, options: Sequence[str]) -> NetworkEnd:
+        """Start a container that holds a network namespace, and name the namespace."""
+        session, name = self.session, f"sm{self.session.id}e{number}"
+        driver = self.option("driver")
+        self.resources.note(DockerObject("container", name, self._daemon.host))
+        self._containers.append(name)
+        try:
+            pid = docker_daemon.hold_network(session, self._daemon, name, HOLD, options)
+        except SwitchmarkError as error:
+            raise self._cannot(driver, error) from None
+        self.resources.note(NetworkNamespace(name))
+        namespaces.name_namespace(name, pid)
+        is_host = driver == "host"
+        device = UPLINK if is_host else "eth0"
+        mac, address = read_address(session, name, device)
+        reached_at = "" if self.option("publish") == "off" else HOST_ADDRESS
+        return NetworkEnd(name, device, mac, address, reached_at=reached_at, is_host=is_host)
+
+    def _client_outside(self) -> NetworkEnd:
+        """Make the namespace at the other end of the host's uplink."""
+        name = self.make_end_namespace(f"sm{self.session.id}e0")
+        self.namespace.batch("ip", [f"link set dev {OUTSIDE} netns {name} name eth0"])
+        lines = [f"address add {OUTSIDE_ADDRESS}/24 dev eth0", "link set dev eth0 up"]
+        self.session.host.run(["ip", "-n", name, "-batch", "-"], input_text="\n".join(lines) + "\n")
+        mac, address = read_address(self.session, name, "eth0")
+        return NetworkEnd(name, "eth0", mac, address)
+
+    def _cannot(self, driver: str, error: SwitchmarkError) -> UnavailableError:
+        text = str(error).rpartition("Error response from daemon: ")[2]
+        remedy = "see `docker network create`"
+        if driver in KERNEL_OPTIONS and ("failed to create the" in text or "not supported" in text):
+            remedy = f"use a kernel with {KERNEL_OPTIONS[driver]}, or another driver"
+        return UnavailableError(f"docker-network: driver {driver}: {text}", remedy=remedy)
+
+    def _remove_containers(self) -> None:
+        """Remove all containers by one command; the daemon waits for each that still runs."""
+        if self._containers:
+            with suppress(SwitchmarkError):  # each has an entry in the ledger
+                run_docker(self.session, self._daemon, "rm", "-f", *self._containers)
+
+    def details(self) -> dict[str, str]:
+        """The daemon, the options, and the state of the host."""
+        driver = self.option("driver")
+        inspected = run_docker(
+            self.session, self._daemon, "network", "inspect",
+            driver if driver in ("bridge", "host") else f"sm{self.session.id}",
+        )  # fmt: skip
+        with parsing("docker network inspect"):
+            (network,) = json.loads(inspected)
+            mtu = network["Options"].get("com.docker.network.driver.mtu", "of the driver")
+        return {
+            "version": self.availability().version or "",
+            "datapath": "kernel, senders' softirq: as the daemon set it up",
+            "connect_mode": self.mode.value,
+            **self.option_details(),
+            "mtu": str(mtu)[:20],
+            "client": "outside the host" if self.ends[1].is_host or self.ends[1].reached_at
+                      else "in a container",
+            **self.network_state(),
+        }  # fmt: skip

@@ -1,0 +1,138 @@
+"""`switch: docker-network` with a real daemon: its networks, and nothing left on the machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.host.host import Session
+from switchmark.host.network.counted import read_counts
+from switchmark.host.process_output import run_command
+from switchmark.host.session import open_session
+from switchmark.host.undo.clean import clean_stale
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
+from switchmark.switch.docker_network import DockerNetwork
+from tests.integration.machine import needs_root
+from tests.integration.switch_rig import available, mac_of, traces
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
+]
+PORTS = [SwitchPort(k, PortKind.ATTACHMENT, mac_of(k)) for k in (0, 1)]
+
+
+@pytest.fixture
+def machine() -> Iterator[str]:
+    """A network namespace in which a bench runs as on a separate machine."""
+    name = f"smt{os.getpid()}d"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    yield name
+    subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+def state_of(machine: str) -> list[str]:
+    """Everything that a daemon could change on the machine's network."""
+    commands = ("iptables-save", "ip -o link", "ip route", "sysctl net.ipv4.ip_forward")
+    entered = ["nsenter", f"--net=/run/netns/{machine}"]
+    texts = [run_command([*entered, *each.split()]).stdout for each in commands]
+    return [line for text in texts for line in text.splitlines() if not line.startswith("#")]
+
+
+def network_with(**options: str) -> DockerNetwork:
+    switch = available("docker-network")
+    assert isinstance(switch, DockerNetwork)
+    switch.configure(options)
+    return switch
+
+
+@pytest.mark.parametrize(
+    ("options", "devices", "routers"),
+    [
+        ({"driver": "bridge"}, 4, 0),
+        ({"driver": "user-bridge", "iptables": "off"}, 4, 0),
+        ({"driver": "macvlan"}, 2, 0),
+        ({"driver": "host"}, 3, 0),
+        ({"driver": "bridge", "publish": "nat"}, 4, 1),
+    ],
+)
+def test_networks_carry_datagrams_and_prove_it(
+    options: dict[str, str], devices: int, routers: int, session: Session
+) -> None:
+    switch = network_with(**options)
+    try:
+        switch.make_ports(session, PORTS)
+        switch.start(session, PORTS, ConnectMode.NETWORK, [])
+        assert switch.alive() is None
+        network = switch.network()
+        assert len(network.devices) == devices
+        assert network.facts.ttl_forth == 64 - routers
+        assert network.facts.translated is False
+        assert read_counts(network.devices)
+        assert switch.details()["option:driver"] == options["driver"]
+    finally:
+        switch.stop()
+    assert traces(session.id) <= {str(session.run_dir)}
+
+
+def test_a_driver_that_the_kernel_lacks_is_named(session: Session) -> None:
+    switch = network_with(driver="ipvlan")
+    try:
+        switch.make_ports(session, PORTS)
+    except SwitchmarkError as error:
+        assert "docker-network: driver ipvlan: failed to create the ipvlan port" in str(error)
+        assert "CONFIG_IPVLAN" in str(error)
+    finally:
+        switch.stop()
+
+
+def test_contradictory_options_are_refused() -> None:
+    for options, message in (
+        ({"driver": "macvlan", "publish": "nat"}, "driver macvlan cannot publish ports"),
+        ({"publish": "nat", "iptables": "off"}, "made by iptables"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            DockerNetwork().configure(options)
+
+
+def test_one_server_has_one_pair(session: Session) -> None:
+    ports = [SwitchPort(k, PortKind.ATTACHMENT, mac_of(k)) for k in range(4)]
+    with pytest.raises(UsageError, match="publish has one server, and there are 2 pairs"):
+        network_with(publish="nat").make_ports(session, ports)
+    assert traces(session.id) <= {str(session.run_dir)}
+
+
+def test_a_killed_bench_leaves_nothing(machine: str) -> None:
+    available("docker-network")
+    before = state_of(machine)
+    command = ["nsenter", f"--net=/run/netns/{machine}", sys.executable, "-m", __name__]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+    ) as bench:
+        assert bench.stdout is not None
+        session_id = bench.stdout.readline().strip()
+        assert bench.stdout.readline().strip() == "attached"
+        assert state_of(machine) == before, "all of it is in the private host"
+        bench.send_signal(signal.SIGKILL)
+    (cleaned,) = clean_stale()
+    assert (cleaned.session, cleaned.problems) == (session_id, [])
+    assert traces(session_id) == set()
+    assert state_of(machine) == before
+
+
+if __name__ == "__main__":
+    with open_session(measuring=False) as opened:
+        print(opened.id, flush=True)
+        network = network_with(driver="bridge", publish="nat")
+        network.make_ports(opened, PORTS)
+        print("attached", flush=True)
+        time.sleep(600)
