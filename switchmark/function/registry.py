@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import ip_address
 
 from switchmark.function.support.files import file_identity
 from switchmark.function.support.functions import Case, Function, Passing
@@ -66,7 +65,7 @@ def _table(trial: Trial, topology: Topology, _files: tuple[tuple[int, int], ...]
         for port in node.ports:
             host = port.ip.partition("/")[0]
             if version == 6:
-                host = str(ip_address(host_ip6(node.pair, port.index & 1)))
+                host = host_ip6(node.pair, port.index & 1)
             ports.append(router_port(port.index, host, port.mac, version))
     sizes = trial.frame_sizes
     table = FunctionTable(

@@ -8,21 +8,26 @@ with exactly its two ports, which learns nothing: what comes in by one is floode
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.function.support.table import FunctionTable
 from switchmark.host import place
 from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, available
 from switchmark.model.changes import Change
+from switchmark.model.functions import FORWARD, FunctionEntries
 from switchmark.model.options import mode_refusal
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
+from switchmark.switch.support import nft
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.options import WithOptions
-from switchmark.switch.support.ports import device_of
+from switchmark.switch.support.ports import device_of, require
 from switchmark.switch.support.tools import kernel_lacks, kernel_release
 
 VLAN = 1
@@ -64,8 +69,19 @@ class LinuxBridge(WithOptions, InKernelSwitch):
                 ("on", "off"),
                 modes=LOOKS_AT_FRAMES,
             ),
+            nft.ACL_ENGINE,
         ),
+        functions={
+            name: replace(support, bases=(FORWARD,)) for name, support in nft.SUPPORT.items()
+        },
+        functions_not_built={
+            "vlan": "tags need VLAN filtering of the kernel, whose translation is not built",
+            "mirror": "copies by nftables are not built",
+        },
     )
+    function_table: FunctionTable | None = None
+    _tables: nft.Filters | None = None
+    _load_time_s = 0.0
 
     def availability(self) -> Availability:
         """Available where the kernel has a bridge; the version is the kernel's."""
@@ -82,6 +98,23 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             self._connect_pairs()
         else:
             self._connect_all()
+        table = self.function_table
+        self._tables = None
+        if table is None:
+            return
+        if (problem := not_installed("nft", "nftables")) is not None:
+            require(self.name, problem)
+        devices = [device_of(port) for port in self.ports]
+        engine = self.option("acl_engine")
+        self._tables = nft.Filters.of(self.namespace, table, engine, devices, bridged=True)
+        begun = time.monotonic()
+        self._tables.load()
+        self._load_time_s = time.monotonic() - begun
+
+    def function_entries(self) -> FunctionEntries:
+        """Count rules, elements of sets and policers in the kernel."""
+        assert self._tables is not None
+        return self._tables.entries(self._load_time_s)
 
     def _connect_pairs(self) -> None:
         refusal = mode_refusal(self.name, self.capabilities, self.options(), self.mode)

@@ -24,16 +24,6 @@ from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_release
 
-TRIED = "6.18"
-ACL = FunctionSupport(
-    100_000,
-    "more were not tried",
-    version=TRIED,
-    scale_by_option={
-        f"acl_engine:{nft.LINEAR}": (10_000, "every frame is compared with each rule in turn")
-    },
-)
-
 
 class LinuxRouter(WithOptions, InKernelSwitch):
     """The kernel's routing table in a private network namespace."""
@@ -55,9 +45,9 @@ class LinuxRouter(WithOptions, InKernelSwitch):
         functions={
             "route": FunctionSupport(
                 1_000_000, "more were not tried; a million takes 130 MiB of the kernel's memory",
-                version=TRIED,
+                version=nft.TRIED,
             ),
-            "acl": ACL,
+            **nft.SUPPORT,
         },
         functions_not_built={
             "vlan": "the kernel needs a VLAN device for each tag, which is not built",
@@ -66,7 +56,7 @@ class LinuxRouter(WithOptions, InKernelSwitch):
         },
     )  # fmt: skip
     function_table: FunctionTable | None = None
-    _list: nft.NftList | None = None
+    _filters: nft.Filters
     _load_time_s = 0.0
 
     def availability(self) -> Availability:
@@ -86,13 +76,12 @@ class LinuxRouter(WithOptions, InKernelSwitch):
             self.namespace, kernel_routes.settings_of(list(devices.values()), table.ip_version)
         )
         self.namespace.batch("ip", list(kernel_routes.address_lines(table, devices)))
-        self._list = (
-            nft.list_of(table, self.option("acl_engine"), bridged=False) if table.has_acl else None
+        self._filters = nft.Filters.of(
+            self.namespace, table, self.option("acl_engine"), list(devices.values()), bridged=False
         )
         begun = time.monotonic()
         kernel_routes.load_routes(self.namespace, table, devices)
-        if self._list is not None:
-            nft.load(self.namespace, self._list.scripts())
+        self._filters.load()
         self._load_time_s = time.monotonic() - begun
 
     def _table(self) -> FunctionTable:
@@ -107,16 +96,16 @@ class LinuxRouter(WithOptions, InKernelSwitch):
         return {port.index: device_of(port) for port in self.ports}
 
     def function_entries(self) -> FunctionEntries:
-        """Count routes, rules and elements of sets in the kernel."""
+        """Count routes, rules, elements of sets and policers in the kernel."""
         table = self._table()
-        announced = {kernel_routes.MAIN: kernel_routes.announced_routes(table)}
-        observed = {
-            kernel_routes.MAIN: kernel_routes.routes_read_back(self.namespace, table.ip_version)
-        }
-        if self._list is not None:
-            announced |= self._list.announced
-            observed |= nft.read_back(self.namespace, self._list)
-        return FunctionEntries(announced, observed, self._load_time_s)
+        filters = self._filters.entries(self._load_time_s)
+        written = kernel_routes.announced_routes(table)
+        routes = kernel_routes.routes_read_back(self.namespace, table.ip_version)
+        return FunctionEntries(
+            {kernel_routes.MAIN: written, **filters.announced},
+            {kernel_routes.MAIN: routes, **filters.read_back},
+            self._load_time_s,
+        )
 
     def fault(self) -> str | None:
         """Return why it no longer forwards: a port has gone. None while all are there."""

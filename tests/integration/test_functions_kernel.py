@@ -9,6 +9,7 @@ import pytest
 
 from switchmark.model.functions import FunctionList
 from switchmark.model.options import SwitchOptions
+from switchmark.model.ports import ConnectMode
 from tests.function_mutations import Mutation, mutations_of
 from tests.integration.function_rig import assert_is_found, run_proof, trial_of
 from tests.integration.machine import needs_root
@@ -34,7 +35,20 @@ CELLS: dict[str, dict[str, Any]] = {
         "function": functions("route+acl"), "routes": 10, "rules": 500,
         "switch_options": options("acl_engine:nft-linear"),
     },
+    "route+policer": {"function": functions("route+policer"), "routes": 10},
 }  # fmt: skip
+BRIDGE_CELLS: dict[str, dict[str, Any]] = {
+    "acl in sets": {
+        "function": functions("forward+acl"), "rules": 500,
+        "switch_options": options("acl_engine:nft-set"),
+    },
+    "acl in line": {
+        "function": functions("forward+acl"), "rules": 500,
+        "switch_options": options("acl_engine:nft-linear"),
+    },
+    "policer": {"function": functions("forward+policer")},
+}  # fmt: skip
+MODES = (ConnectMode.LEARNING, ConnectMode.STATIC_MAC, ConnectMode.CROSS_CONNECT)
 HITS = ("last", "uniform", "none")
 
 
@@ -43,7 +57,8 @@ HITS = ("last", "uniform", "none")
 def test_router_performs_its_functions(cell: str, version: int) -> None:
     """Frames arrive as the neutral table says, and the kernel has as many entries as announced."""
     note = run_proof(trial_of("linux-router", ip_version=version, **CELLS[cell]))
-    assert note.must_arrive > 10 and note.must_not_arrive > 0
+    assert note.must_arrive > 10
+    assert note.must_not_arrive > 0
     assert note.announced == note.read_back and note.announced["routes of the main table"] > 10
 
 
@@ -59,17 +74,32 @@ def test_router_filters_with_every_form_of_list(hit: str, engine: str) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("cell", BRIDGE_CELLS)
+def test_bridge_performs_its_functions(cell: str, mode: ConnectMode, version: int) -> None:
+    """Frames arrive as the neutral table says, in each connect mode."""
+    note = run_proof(trial_of("linux-bridge", ip_version=version, **BRIDGE_CELLS[cell]), mode=mode)
+    assert note.must_arrive >= 2
+    assert note.announced == note.read_back
+    assert sum(note.announced.values()) >= 2
+
+
 PLANTED = [
-    (cell, mutation)
-    for cell in CELLS
-    for mutation in mutations_of(CELLS[cell]["function"].names)
+    (switch, cell, mutation)
+    for switch, cells in (("linux-router", CELLS), ("linux-bridge", BRIDGE_CELLS))
+    for cell in cells
+    for mutation in mutations_of(cells[cell]["function"].names)
     if mutation.everywhere
 ]
 
 
 @pytest.mark.parametrize(
-    ("cell", "mutation"), PLANTED, ids=[f"{cell}-{mutation.name}" for cell, mutation in PLANTED]
+    ("switch", "cell", "mutation"),
+    PLANTED,
+    ids=[f"{switch}-{cell}-{mutation.name}" for switch, cell, mutation in PLANTED],
 )
-def test_planted_error_in_router_is_found(cell: str, mutation: Mutation) -> None:
-    """The proof of a router with another table fails, and says why."""
-    assert_is_found(trial_of("linux-router", **CELLS[cell]), mutation)
+def test_planted_error_is_found(switch: str, cell: str, mutation: Mutation) -> None:
+    """The proof of a switch with another table fails, and says why."""
+    cells = CELLS if switch == "linux-router" else BRIDGE_CELLS
+    assert_is_found(trial_of(switch, **cells[cell]), mutation)

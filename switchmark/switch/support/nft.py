@@ -19,6 +19,7 @@ from switchmark.function.support.table import FunctionTable, Policer, Rule
 from switchmark.host.kernel import namespaces
 from switchmark.host.process_output import parsing
 from switchmark.model.capabilities import SwitchOption
+from switchmark.model.functions import FunctionEntries, FunctionSupport
 from switchmark.switch.support.private import Namespace
 
 LINEAR, SETS = "nft-linear", "nft-set"
@@ -28,6 +29,18 @@ ACL_ENGINE = SwitchOption(
     SETS,
     (SETS, LINEAR),
 )
+TRIED = "6.18"  # version of Linux
+SUPPORT = {
+    "acl": FunctionSupport(
+        100_000,
+        "more were not tried",
+        version=TRIED,
+        scale_by_option={
+            f"acl_engine:{LINEAR}": (10_000, "every frame is compared with each rule in turn")
+        },
+    ),
+    "policer": FunctionSupport(limit="frames of one size", version=TRIED),
+}
 TABLE, CHAIN, POLICERS = "switchmark", "acl", "switchmark_policers"
 RULES_A_BATCH = 200  # larger batches do not fit into a socket buffer of an ordinary user
 ELEMENTS_A_BATCH = 500
@@ -349,6 +362,58 @@ def load(namespace: Namespace, scripts: Iterator[str] | Sequence[str]) -> None:
             f"nftables does not take the list: {error}",
             remedy="use a kernel with CONFIG_NF_TABLES, _INET, _BRIDGE and _NETDEV",
         ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The access control list and the policers of a neutral table, in the namespace of a switch."""
+
+    namespace: Namespace
+    acl: NftList | None
+    policed: Sequence[str] = ()  # devices with a policer
+    scripts: Sequence[str] = ()  # input of `nft` for the policers
+
+    @classmethod
+    def of(
+        cls,
+        namespace: Namespace,
+        table: FunctionTable,
+        engine: str,
+        devices: Sequence[str],
+        *,
+        bridged: bool,
+    ) -> Filters:
+        """Translate the neutral table. Raises `UsageError` for a table that cannot be expressed."""
+        acl = list_of(table, engine, bridged=bridged) if table.has_acl else None
+        if table.policer is None:
+            return cls(namespace, acl)
+        if table.smallest_frame_bytes != table.frame_bytes:
+            raise UsageError(
+                "the kernel polices in frames per second here, so function policer needs frames of "
+                "one size",
+                remedy="leave packet_mix out",
+            )
+        scripts = policer_scripts(devices, table.policer, table.frame_bytes)
+        return cls(namespace, acl, devices, scripts)
+
+    def load(self) -> None:
+        """Load everything. Raises `UnavailableError`."""
+        if self.acl is not None:
+            load(self.namespace, self.acl.scripts())
+        if self.scripts:
+            load(self.namespace, self.scripts)
+
+    def entries(self, load_time_s: float) -> FunctionEntries:
+        """Return the announced entries, and those that the kernel has. Raises `TrialFailed`."""
+        announced: dict[str, int] = {}
+        observed: dict[str, int] = {}
+        if self.acl is not None:
+            announced |= self.acl.announced
+            observed |= read_back(self.namespace, self.acl)
+        if self.policed:
+            announced["nft policers"] = len(self.policed)
+            observed["nft policers"] = count_entries(self.namespace, "netdev", POLICERS)[0]
+        return FunctionEntries(announced, observed, load_time_s)
 
 
 def count_entries(namespace: Namespace, family: str, table: str = TABLE) -> tuple[int, int]:
