@@ -60,6 +60,13 @@ class Route:
                 key="prefix_length",
             )
             return
+        receiving = trial.pairs * (2 if trial.bidirectional else 1)
+        if trial.routes < receiving:
+            yield Refusal(
+                f"{trial.routes} is below the number of ports that receive, {receiving}",
+                f"use {receiving} or more",
+                key="routes",
+            )
         most = most_routes(bits, version)
         if trial.routes > most:
             yield Refusal(

@@ -19,6 +19,7 @@ from switchmark.record.figures import PairLoads as PairLoads
 from switchmark.record.figures import Throughput as Throughput
 from switchmark.record.function import FunctionNote as FunctionNote
 from switchmark.record.granted import Granted as Granted
+from switchmark.record.lookups import LookupNote as LookupNote
 from switchmark.record.method_result import DecidedBy as DecidedBy
 from switchmark.record.method_result import GoalBounds as GoalBounds
 from switchmark.record.method_result import LatencyAtLoad as LatencyAtLoad

@@ -27,6 +27,7 @@ from switchmark.record.crossing import Crossing
 from switchmark.record.figures import Latency, Throughput
 from switchmark.record.function import FunctionNote
 from switchmark.record.granted import Granted
+from switchmark.record.lookups import LookupNote
 from switchmark.record.method_result import MethodResult
 from switchmark.record.page_sizes import size_of_old
 from switchmark.record.quality import LoopCost
@@ -127,6 +128,7 @@ class Record(Figures, Circumstances):
     crossing: Crossing | None = None  # of a network that has devices whose counters prove it
     far_host: FarHost | None = None  # of a trial between hosts
     function: FunctionNote | None = None  # None: the switch only forwards
+    lookups: LookupNote | None = None  # None: the switch does not report them
     instrument: InstrumentNote | None = None  # a foreign one; None: our own engine
     engines: list[EngineRun] = Field(default_factory=list)
     faults: list[str] = Field(default_factory=list)  # why results of applications are partial

@@ -27,6 +27,9 @@ class FunctionNote(Value):
     wrong_header: Count = 0  # counted frames of the load with another wrong field
     denied_sent: Count = 0  # frames that had to be dropped, sent beside the load
     denied_arrived: Count = 0
+    # Resident memory of the switch's processes with the table, without hugepages; None: it works in
+    # the kernel.
+    memory_kib: Count | None = None
 
     @property
     def entries(self) -> int:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from switchmark.host.place import Facility
 from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.switch.support import ovs_functions
 from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.tools import allowed_cores, kernel_has, kernel_release
 
@@ -25,6 +26,10 @@ class OvsKernel(OvsSwitch):
     capabilities = replace(
         COMMON,
         in_kernel=True,
+        functions={},
+        functions_not_built=dict.fromkeys(
+            ovs_functions.SUPPORT, "proven with the datapaths in user space only"
+        ),
         description="Open vSwitch, kernel datapath (openvswitch.ko)",
     )
 

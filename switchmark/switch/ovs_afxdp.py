@@ -20,7 +20,7 @@ from switchmark.model.capabilities import (
     unavailable,
 )
 from switchmark.model.ports import PortKind, SwitchPort
-from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ovs_caches import CACHE_OPTIONS, WithCaches
 from switchmark.switch.support.ovs_instance import option
 from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.ports import device_of
@@ -30,7 +30,7 @@ from switchmark.switch.support.tools import kernel_has, kernel_release, other_co
 MARK = b"afxdp-nonpmd"  # in a program that has the port type
 
 
-class OvsAfxdp(WithOptions, OvsSwitch):
+class OvsAfxdp(WithCaches, OvsSwitch):
     """Open vSwitch, userspace datapath, ports of type `afxdp`."""
 
     name = "ovs-afxdp"
@@ -44,6 +44,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         runs_in=("host",),
         description="Open vSwitch, userspace datapath over AF_XDP",
         options=(
+            *CACHE_OPTIONS,
             SwitchOption(
                 "xdp_mode",
                 "where frames leave the kernel: in the driver of the device, or later (`generic`)",
@@ -79,8 +80,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         """PMD threads on exactly the cores of the switch."""
         return {
             "pmd-cpu-mask": hex(sum(1 << core for core in self._cores)),
-            "emc-insert-inv-prob": "100",
-            "smc-enable": "false",
+            **self.cache_settings(),
             "pmd-auto-lb": "false",
         }
 

@@ -31,7 +31,7 @@ from switchmark.model.ports import (
 )
 from switchmark.model.rights import Rights
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, devargs
-from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ovs_caches import CACHE_OPTIONS, WithCaches
 from switchmark.switch.support.ovs_instance import option
 from switchmark.switch.support.ovs_memory import PoolPlan, plan_pools
 from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
@@ -55,7 +55,7 @@ PROFILES: dict[str, dict[str, str]] = {
     "low-latency": {"rxq_affinity": "all", "pmd_maxsleep_us": "0"},
 }
 OPTIONS = (
-    SwitchOption("emc", "exact match cache in front of the classifier", "on", ("on", "off")),
+    *CACHE_OPTIONS,
     SwitchOption(
         "pmd_maxsleep_us", "longest sleep of an idle PMD thread in us; 0: it only polls", "0",
         range=(0, 10_000),
@@ -89,7 +89,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-class OvsDpdk(WithPages, WithOptions, OvsSwitch):
+class OvsDpdk(WithPages, WithCaches, OvsSwitch):
     """Open vSwitch with DPDK."""
 
     name = "ovs-dpdk"
@@ -205,9 +205,8 @@ class OvsDpdk(WithPages, WithOptions, OvsSwitch):
             "per-port-memory": "true" if self._pools.per_port else "false",
             "pmd-cpu-mask": hex(sum(1 << core for core in self._cores)),
             "pmd-maxsleep": self.option("pmd_maxsleep_us"),
-            "emc-insert-inv-prob": "100" if self.option("emc") == "on" else "0",
+            **self.cache_settings(),
             "tx-flush-interval": "0",
-            "smc-enable": "false",
             "pmd-auto-lb": "false",
         }
 

@@ -29,10 +29,13 @@ from switchmark.host.cores.throttling import OwnThrottling, Throttling
 from switchmark.model.trial import Trial
 from switchmark.record import CpuQuota, GroupQuota, Neighbour, Placement
 from switchmark.record.cost import CpuCost, EnergyUse, HardwareUse
+from switchmark.record.lookups import LookupNote
 from switchmark.record.runs import FarHost
 from switchmark.remote.site import FarSide
 from switchmark.switch.support.base import Switch
+from switchmark.switch.support.lookups import LookupCounts
 from switchmark.switch.support.work import SwitchWork, TellsWork
+from switchmark.trial.lookups import lookup_note, read_lookups
 
 if TYPE_CHECKING:
     from switchmark.trial.deployment import Deployment
@@ -225,7 +228,9 @@ class Meter:
     energy: EnergyReading
     work: SwitchWork | None
     throttling: OwnThrottling
+    lookups_before: LookupCounts | None
     machines: Sequence[int] = ()
+    lookups: LookupNote | None = None  # between `begin` and `end`
 
     @classmethod
     def begin(cls, switch: Switch, placement: Placement, machines: Sequence[int] = ()) -> Meter:
@@ -239,6 +244,7 @@ class Meter:
             counters=HardwareCounters.open_for(pids, cores),
             energy=EnergyReading.take(),
             throttling=OwnThrottling.read(),
+            lookups_before=read_lookups(switch),
             clocks=CpuReading.take(pids, machines),
             machines=machines,
         )
@@ -261,6 +267,7 @@ class Meter:
             CpuReading.take(self.switch.process_ids(), self.machines), self.counters.stop(),
             self.counters.absent, self.energy, EnergyReading.take(), energy_absent(),
         )  # fmt: skip
+        self.lookups = lookup_note(self.switch, self.lookups_before)
         now = _work(self.switch)
         found = cost(
             self.clocks,

@@ -14,6 +14,7 @@ from switchmark.host.build_identity import running_programs
 from switchmark.host.cores.affinity import restricted_to
 from switchmark.host.cores.cpu_time import ThreadTimes
 from switchmark.host.facts import is_emulated
+from switchmark.host.kernel.procfs import resident_kib
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
 from switchmark.model.ports import SwitchCounters
@@ -171,6 +172,7 @@ def measure_deployed(
         granted=granted(trial, here, switch.process_ids()),
         verification=checked,
         function=function,
+        lookups=meter.lookups,
         switch_details={
             **running_programs(switch.process_ids()), **switch.details(),
             **program_details(trial.program), **pinning,
@@ -236,7 +238,9 @@ def _proven(deployment: Deployment, plan: TrialPlan) -> FunctionNote | None:
         for engine in (pair.a, pair.b)
         for port in plan.topology.node(engine.node).ports
     }
-    return prove(switch.name, table, testers, switch.function_entries)
+    note = prove(switch.name, table, testers, switch.function_entries)
+    pids = switch.process_ids()
+    return note.model_copy(update={"memory_kib": resident_kib(pids) if pids else None})
 
 
 def _traffic(

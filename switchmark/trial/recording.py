@@ -38,6 +38,7 @@ from switchmark.record import (
     GroupQuota,
     InstrumentNote,
     Limit,
+    LookupNote,
     Neighbour,
     Placement,
     Reconciliation,
@@ -144,6 +145,7 @@ class MeasuredFacts:
     granted: Granted
     verification: Verification
     function: FunctionNote | None
+    lookups: LookupNote | None
     switch_details: dict[str, str]
     switch_counters_before: dict[str, Any]
     switch_counters_after: dict[str, Any]

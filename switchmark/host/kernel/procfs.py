@@ -74,6 +74,18 @@ def threads_of(pids: Iterable[int]) -> set[int]:
     return threads
 
 
+def resident_kib(pids: Iterable[int]) -> int:
+    """Return the resident memory of these processes without hugepages, in KiB; a process that has
+    ended has none."""
+    total = 0
+    for pid in pids:
+        with suppress(OSError):
+            status = Path(f"/proc/{pid}/status").read_text()
+            resident = re.search(r"^VmRSS:\s*(\d+) kB$", status, re.MULTILINE | re.ASCII)
+            total += int(resident[1]) if resident else 0
+    return total
+
+
 _POLICIES = ("other", "fifo", "rr", "batch", "iso", "idle", "deadline", "ext")  # by their numbers
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
+from switchmark.function.support.table import FunctionTable
 from switchmark.host import place
 from switchmark.host.host import Session
 from switchmark.host.kernel import namespaces
@@ -18,6 +19,7 @@ from switchmark.host.place import Facility
 from switchmark.host.programs import find_program
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
+from switchmark.model.functions import FunctionEntries
 from switchmark.model.ports import (
     ConnectMode,
     PortCounters,
@@ -28,8 +30,10 @@ from switchmark.model.ports import (
 )
 from switchmark.model.rights import Rights
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
+from switchmark.switch.support import ovs_functions
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.options import WithProgram
+from switchmark.switch.support.ovs_functions import LoadedFunctions, Translation
 from switchmark.switch.support.ovs_instance import (
     DEADLINE_S,
     OvsInstance,
@@ -55,6 +59,7 @@ COMMON = Capabilities(
     splits=True,
     takes_program=True,
     reconfigures=True,
+    functions=ovs_functions.SUPPORT,
     taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
 )
 
@@ -72,7 +77,9 @@ class OvsSwitch(WithProgram, WithResources):
     needs: Sequence[Facility] = (Facility.NETWORK_NAMESPACE, Facility.TUN)
 
     split: Split | None = None
+    function_table: FunctionTable | None = None
     instance: OvsInstance
+    _functions: LoadedFunctions | None = None
 
     def availability(self) -> Availability:
         """Available where the programs, and what the datapath needs, are there."""
@@ -174,17 +181,43 @@ class OvsSwitch(WithProgram, WithResources):
             self._names = {port.index: self.interface(port)[0] for port in ports}
             self._witness = None if mode is ConnectMode.CROSS_CONNECT else f"sm{session.id}w"
             self._settings = self.settings()
+            self._translation = self._translate()
             self.instance.configure(self._configuration())
             self.before_launch()
             self._daemon_cores = self.daemon_cores(cores)
             self.instance.launch(self._daemon_cores, self.daemon_rights(), self.daemon_arguments())
             if self._witness:
                 self._open_witness(self._witness)
-            self.instance.flows(rules(ports, mode, self.split))
+            self._load_rules()
             self._before = self._last = self._device_counters()
         except BaseException:
             self.stop()
             raise
+
+    def _translate(self) -> Translation | None:
+        """Return the OpenFlow tables of the switch's functions; None if it only forwards."""
+        if self.function_table is None:
+            return None
+        base = [] if self._mode is ConnectMode.ROUTE else self._rules()
+        return Translation(self.function_table, base)
+
+    def _rules(self) -> list[str]:
+        """Return the rules of the connect mode."""
+        return rules(self._ports, self._mode, self.split)
+
+    def _load_rules(self) -> None:
+        """Write the rules of the functions, or those of the connect mode."""
+        if self._translation is None:
+            self._functions = None
+            self.instance.flows(self._rules())
+        else:
+            self._functions = LoadedFunctions(self.instance, self._translation)
+            self._functions.load()
+
+    def function_entries(self) -> FunctionEntries:
+        """See `PerformsFunctions`."""
+        assert self._functions is not None
+        return self._functions.entries()
 
     def _configuration(self) -> list[list[str]]:
         bridge = self.instance.bridge
@@ -197,6 +230,10 @@ class OvsSwitch(WithProgram, WithResources):
                 f"other_config:mac-aging-time={MAC_AGING_S}",
             ],
         ]
+        for table, fields in self._translation.prefix_fields().items() if self._translation else ():
+            named = f"@table{table}"
+            commands.append([f"--id={named}", "create", "Flow_Table", f"prefixes={fields}"])
+            commands.append(["set", "Bridge", bridge, f"flow_tables:{table}={named}"])
         for port in self._ports:
             name, columns = self.interface(port)
             number = f"ofport_request={openflow_port(port.index)}"
@@ -289,6 +326,12 @@ class OvsSwitch(WithProgram, WithResources):
             "datapath": self.datapath,
             "connect_mode": self._mode.value,
             "mac-aging-time": str(MAC_AGING_S),
-            "rules": "; ".join(rules(self._ports, self._mode, self.split)),
+            **self._rule_details(),
             **{f"other_config:{key}": value for key, value in self._settings.items()},
         }
+
+    def _rule_details(self) -> dict[str, str]:
+        """The rules of the connect mode, or the number of those of the functions."""
+        if self._translation is None:
+            return {"rules": "; ".join(self._rules())}
+        return self._translation.details()

@@ -1,0 +1,233 @@
+"""Network functions in Open vSwitch: the neutral table as OpenFlow tables, for every datapath.
+
+Each function is one OpenFlow table, in the order in which a frame passes them. A frame that a table
+permits goes on to the next one; the last one is the base. OpenFlow has no longest-prefix match: the
+priority of a route is its prefix length. The first match of an access control list is expressed by
+priorities as well, of which OpenFlow has 65,536.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from switchmark.errors import UsageError
+from switchmark.function.support.table import UDP, FunctionTable, Rule
+from switchmark.model.functions import FunctionEntries, FunctionSupport
+from switchmark.switch.support.ovs_instance import OvsInstance
+from switchmark.switch.support.ovs_rules import openflow_port
+
+TCP = 6
+HIGHEST_PRIORITY = 65_535
+ROUTER, ACL, ROUTES, FORWARD = "router ports", "acl", "routes", "forwarding rules"
+_PROTOCOLS = {(4, UDP): "udp", (6, UDP): "udp6", (4, TCP): "tcp", (6, TCP): "tcp6"}
+_TRIED = "3.1.0"
+
+SUPPORT: Mapping[str, FunctionSupport] = {
+    "route": FunctionSupport(
+        1_000_000, "more were not tried; a route takes about 0.8 KB of the daemon's memory",
+        version=_TRIED,
+    ),
+    "acl": FunctionSupport(100_000, "more were not tried", version=_TRIED),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """An OpenFlow table: its name for the record, its number, and the action that passes a frame
+    on to the next table; empty for the base."""
+
+    name: str
+    number: int
+    onward: str
+
+
+@dataclass
+class Translation:
+    """The OpenFlow tables of a neutral table; `base_rules` are those of the connect mode, and are
+    used if the base is `forward`."""
+
+    table: FunctionTable
+    base_rules: Sequence[str]
+    written: Counter[str] = field(default_factory=Counter)  # native entries by table
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The tables in the order in which a frame passes them."""
+        names = [ACL] if self.table.has_acl else []
+        names += [ROUTER, ROUTES] if self.table.is_routed else [FORWARD]
+        last = len(names) - 1
+        return [
+            Stage(name, number, "" if number == last else f"goto_table:{number + 1}")
+            for number, name in enumerate(names)
+        ]
+
+    def prefix_fields(self) -> dict[int, str]:
+        """Return by table the fields in which Open vSwitch keeps a trie of prefixes, so that its
+        megaflows are as wide as the table permits."""
+        source, destination = (
+            ("nw_src", "nw_dst") if self.table.ip_version == 4 else ("ipv6_src", "ipv6_dst")
+        )
+        fields = {ACL: f"{source},{destination}", ROUTES: destination}
+        return {stage.number: fields[stage.name] for stage in self.stages if stage.name in fields}
+
+    def lines(self) -> Iterator[str]:
+        """Yield the entries as `ovs-ofctl add-flows` reads them, and count them."""
+        makers: dict[str, Callable[[str], Iterator[str]]] = {
+            ACL: lambda onward: acl_entries(self.table, onward),
+            ROUTER: lambda onward: router_entries(self.table, onward),
+            ROUTES: lambda _: route_entries(self.table),
+            FORWARD: lambda _: iter(self.base_rules),
+        }
+        for stage in self.stages:
+            self.written[stage.name] = 0
+            for entry in makers[stage.name](stage.onward):
+                self.written[stage.name] += 1
+                yield f"table={stage.number},{entry}"
+
+    def details(self) -> dict[str, str]:
+        """Return the tables as text, for the record."""
+        tables = [f"{stage.number} {stage.name}: {self.written[stage.name]}"
+                  for stage in self.stages]  # fmt: skip
+        prefixes = [f"{number}: {fields}" for number, fields in self.prefix_fields().items()]
+        base = {} if self.table.is_routed else {"rules": "; ".join(self.base_rules)}
+        return {"openflow_tables": "; ".join(tables), "prefixes": "; ".join(prefixes), **base}
+
+
+def ip_match(ip_version: int) -> str:
+    """Return the match for all frames of an IP version."""
+    return "ip" if ip_version == 4 else "ipv6"
+
+
+def router_entries(table: FunctionTable, onward: str) -> Iterator[str]:
+    """Yield the entries that let frames in to be routed: those to the router's own address at the
+    port where they enter, with a TTL above 1. The ingress port is then forgotten, or Open vSwitch
+    would not send a frame back by it."""
+    ip = ip_match(table.ip_version)
+    for ttl in (0, 1):
+        yield f"priority=2,{ip},nw_ttl={ttl},actions=drop"
+    for port in table.ports:
+        match = f"in_port={openflow_port(port.index)},dl_dst={port.mac}"
+        yield f"priority=1,{match},{ip},actions=load:0->NXM_OF_IN_PORT[],{onward}"
+
+
+def route_entries(table: FunctionTable) -> Iterator[str]:
+    """Yield an entry for each route; its priority is the prefix length."""
+    match = ip_match(table.ip_version)
+    destination = "nw_dst" if table.ip_version == 4 else "ipv6_dst"
+    ttl = "dec_ttl," if table.decrements_ttl else ""
+    own_macs = {port.index: port.mac for port in table.ports}
+    for network, bits, mac, port in table.prefixes():
+        yield (
+            f"priority={bits},{match},{destination}={network}/{bits},actions={ttl}"
+            f"set_field:{own_macs[port]}->eth_src,set_field:{mac}->eth_dst,"
+            f"output:{openflow_port(port)}"
+        )
+
+
+def acl_entries(table: FunctionTable, onward: str) -> Iterator[str]:
+    """Yield the entries of an access control list, without those that an equal entry before them
+    makes superfluous. Raises UsageError for a list that needs more priorities than there are."""
+    levels = priority_levels(table.rules)
+    highest = max(levels, default=0)
+    if highest >= HIGHEST_PRIORITY:
+        raise UsageError(
+            f"rules: the list has {highest + 1} changes between permit and deny that must stay in "
+            f"order, and Open vSwitch has {HIGHEST_PRIORITY} priorities for them",
+            remedy="use fewer rules, or fewer that overlap",
+        )
+    written: set[str] = set()
+    for rule, level in zip(table.rules, levels, strict=True):
+        actions = onward if rule.permit else "drop"
+        for match in rule_matches(rule, table.ip_version):
+            entry = f"priority={HIGHEST_PRIORITY - level},{match}"
+            if entry not in written:
+                written.add(entry)
+                yield f"{entry},actions={actions}"
+    yield f"priority=0,actions={onward if table.default_permit else 'drop'}"
+
+
+def priority_levels(rules: Sequence[Rule]) -> list[int]:
+    """Return for each rule how many levels its priority lies below the highest one: a rule is below
+    every earlier rule of the other verdict that may overlap it. Rules of one verdict share a level,
+    as do rules whose destination ports differ, since no frame matches both."""
+    import numpy as np
+
+    # By verdict: the lowest level so far of the rules that match a destination port.
+    lowest = {permit: np.full(65_536, -1, np.int32) for permit in (True, False)}
+    levels = []
+    for rule in rules:
+        first, last = rule.destination_ports or (0, 65_535)
+        level = 1 + int(lowest[not rule.permit][first : last + 1].max())
+        same_verdict = lowest[rule.permit][first : last + 1]
+        np.maximum(same_verdict, level, out=same_verdict)
+        levels.append(level)
+    return levels
+
+
+def rule_matches(rule: Rule, ip_version: int) -> Iterator[str]:
+    """Yield the matches that together match exactly the frames of a rule: one for each pair of
+    aligned blocks of its port ranges."""
+    source, destination = ("nw_src", "nw_dst") if ip_version == 4 else ("ipv6_src", "ipv6_dst")
+    addresses = "".join(
+        f",{name}={prefix}"
+        for name, prefix in ((source, rule.source), (destination, rule.destination))
+        if not prefix.endswith("/0")
+    )
+    has_ports = rule.source_ports is not None or rule.destination_ports is not None
+    if rule.protocol is None:
+        protocols = [_PROTOCOLS[ip_version, p] for p in (UDP, TCP)] if has_ports else [""]
+    else:
+        protocols = [_PROTOCOLS.get((ip_version, rule.protocol), f"nw_proto={rule.protocol}")]
+    for protocol in protocols:
+        named = (
+            protocol
+            if protocol in _PROTOCOLS.values()
+            else ip_match(ip_version) + (f",{protocol}" if protocol else "")
+        )
+        for from_port in _port_matches("tp_src", rule.source_ports):
+            for to_port in _port_matches("tp_dst", rule.destination_ports):
+                yield named + addresses + from_port + to_port
+
+
+def _port_matches(name: str, ports: tuple[int, int] | None) -> Iterator[str]:
+    if ports is None:
+        yield ""
+        return
+    for value, mask in port_blocks(*ports):
+        yield f",{name}={value}" if mask == 0xFFFF else f",{name}=0x{value:x}/0x{mask:x}"
+
+
+def port_blocks(first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Yield a range of ports as aligned blocks, each a value and a mask."""
+    while first <= last:
+        size = first & -first or 65_536
+        while first + size - 1 > last:
+            size >>= 1
+        yield first, 0xFFFF & ~(size - 1)
+        first += size
+
+
+class LoadedFunctions:
+    """The functions that an instance has loaded."""
+
+    def __init__(self, instance: OvsInstance, translation: Translation) -> None:
+        self._instance = instance
+        self._translation = translation
+        self._load_time_s = 0.0
+
+    def load(self) -> None:
+        """Write all entries."""
+        begun = time.monotonic()
+        self._instance.load_flows(self._translation.lines())
+        self._load_time_s = time.monotonic() - begun
+
+    def entries(self) -> FunctionEntries:
+        """Return the announced entries, and those that the switch daemon counts."""
+        read_back = {
+            stage.name: self._instance.count_flows(stage.number)
+            for stage in self._translation.stages
+        }
+        return FunctionEntries(dict(self._translation.written), read_back, self._load_time_s)
