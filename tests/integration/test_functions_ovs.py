@@ -1,0 +1,130 @@
+"""Network functions of Open vSwitch in each datapath of user space: the proof passes with real
+frames, and finds planted errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from switchmark.certify.support.stand import planned
+from switchmark.errors import TrialFailed
+from switchmark.function.support.table import FunctionTable
+from switchmark.host.session import open_session
+from switchmark.record import FunctionNote
+from switchmark.switch.ovs_afxdp import OvsAfxdp
+from switchmark.switch.ovs_dpdk import OvsDpdk
+from switchmark.switch.ovs_netdev import OvsNetdev
+from switchmark.switch.support.ovs_switch import OvsSwitch
+from switchmark.trial.deployment import Deployment
+from switchmark.trial.evidence import Baseline
+from switchmark.trial.function_proof import prove
+from switchmark.trial.run import run_trial
+from switchmark.trial.verification import wait_reachable
+from tests.function_mutations import MUTATIONS, Mutation
+from tests.integration.machine import needs_root
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
+]
+Change = Callable[[FunctionTable], FunctionTable]
+CELLS = {
+    "route": {"function": "route", "routes": "300"},
+    "route v6": {"function": "route", "routes": "300", "ip_version": "6", "packet_size": "84"},
+    "route+acl": {"function": "route+acl", "routes": "20", "rules": "200", "masks": "4"},
+    "route+acl v6": {
+        "function": "route+acl", "routes": "20", "rules": "200", "rule_hit": "uniform",
+        "ip_version": "6", "packet_size": "84",
+    },
+    "forward+acl": {"function": "forward+acl", "rules": "200", "rule_hit": "none"},
+}  # fmt: skip
+PLANTED = {
+    "missing route": "route",
+    "wrong next-hop MAC": "route v6",
+    "wrong egress port": "route",
+    "TTL not decremented": "route",
+    "swapped rules": "route+acl",
+    "missing rule": "route+acl",
+}
+
+
+def unchanged(table: FunctionTable) -> FunctionTable:
+    return table
+
+
+def given_another_table(kind: type[OvsSwitch], change: Change) -> OvsSwitch:
+    """Return a switch that gets a changed table."""
+
+    class Planted(kind):  # type: ignore[misc, valid-type]
+        def start(self, *arguments: object) -> None:
+            assert self.function_table is not None
+            self.function_table = change(self.function_table)
+            super().start(*arguments)
+
+    return Planted()  # type: ignore[no-any-return]
+
+
+@contextmanager
+def proof(
+    kind: type[OvsSwitch], settings: dict[str, str], change: Change = unchanged
+) -> Iterator[FunctionNote]:
+    """Deploy a switch with a changed table, and prove it by the right one."""
+    switch = given_another_table(kind, change)
+    if not switch.availability().available:
+        pytest.skip(f"{switch.name}: {switch.availability().reason}")
+    plan = planned(switch, **settings)
+    table = plan.function_table()
+    assert table is not None
+    with open_session(measuring=False) as session, Deployment(session, plan) as deployment:
+        wait_reachable(deployment.ends, plan.verify.timeout_s)
+        switch.wait_converged()
+        testers = {
+            port.index: engine
+            for pair in deployment.ends
+            for engine in (pair.a, pair.b)
+            for port in plan.topology.node(engine.node).ports
+        }
+        yield prove(switch.name, table, testers, switch.function_entries)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("kind", [OvsNetdev, OvsAfxdp, OvsDpdk])
+def test_function_passes_its_proof(kind: type[OvsSwitch], cell: str) -> None:
+    with proof(kind, CELLS[cell]) as note:
+        assert note.announced == note.read_back
+        assert note.must_arrive > 0 and note.must_not_arrive > 0
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("kind", [OvsNetdev, OvsAfxdp, OvsDpdk])
+def test_planted_error_is_found(kind: type[OvsSwitch], mutation: Mutation) -> None:
+    if mutation.name not in PLANTED:
+        pytest.skip(f"Open vSwitch has no function {mutation.function} here")
+    settings = CELLS[PLANTED[mutation.name]]
+    with (
+        pytest.raises(TrialFailed, match=mutation.message),
+        proof(kind, settings, mutation.change),
+    ):
+        pass
+
+
+def test_record_has_lookups_and_memory() -> None:
+    """Frames of one flow are decided by a cache, and counted in the record."""
+    switch = OvsNetdev()
+    if not switch.availability().available:
+        pytest.skip(f"{switch.name}: {switch.availability().reason}")
+    plan = planned(switch, function="route", routes="10", duration="1s")
+    with open_session() as session:
+        record = run_trial(
+            session, plan, campaign="lookups", run_id="lookups", baseline=Baseline(),
+            provenance={}, observe=lambda _: None,
+        )  # fmt: skip
+    assert record.status == "finished", record.message
+    assert record.lookups is not None and record.function is not None
+    decided = record.lookups.emc_hits + record.lookups.megaflow_hits
+    assert decided > record.lookups.upcalls
+    assert record.lookups.megaflows_after > 0
+    assert (record.function.memory_kib or 0) > 1000
