@@ -113,6 +113,24 @@ static bool run_trial(const struct command *command)
     return good;
 }
 
+/* Begin a table, or append its rows; false if the engine cannot continue. */
+static bool take_table(const struct command *command)
+{
+    const bool is_denied = command->kind == COMMAND_DENIED;
+    struct row_table *table = is_denied ? &trial.denied : &trial.table;
+    char error[256];
+    const bool good =
+        command->data == NULL
+            ? ends_begin_table(&trial, table, &command->plan, error, sizeof error)
+            : ends_load_table(&trial, table, command->data, command->size, error, sizeof error);
+
+    if (good)
+        event_table(is_denied ? "denied" : "table", table);
+    else
+        event_error(error);
+    return good;
+}
+
 static int exit_code(void)
 {
     return control.failed || events_are_lost() ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -147,6 +165,13 @@ static int execute_commands(void)
             break;
         case COMMAND_CAPTURE:
             capture(command.count);
+            break;
+        case COMMAND_TABLE:
+        case COMMAND_DENIED:
+            if (!take_table(&command)) {
+                command_free(&command);
+                return EXIT_FAILURE;
+            }
             break;
         case COMMAND_START:
             frames_to_capture = 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/base64.h"
 #include "fail.h"
 #include "io/io.h"
 #include "options/value.h"
@@ -60,7 +61,7 @@ static bool add_frame(struct command *command, const char *hex, char *error, siz
 /* Return true if the ports of this engine take and give whole frames while it is idle. */
 static bool has_frames(const struct options *base, const char *name, char *error, size_t size)
 {
-    if (base->role->stands_between)
+    if (base->role->stands_between || base->role->speaks_tcp)
         return fail(error, size, "%s: a %s has no such command; use a role that owns its ports",
                     name, base->role->name);
     for (unsigned i = 0; i < base->port_count; i++) {
@@ -116,6 +117,74 @@ static bool parse_capture(char **rest, const struct options *base, struct comman
                     word != NULL ? word : "", CAPTURE_MAX);
     command->count = (unsigned)count;
     return true;
+}
+
+/* Why this engine takes no table of flows, or NULL. */
+static const char *obstacle_to_table(const struct options *base, enum command_kind kind)
+{
+    if (kind == COMMAND_DENIED && !base->role->sends)
+        return "only a sender and a tester send denied flows; a receiver needs no table of them";
+    if (!base->role->takes_table)
+        return "only a sender, a receiver and a tester take one";
+    if (base->flows.count > 1)
+        return "the engine has --flows, which it replaces; leave --flows out";
+    if (base->queues > 1)
+        return "only with one queue";
+    if (base->bidirectional)
+        return "its flows have one direction; leave --bidirectional out";
+    if (base->replay_path != NULL)
+        return "the frames of --replay have their own addresses; leave --replay out";
+    return NULL;
+}
+
+/* `rows=N [zipf=S] [seed=N]`, of which `word` is the first. */
+static bool parse_plan(const char *word, char **rest, struct row_table_plan *plan, char *error,
+                       size_t size)
+{
+    uint64_t number = 0;
+    const char *end;
+
+    *plan = (struct row_table_plan){.seed = 1};
+    for (; word != NULL; word = strtok_r(NULL, " \t\r", rest)) {
+        if (strncmp(word, "rows=", 5) == 0 && value_parse_count(word + 5, &number) &&
+            number <= ROWS_MAX) {
+            plan->rows = (uint32_t)number;
+        } else if (strncmp(word, "seed=", 5) == 0 && value_parse_count(word + 5, &number)) {
+            plan->seed = number;
+        } else if (strncmp(word, "zipf=", 5) == 0 &&
+                   value_parse_decimal(word + 5, 9, &number, &end) && *end == '\0' &&
+                   number <= 10 * VALUE_SHARE_WHOLE) {
+            plan->is_zipf = true;
+            plan->exponent = (double)number / VALUE_SHARE_WHOLE;
+        } else {
+            return fail(error, size,
+                        "table: '%.40s' is not rows=N (0 to %u), zipf=S (0 to 10) or seed=N", word,
+                        ROWS_MAX);
+        }
+    }
+    return true;
+}
+
+/* `table rows=N [zipf=S] [seed=N]`, or `table BASE64`. */
+static bool parse_table(char **rest, const struct options *base, struct command *command,
+                        char *error, size_t size)
+{
+    const char *word = strtok_r(NULL, " \t\r", rest);
+    const char *obstacle = obstacle_to_table(base, command->kind);
+
+    if (obstacle != NULL)
+        return fail(error, size, "table: %s", obstacle);
+    if (!has_frames(base, "table", error, size))
+        return false;
+    if (word == NULL)
+        return fail(error, size, "table: give rows=N, or rows in base64");
+    if (strncmp(word, "rows=", 5) == 0)
+        return parse_plan(word, rest, &command->plan, error, size);
+    command->data = malloc(COMMAND_LINE_BYTES);
+    if (command->data == NULL)
+        return fail(error, size, "table: out of memory");
+    return base64_decode(word, command->data, &command->size) ||
+           fail(error, size, "table: '%.20s...' is neither rows=N nor base64", word);
 }
 
 bool command_next_frame(const struct command *command, size_t *at, const uint8_t **bytes,
@@ -175,6 +244,9 @@ static bool parse_arguments(char **rest, const struct options *base, struct comm
         return parse_inject(rest, base, command, error, size);
     case COMMAND_CAPTURE:
         return parse_capture(rest, base, command, error, size);
+    case COMMAND_TABLE:
+    case COMMAND_DENIED:
+        return parse_table(rest, base, command, error, size);
     case COMMAND_START:
         return parse_start(rest, base, command, error, size);
     case COMMAND_STOP:
@@ -187,11 +259,9 @@ static bool parse_arguments(char **rest, const struct options *base, struct comm
 bool command_parse(char *line, const struct options *base, struct command *command, char *error,
                    size_t size)
 {
-    static const char *const names[] = {"verify",   "verify-broadcast",
-                                        "counters", "inject",
-                                        "capture",  "interval",
-                                        "start",    "stop",
-                                        "exit",     NULL};
+    static const char *const names[] = {
+        "verify", "verify-broadcast", "counters", "inject", "capture", "table",
+        "denied", "interval",         "start",    "stop",   "exit",    NULL};
     char *rest = NULL;
     const char *name = strtok_r(line, " \t\r", &rest);
     unsigned kind = 0;
@@ -208,7 +278,7 @@ bool command_parse(char *line, const struct options *base, struct command *comma
                     near != NULL
                         ? "'?"
                         : "; commands: verify, verify-broadcast, counters, inject, capture, "
-                          "interval, start, stop, exit");
+                          "table, denied, interval, start, stop, exit");
     }
     command->kind = (enum command_kind)kind;
     const char *extra = NULL;

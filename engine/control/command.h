@@ -7,6 +7,7 @@
 
 #include "measure/sequence.h"
 #include "options/options.h"
+#include "traffic/row_table.h"
 
 enum command_kind {
     COMMAND_VERIFY,
@@ -14,6 +15,8 @@ enum command_kind {
     COMMAND_COUNTERS,
     COMMAND_INJECT,
     COMMAND_CAPTURE,
+    COMMAND_TABLE,
+    COMMAND_DENIED,
     COMMAND_INTERVAL,
     COMMAND_START,
     COMMAND_STOP,
@@ -27,8 +30,10 @@ struct command {
     uint64_t sent;          /* `stop`: frames for this receiver, or SENT_UNKNOWN */
     struct traffic traffic; /* traffic of the trial to start */
     unsigned port;          /* `inject`: number of the --port */
-    uint8_t *data;          /* `inject`: frames, each behind its length (4 bytes); allocated */
-    size_t size;            /* number of bytes of `data` */
+    uint8_t *data; /* allocated: frames of `inject`, each behind its length (4 bytes), or the rows
+                      of a table */
+    size_t size;   /* number of bytes of `data` */
+    struct row_table_plan plan; /* `table` and `denied` without `data` */
 };
 
 /* The longest line, with its newline. */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ends/denied.h"
+
 struct end_view end_view_of(const struct options *o, unsigned end)
 {
     struct end_view view = {.port_index = o->queues > 1 ? 0 : end, /* several queues of one port */
@@ -30,9 +32,31 @@ struct end_view end_view_of(const struct options *o, unsigned end)
     return view;
 }
 
-void end_join(struct end *end, const struct options *o, unsigned index, uint16_t stream)
+/* The switch may have removed or added a tag: then the expected tag is compared separately, and the
+ * rest of a frame is that of an untagged frame. */
+void end_expect(struct trial *trial, struct end *end, unsigned index)
 {
+    const struct options *o = trial->options;
     const struct end_view view = end_view_of(o, index);
+    struct end_receiving *r = &end->receiving;
+    struct expectation *expectation = &r->expectation;
+    struct frame_address address = end->address;
+
+    expectation->headers = &o->expected;
+    expectation->table = row_table_is_complete(&trial->table) ? &trial->table : NULL;
+    expectation->used = o->role->takes_expectation &&
+                        (expected_headers_are_given(&o->expected) || expectation->table != NULL);
+    if (expectation->used && o->expected.vlan_given)
+        address.tags = 0;
+    receive_expect(&r->rx, &address, view.src_ip_given, view.dst_ip_given, view.src_udp_given,
+                   view.dst_udp_given);
+    receive_expect_flows(&r->rx, &end->flows);
+    receive_expect_headers(&r->rx, expectation);
+}
+
+void end_join(struct trial *trial, struct end *end, unsigned index, uint16_t stream)
+{
+    const struct options *o = trial->options;
     struct end_receiving *r = &end->receiving;
 
     end->sending.tx.port = end->port;
@@ -50,11 +74,10 @@ void end_join(struct end *end, const struct options *o, unsigned index, uint16_t
     r->rx.touch = o->touch;
     r->rx.payload_only = end->port->udp_payload_only;
     r->rx.stream = __builtin_bswap16(stream);
+    r->rx.denied_stream = __builtin_bswap16((uint16_t)(stream ^ DENIED_STREAM));
     memcpy(r->rx.mac, end->address.src_mac, 6);
     r->rx.mac_known = true;
-    receive_expect(&r->rx, &end->address, view.src_ip_given, view.dst_ip_given, view.src_udp_given,
-                   view.dst_udp_given);
-    receive_expect_flows(&r->rx, &end->flows);
+    end_expect(trial, end, index);
     if (o->touch || o->payload != PAYLOAD_FIXED)
         r->rx.pattern = payload_pattern((enum payload_kind)o->payload);
     queues_join(end, (unsigned)o->stream);
@@ -80,6 +103,8 @@ void end_begin_sending(struct trial *trial, struct end *end, unsigned index, uin
     frame_template_fill(&end->sending.tx.template, (enum payload_kind)o->payload);
     varied_begin(&end->sending.tx.varied, &end->sending.tx.template, &end->address,
                  &trial->traffic.sizes, &end->flows, &trial->zipf);
+    if (row_table_is_complete(&trial->table) && end != trial->ends[index].denied)
+        varied_use_table(&end->sending.tx.varied, &end->sending.tx.template, &trial->table);
     end->before = end->counters;
     memset(end->spent_ticks, 0, sizeof end->spent_ticks);
     if (trial_end_sends(trial, index))

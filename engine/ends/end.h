@@ -17,7 +17,10 @@ struct end_view {
 struct end_view end_view_of(const struct options *options, unsigned end);
 
 /* Connect both halves of an end with its port, for frames of `stream`. */
-void end_join(struct end *end, const struct options *options, unsigned index, uint16_t stream);
+void end_join(struct trial *trial, struct end *end, unsigned index, uint16_t stream);
+
+/* Set the expected frames of an end, also after the table of flows has changed. */
+void end_expect(struct trial *trial, struct end *end, unsigned index);
 
 /* Prepare sending for a trial, at the port with this index. Buffers and replay must be set before.
  */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ends/denied.h"
 #include "ends/end.h"
 #include "ends/probes.h"
 #include "fail.h"
@@ -56,7 +57,7 @@ static struct io_config make_config(const struct trial *trial, const struct end_
         .src_mac_given = view->src_mac_given,
         .src_ip_given = view->src_ip_given,
         .dst_ip_given = view->dst_ip_given,
-        .tagged = o->address.tags > 0 || o->role->stands_between,
+        .tagged = o->address.tags > 0 || o->expected.vlan_given || o->role->stands_between,
         .rx_may_block = !o->role->sends && o->role->ports == 1,
         .rx_untimed = role_only_receives(o->role) && !o->traffic.latency && !o->traffic.probes,
         .forwards = o->role->stands_between || o->role->echoes,
@@ -139,6 +140,13 @@ static void address_other_end(struct trial *trial)
         memcpy(second->dst_mac, first->src_mac, 6);
 }
 
+/* The ends expect the flows of the table, if all of them have arrived. */
+static void expect_table(struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->end_count; i++)
+        end_expect(trial, &trial->ends[i], i);
+}
+
 bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
 {
     if (trial->options != o) /* no write if it is equal: the control thread may already read it */
@@ -169,7 +177,7 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     for (unsigned i = 0; i < trial->end_count; i++) {
         if (!bind_flows(trial, i, error, size))
             return false;
-        end_join(&trial->ends[i], o, i, (uint16_t)o->stream);
+        end_join(trial, &trial->ends[i], i, (uint16_t)o->stream);
     }
     if (o->flows.zipf)
         zipf_make(&trial->zipf, o->flows.count, o->flows.exponent);
@@ -225,6 +233,9 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
 {
     const uint64_t opened_for = size_opened_for(trial);
 
+    if (trial->table.loaded < trial->table.count)
+        return fail(error, size, "table: %u of %u rows have arrived; send the rest before start",
+                    trial->table.loaded, trial->table.count);
     if (trial->traffic.frame_size > opened_for)
         return fail(error, size,
                     "packet-size: %llu is above the %llu that the ports were opened for; give "
@@ -242,6 +253,26 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
         return fail(error, size, "packet-size: %u is below %u, the smallest frame of this kind",
                     trial->traffic.sizes.smallest, smallest);
     return fits_mtu(trial, error, size);
+}
+
+bool ends_begin_table(struct trial *trial, struct row_table *table,
+                      const struct row_table_plan *plan, char *error, size_t size)
+{
+    const bool good = row_table_begin(table, plan, trial->options->address.ip6, error, size);
+
+    expect_table(trial);
+    return good;
+}
+
+bool ends_load_table(struct trial *trial, struct row_table *table, const uint8_t *bytes,
+                     size_t length, char *error, size_t size)
+{
+    const uint32_t next_hops = table == &trial->table ? trial->options->expected.next_hop_count : 0;
+
+    if (!row_table_add(table, bytes, length, next_hops, error, size))
+        return false;
+    expect_table(trial);
+    return true;
 }
 
 bool ends_flush(struct trial *trial, char *error, size_t size)
@@ -262,10 +293,13 @@ void ends_close(struct trial *trial)
     if (trial->tcp != NULL)
         trial->options->role->close(trial);
     probes_close(trial);
+    denied_close(trial);
     for (unsigned i = trial->end_count; i-- > 0;) { /* queue 0 is closed last */
         trial->ends[i].port->ops->close(trial->ends[i].port);
         queues_free(&trial->ends[i]);
     }
+    row_table_free(&trial->table);
+    row_table_free(&trial->denied);
     free(trial->ends);
     trial->ends = NULL;
     trial->end_count = 0;

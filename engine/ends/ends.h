@@ -27,6 +27,13 @@ unsigned ends_verify(struct trial *trial, unsigned count, bool broadcast);
 bool ends_inject(struct trial *trial, unsigned port, const uint8_t *bytes, uint32_t length,
                  uint64_t last_ns);
 
+/* Begin one of the tables of the trial anew, or append rows to it. False: `error` has the reason.
+ */
+bool ends_begin_table(struct trial *trial, struct row_table *table,
+                      const struct row_table_plan *plan, char *error, size_t size);
+bool ends_load_table(struct trial *trial, struct row_table *table, const uint8_t *bytes,
+                     size_t length, char *error, size_t size);
+
 /* Complete what was sent, for example write a file to disk. False: a port failed, `error` has the
  * reason. */
 bool ends_flush(struct trial *trial, char *error, size_t size);

@@ -39,7 +39,7 @@ static void begin_probe(struct trial *trial, unsigned index)
     probe->address = end->address;
     probe->flows = end->flows;
     probe->sending.tx.shares_port = true;
-    end_join(probe, o, index, trial_probe_stream(trial));
+    end_join(trial, probe, index, trial_probe_stream(trial));
     end_begin_sending(trial, probe, index, trial_probe_stream(trial));
     end_begin_receiving(trial, probe, !o->role->echoes || trial->traffic.latency);
     end->receiving.rx.companion = &probe->receiving.rx;

@@ -14,6 +14,7 @@
     X(tx_offered)                                                                                  \
     X(tx_dropped)                                                                                  \
     X(tx_late)                                                                                     \
+    X(tx_denied)                                                                                   \
     X(tx_misfits)                                                                                  \
     X(tx_bytes)                                                                                    \
     X(tx_polls)                                                                                    \
@@ -28,6 +29,9 @@
     X(rx_jumbos)                                                                                   \
     X(rx_tagged)                                                                                   \
     X(rx_verification)                                                                             \
+    X(rx_wrong_next_hop)                                                                           \
+    X(rx_wrong_header)                                                                             \
+    X(rx_denied)                                                                                   \
     X(rx_corrupt)                                                                                  \
     X(rx_stale)                                                                                    \
     X(rx_beyond_window)                                                                            \

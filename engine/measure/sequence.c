@@ -8,8 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#define ORIGIN (1ULL << 32)
-
 static uint64_t *word_of(struct sequence_tracker *t, uint64_t sequence)
 {
     return &t->arrived[(sequence / 64) % SEQUENCE_WORDS];
@@ -44,7 +42,7 @@ void sequence_reset(struct sequence_tracker *t)
 static void start(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
 {
     t->started = true;
-    t->first = ORIGIN + sequence;
+    t->first = SEQUENCE_ORIGIN + sequence;
     t->lowest = t->first;
     t->next = t->lowest + 1;
     t->unique = 1;
@@ -203,8 +201,8 @@ struct sequence_summary sequence_summarise(const struct sequence_tracker *t)
     s.early = t->early;
     sequence_finish(&s);
     s.extent_is_lower_bound = t->extent_is_lower_bound;
-    s.first_sequence = t->lowest >= ORIGIN ? t->lowest - ORIGIN : t->lowest;
-    s.last_sequence = t->next - 1 - (t->lowest >= ORIGIN ? ORIGIN : 0);
+    s.first_sequence = t->lowest >= SEQUENCE_ORIGIN ? t->lowest - SEQUENCE_ORIGIN : t->lowest;
+    s.last_sequence = t->next - 1 - (t->lowest >= SEQUENCE_ORIGIN ? SEQUENCE_ORIGIN : 0);
     s.begin = s.first_sequence;
     s.end = s.last_sequence + 1;
     return s;

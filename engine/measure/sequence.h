@@ -23,6 +23,7 @@
 
 #define SEQUENCE_WINDOW (1U << 20)
 #define SEQUENCE_GAPS (1U << 14)
+#define SEQUENCE_ORIGIN (1ULL << 32) /* number 0 of a trial, so that numbers below have room */
 #define SEQUENCE_WORDS (SEQUENCE_WINDOW / 64)
 
 struct sequence_gap {
@@ -77,6 +78,14 @@ enum sequence_arrival sequence_out_of_order(struct sequence_tracker *t, uint32_t
 static inline bool sequence_is_next(const struct sequence_tracker *t, uint32_t sequence)
 {
     return sequence == (uint32_t)t->next && t->started;
+}
+
+/* The sender's number of a frame, extended to 64 bits from its low 32 bits. */
+static inline uint64_t sequence_extended(const struct sequence_tracker *t, uint32_t sequence)
+{
+    if (!t->started)
+        return sequence;
+    return t->next + (uint64_t)(int32_t)(sequence - (uint32_t)t->next) - SEQUENCE_ORIGIN;
 }
 
 /* Process the arrival of that number. */

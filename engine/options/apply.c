@@ -100,6 +100,14 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     case KIND_IP:
         return fail(error, size, "--%s: '%s' is not an address such as 198.18.0.1 or 2001:2::1",
                     row->name, text);
+    case KIND_EXPECTED_VLAN:
+        return fail(error, size, "--%s: '%s' is not a VLAN ID from 1 to 4094, or none", row->name,
+                    text);
+    case KIND_MACS:
+        return fail(error, size,
+                    "--%s: '%s' is not a list of up to %d MAC addresses such as "
+                    "02:00:00:00:00:01,02:00:00:00:00:02",
+                    row->name, text, NEXT_HOPS_MAX);
     case KIND_VLAN:
         return fail(error, size,
                     "--vlan: '%s' is not a VLAN ID from 1 to 4094, or two such as 200.100", text);
@@ -220,6 +228,39 @@ static bool read_flows(struct options *o, const char *text, char *error, size_t 
     return fail(error, size, "--flows: %s", reason);
 }
 
+/* MAC addresses, separated by commas. */
+static bool read_macs(struct expected_headers *h, const char *text)
+{
+    char word[18];
+
+    for (h->next_hop_count = 0;; h->next_hop_count++) {
+        const size_t length = strcspn(text, ",");
+        if (length >= sizeof word || h->next_hop_count == NEXT_HOPS_MAX)
+            return false;
+        memcpy(word, text, length);
+        word[length] = '\0';
+        if (!value_parse_mac(word, h->next_hops[h->next_hop_count]))
+            return false;
+        if (text[length] == '\0')
+            break;
+        text += length + 1;
+    }
+    h->next_hop_count++;
+    return true;
+}
+
+static bool read_expected_vlan(const char *text, uint64_t *vlan)
+{
+    uint16_t ids[2];
+
+    *vlan = 0;
+    if (strcmp(text, NO_VALUE) == 0)
+        return true;
+    const unsigned tags = value_parse_vlan(text, ids);
+    *vlan = ids[0];
+    return tags == 1;
+}
+
 bool option_apply(struct options *o, const struct option_row *row, const char *text, char *error,
                   size_t size)
 {
@@ -247,6 +288,12 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
     case KIND_VLAN:
         o->address.tags = (uint8_t)value_parse_vlan(text, o->address.vlan);
         good = o->address.tags > 0 || strcmp(text, NO_VALUE) == 0;
+        break;
+    case KIND_EXPECTED_VLAN:
+        good = read_expected_vlan(text, field);
+        break;
+    case KIND_MACS:
+        good = read_macs(field, text);
         break;
     case KIND_CLOCK:
         good = value_parse_clock(text, field);

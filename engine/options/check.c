@@ -37,6 +37,24 @@ static bool has_frames(const struct options *o, const struct traffic *t)
     return o->frames > 0;
 }
 
+static bool has_header_values(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->ttl_given || o->dscp_given;
+}
+
+static bool has_next_hops(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->expected.next_hop_count > 0;
+}
+
+static bool has_expected_headers(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return expected_headers_are_given(&o->expected);
+}
+
 static bool has_flow_groups(const struct options *o, const struct traffic *t)
 {
     (void)t;
@@ -73,6 +91,28 @@ static bool has_probe_rate(const struct options *o, const struct traffic *t)
     return t->probe_rate.amount > 0;
 }
 
+static bool has_denied_rate(const struct options *o, const struct traffic *t)
+{
+    (void)o;
+    return t->denied_rate.amount > 0;
+}
+
+static bool lacks_line_of_denied_rate(const struct options *o, const struct traffic *t)
+{
+    (void)o;
+    return rate_lacks_line(&t->denied_rate, t->line_bps);
+}
+
+static bool lacks_table_of_denied_rate(const struct options *o, const struct traffic *t)
+{
+    return t->denied_rate.amount > 0 && (o->start_now || !o->role->takes_table);
+}
+
+static bool has_denied_rate_on_queues(const struct options *o, const struct traffic *t)
+{
+    return t->denied_rate.amount > 0 && o->queues > 1;
+}
+
 /* The options that only some roles take. */
 #define FLAG(name) offsetof(struct role, name)
 static const struct {
@@ -86,12 +126,16 @@ static const struct {
     {"mac-update", has_mac_update, FLAG(takes_mac_update), false, NULL},
     {"gather-us", has_gathering, FLAG(takes_gathering), false, NULL},
     {"frames", has_frames, FLAG(takes_frames), false, NULL},
+    {"ttl, --dscp", has_header_values, FLAG(sends), false, NULL},
+    {"next-hops", has_next_hops, FLAG(takes_expectation), false, NULL},
+    {"expect-...", has_expected_headers, FLAG(takes_expectation), false, NULL},
     {"flow-groups", has_flow_groups, FLAG(tracks), false, NULL},
     {"queues", has_several_queues, FLAG(takes_queues), false, NULL},
     {"replay", has_replay, FLAG(sends), false, NULL},
     {"latency", has_latency, FLAG(takes_latency), true,
      "client and tester time every frame anyway"},
     {"probe-rate", has_probe_rate, FLAG(sends), true, "give --probes 1 to the receiving role"},
+    {"denied-rate", has_denied_rate, FLAG(sends), true, "the receiver needs no option"},
     {"probes", has_probes, FLAG(takes_probes), true, "give --probe-rate to the sending role"},
 };
 
@@ -286,6 +330,38 @@ static bool changes_datagrams(const struct options *o, const struct traffic *t)
     return o->role->applies_faults && (io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0;
 }
 
+static bool expects_headers_on_queues(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->queues > 1 && expected_headers_are_given(&o->expected);
+}
+
+static bool expects_headers_both_ways(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->bidirectional && expected_headers_are_given(&o->expected);
+}
+
+static bool expects_two_kinds_of_tags(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->expected.vlan_given && o->address.tags > 0 && !o->role->sends;
+}
+
+static bool expects_headers_of_datagrams(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return (expected_headers_are_given(&o->expected) || o->ttl_given || o->dscp_given) &&
+           (io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0;
+}
+
+static bool changes_headers_of_replay(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->replay_path != NULL &&
+           (o->ttl_given || o->dscp_given || expected_headers_are_given(&o->expected));
+}
+
 static bool lacks_token_file(const struct options *o, const struct traffic *t)
 {
     (void)t;
@@ -315,6 +391,11 @@ static const struct rule trial_rules[] = {
     {lacks_line_of_probe_rate, "--probe-rate: a share needs the rate of a line; give --line-rate"},
     {lacks_peer_of_probes, "--probe-rate: needs --dst-mac, the MAC address of its peer"},
     {receives_probes_only, "--probes: this role also sends probes; give --probe-rate"},
+    {lacks_line_of_denied_rate,
+     "--denied-rate: a share needs the rate of a line; give --line-rate"},
+    {lacks_table_of_denied_rate,
+     "--denied-rate: only for a sender or tester whose table is sent before the command start"},
+    {has_denied_rate_on_queues, "--denied-rate: only with one queue"},
     {has_probes_on_queues, "--queues: a probe stream has one worker; use one queue"},
 };
 
@@ -336,6 +417,16 @@ static const struct rule rules[] = {
      "--jitter-us: a value above --delay-us would make delays below 0; lower it"},
     {reorders_every_frame, "--reorder-every: 1 leaves no frame to overtake; use 2 or more"},
     {changes_datagrams, "reference: needs whole frames; use raw, dpdk or null ports"},
+    {expects_headers_on_queues, "--next-hops, --expect-...: only with one queue"},
+    {expects_headers_both_ways,
+     "--next-hops, --expect-...: one direction only; leave --bidirectional out"},
+    {expects_two_kinds_of_tags, "--expect-vlan: leave --vlan out, which also states the tags"},
+    {expects_headers_of_datagrams,
+     "--ttl, --dscp, --next-hops, --expect-...: with udp the kernel writes the headers; use raw or "
+     "dpdk"},
+    {changes_headers_of_replay,
+     "--replay: the frames of the file have their own headers; leave --ttl, --dscp, --next-hops "
+     "and --expect-... out"},
     {lacks_token_file,
      "--idle baton: needs --baton FILE, the same file for all programs on this core"},
     {has_useless_token_file, "--baton: only with --idle baton"},

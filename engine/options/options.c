@@ -87,6 +87,7 @@ static void set_defaults(struct options *o)
     o->address.dst_ip = 0xc6120002;
     o->address.src_udp = 5000;
     o->address.dst_udp = 5000;
+    o->address.ttl = 64;
     memset(o->address.dst_mac, 0xff, 6);
     o->catch_up_ns = 1000000;
     o->queues = 1;

@@ -11,6 +11,7 @@
 #include "measure/sender_clock.h"
 #include "role/faults.h"
 #include "tcp/options.h"
+#include "traffic/expectation.h"
 #include "traffic/flows.h"
 #include "traffic/frame.h"
 #include "traffic/schedule.h"
@@ -41,9 +42,10 @@ struct traffic {
     struct sender_clock_reading sender_clock;
     struct rate probe_rate; /* rate of timed frames next to the load; amount 0: no probes */
     struct schedule probe_schedule;
-    uint64_t probes; /* receiver, server, duplex: 1 if there is a probe stream */
-    uint64_t echo;   /* enum echo */
-    uint64_t at_ns;  /* CLOCK_MONOTONIC; 0: now */
+    struct rate denied_rate; /* rate of frames that the switch must drop; amount 0: none */
+    uint64_t probes;         /* receiver, server, duplex: 1 if there is a probe stream */
+    uint64_t echo;           /* enum echo */
+    uint64_t at_ns;          /* CLOCK_MONOTONIC; 0: now */
 };
 
 struct options {
@@ -57,7 +59,9 @@ struct options {
     uint64_t ip_version; /* 0: the version of the addresses, or 4 */
     bool ip4_given, ip6_given;
     struct flow_set flows; /* as seen from port A */
-    uint64_t payload;      /* enum payload_kind */
+    struct expected_headers expected;
+    bool ttl_given, dscp_given; /* for sent frames */
+    uint64_t payload;           /* enum payload_kind */
     bool payload_given;
     const char *replay_path;
     uint64_t loops;  /* rounds of the replay; 0: until the trial ends */

@@ -33,6 +33,23 @@ const struct option_row option_table[] = {
     {"flows", KIND_FLOWS, "N[:FIELDS]", 0, 0, 0, 0, false,
      "N flows that differ in FIELDS, joined by '+': src-mac, dst-mac, src-ip, dst-ip, src-port, "
      "dst-port, vlan, each with =COUNT or /random; then :zipf=S, :seed=N (default 1; of src-ip)"},
+    {"ttl", KIND_COUNT, "N", 1, 255, AT(address.ttl), AT(ttl_given), false,
+     "TTL or hop limit of sent frames (default 64)"},
+    {"dscp", KIND_COUNT, "N", 0, 63, AT(address.dscp), AT(dscp_given), false,
+     "DSCP of sent frames (default 0)"},
+    {"next-hops", KIND_MACS, "MAC,MAC,...", 0, 0, AT(expected), 0, false,
+     "receiver, tester: destination MAC that frames must have, by the next hop of their row of the "
+     "table; without a table the first (default: any)"},
+    {"expect-src-mac", KIND_MAC, "MAC", 0, 0, AT(expected.src_mac), AT(expected.src_mac_given),
+     false, "receiver, tester: source MAC that frames must have (default: any)"},
+    {"expect-ttl", KIND_COUNT, "N", 1, 255, AT(expected.ttl), AT(expected.ttl_given), false,
+     "receiver, tester: TTL or hop limit that frames must have (default: any)"},
+    {"expect-dscp", KIND_COUNT, "N", 0, 63, AT(expected.dscp), AT(expected.dscp_given), false,
+     "receiver, tester: DSCP that frames must have (default: any)"},
+    {"expect-vlan", KIND_EXPECTED_VLAN, "ID|none", 1, 4094, AT(expected.vlan),
+     AT(expected.vlan_given), false,
+     "receiver, tester: VLAN ID of the one tag that frames must have, or no tag (default: as "
+     "--vlan)"},
     {"packet-size", KIND_SIZES, "SIZES", FRAME_SIZE_MIN, FRAME_SIZE_MAX, 0, 0, true,
      "Ethernet frame with FCS, 64 to 9018; in turn: 64*7+570*4+1518, imix, genome:3afag; or "
      "random:64-1518, random:imix (default 64; tags and IPv6 need more)"},
@@ -98,6 +115,9 @@ const struct option_row option_table[] = {
      "receiver, server, duplex: the sender has --probe-rate (default 0)"},
     {"probe-stream", KIND_COUNT, "ID", 0, 65535, AT(probe_stream), AT(probe_stream_given), false,
      "ID of the probe stream (default: --stream with its highest bit flipped)"},
+    {"denied-rate", KIND_PROBE_RATE, "RATE|none", 0, 0, AT(traffic.denied_rate), 0, true,
+     "sender, tester: also send frames that the switch must drop, of the table of the command "
+     "denied, at this rate (default: none)"},
     {"echo", KIND_ECHO, "probes|all", 0, 0, AT(traffic.echo), 0, true,
      "server with --probes: send back the probes and count the load, or both (default probes)"},
     {"flow-groups", KIND_COUNT, "N", 0, FLOW_GROUPS_MAX, AT(flow_groups), 0, false,

@@ -12,6 +12,8 @@ enum kind {
     KIND_SIZES,
     KIND_FLOWS,
     KIND_VLAN,
+    KIND_EXPECTED_VLAN,
+    KIND_MACS,
     KIND_IP_VERSION,
     KIND_PAYLOAD,
     KIND_RATE,       /* a rate or max */

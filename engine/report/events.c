@@ -167,21 +167,24 @@ void event_capturing(unsigned frames)
 
 void event_captured(const struct io_port *port, unsigned index, const struct io_frame *frame)
 {
-    static const char digits[] = "0123456789abcdef";
     char hex[2 * CAPTURED_BYTES + 1];
-    const uint32_t bytes = frame->length < CAPTURED_BYTES ? frame->length : CAPTURED_BYTES;
 
-    for (uint32_t i = 0; i < bytes; i++) {
-        hex[2 * i] = digits[frame->data[i] >> 4];
-        hex[2 * i + 1] = digits[frame->data[i] & 15];
-    }
-    hex[2 * bytes] = '\0';
+    json_hex(hex, frame->data, frame->length < CAPTURED_BYTES ? frame->length : CAPTURED_BYTES);
     begin_event("captured");
     json_unsigned(&line, "port", index);
     json_unsigned(&line, "t_ns", clock_monotonic_ns());
     json_unsigned(&line, "length_bytes", frame->length);
     json_bool(&line, "cut", port->cuts_tagged && frame->length == IO_HEADER_BYTES);
     json_string(&line, "hex", hex);
+    end_event();
+}
+
+void event_table(const char *kind, const struct row_table *table)
+{
+    begin_event("table");
+    json_string(&line, "kind", kind);
+    json_unsigned(&line, "rows", table->count);
+    json_unsigned(&line, "loaded", table->loaded);
     end_event();
 }
 
@@ -192,6 +195,8 @@ static void add_probes(struct counters *sum, const struct end *probe)
     if (probe == NULL)
         return;
     sum->rx_frames += probe->counters.rx_frames;
+    sum->rx_wrong_next_hop += probe->counters.rx_wrong_next_hop;
+    sum->rx_wrong_header += probe->counters.rx_wrong_header;
     sum->rx_corrupt += probe->counters.rx_corrupt;
     sum->rx_stale += probe->counters.rx_stale;
     sum->rx_beyond_window += probe->counters.rx_beyond_window;
@@ -221,6 +226,9 @@ void event_counters(const struct trial *trial)
     json_unsigned(&line, "rx_runts", sum.rx_runts);
     json_unsigned(&line, "rx_jumbos", sum.rx_jumbos);
     json_unsigned(&line, "rx_tagged", sum.rx_tagged);
+    json_unsigned(&line, "rx_wrong_next_hop", sum.rx_wrong_next_hop);
+    json_unsigned(&line, "rx_wrong_header", sum.rx_wrong_header);
+    json_unsigned(&line, "rx_denied", sum.rx_denied);
     json_unsigned(&line, "rx_corrupt", sum.rx_corrupt);
     json_unsigned(&line, "rx_stale", sum.rx_stale);
     json_unsigned(&line, "rx_beyond_window", sum.rx_beyond_window);

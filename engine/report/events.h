@@ -16,6 +16,8 @@ void event_capturing(unsigned frames);
 /* A received frame: its length, and at most its first CAPTURED_BYTES. */
 #define CAPTURED_BYTES 256
 void event_captured(const struct io_port *port, unsigned index, const struct io_frame *frame);
+/* The state of a table after a command. */
+void event_table(const char *kind, const struct row_table *table);
 void event_counters(const struct trial *trial);
 void event_started(const struct trial *trial);
 /* Print the finished intervals. */

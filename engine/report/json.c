@@ -107,6 +107,17 @@ void json_string(struct json *j, const char *key, const char *value)
     append_string(j, value);
 }
 
+void json_hex(char *text, const uint8_t *bytes, size_t length)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < length; i++) {
+        text[2 * i] = digits[bytes[i] >> 4];
+        text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    text[2 * length] = '\0';
+}
+
 void json_unsigned(struct json *j, const char *key, uint64_t value)
 {
     char text[24];

@@ -21,6 +21,8 @@ void json_list(struct json *j, const char *key);
 void json_end_object(struct json *j);
 void json_end_list(struct json *j);
 void json_string(struct json *j, const char *key, const char *value); /* NULL value: null */
+/* Write the bytes as hex digits; `text` has room for two for each byte, and a 0. */
+void json_hex(char *text, const uint8_t *bytes, size_t length);
 void json_unsigned(struct json *j, const char *key, uint64_t value);
 void json_signed(struct json *j, const char *key, int64_t value);
 void json_number(struct json *j, const char *key, double value);

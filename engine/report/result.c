@@ -40,7 +40,7 @@ static void put_frames(struct json *j, const struct trial *trial)
     snprintf(vlan, sizeof vlan, o->address.tags == 2 ? "%u.%u" : "%u", o->address.vlan[0],
              o->address.vlan[1]);
     json_string(j, "vlan", o->address.tags > 0 ? vlan : NULL);
-    json_unsigned(j, "flows", o->flows.count);
+    json_unsigned(j, "flows", trial->table.count > 0 ? trial->table.count : o->flows.count);
     json_string(j, "payload", payload_name(o->payload));
 }
 
@@ -116,6 +116,25 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     json_end_object(j);
 }
 
+/* The wrong fields of received frames, and the first bytes of the first wrong frame. */
+static void put_expectation(struct json *j, const struct end *end)
+{
+    const struct expectation *e = &end->receiving.expectation;
+    char hex[2 * sizeof e->sample + 1];
+
+    if (!e->used)
+        return;
+    json_object(j, "expectation");
+    json_object(j, "wrong_fields");
+#define WRONG_PRINT(name) json_unsigned(j, #name, e->wrong[WRONG_##name]);
+    WRONG_FIELDS(WRONG_PRINT)
+#undef WRONG_PRINT
+    json_end_object(j);
+    json_hex(hex, e->sample, e->sample_length);
+    json_string(j, "sample", e->sample_length > 0 ? hex : NULL);
+    json_end_object(j);
+}
+
 /* The traffic from one end of a path to the other: counters of the sending end and of the receiving
  * end. */
 static void put_direction(struct json *j, const struct trial *trial, unsigned from)
@@ -134,6 +153,7 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     report_counters(j, &both);
     json_end_object(j);
     report_loss(j, receiving, trial_frames_sent_to(trial, 1 - from));
+    put_expectation(j, receiving);
     if (trial_times_load(trial))
         report_latency(j, LATENCY_ONE_WAY, receiving);
     if (sending->probe != NULL)
@@ -218,6 +238,7 @@ void report_result(struct json *j, const struct trial *trial)
         report_loss_of_queues(j, trial);
     } else if (trial_end_tracks(trial, 0)) {
         report_loss(j, &trial->ends[0], trial_frames_sent_to(trial, 0));
+        put_expectation(j, &trial->ends[0]);
         if (trial_times_load(trial))
             report_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
                            &trial->ends[0]);

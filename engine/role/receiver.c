@@ -29,6 +29,8 @@ const struct role role_receiver = {
     .takes_queues = true,
     .takes_latency = true,
     .takes_probes = true,
+    .takes_table = true,
+    .takes_expectation = true,
     .run = run,
 };
 

@@ -40,6 +40,8 @@ struct role {
     bool takes_frames;
     bool takes_mac_update;
     bool takes_gathering;
+    bool takes_table;       /* a table of flows */
+    bool takes_expectation; /* headers that the switch must have changed */
 
     void (*run)(struct trial *trial, unsigned worker);
 

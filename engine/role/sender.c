@@ -34,6 +34,7 @@ const struct role role_sender = {
     .sends = true,
     .takes_queues = true,
     .takes_frames = true,
+    .takes_table = true,
     .run = run,
 };
 

@@ -53,6 +53,8 @@ const struct role role_tester = {
     .receives_own = true,
     .drains = true,
     .latency = LATENCY_ONE_WAY,
+    .takes_table = true,
+    .takes_expectation = true,
     .run = run,
 };
 

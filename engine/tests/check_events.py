@@ -58,6 +58,9 @@ ALONE: list[tuple[str, ...]] = [
     ("sender", *SENT, "--rate", "100k", "--probe-rate", "1k", "--probe-schedule", "constant"),
     ("receiver", *MADE, "--latency", "1", "--flow-groups", "4"),
     ("receiver", *MADE, "--queues", "2", "--latency", "1"),
+    ("receiver", *MADE, "--expect-ttl", "63", "--expect-dscp", "1", "--expect-vlan", "none"),
+    ("receiver", *MADE, "--expect-ttl", "64", "--flow-groups", "2"),
+    ("tester", *SENT, *MADE, "--rate", "10k", "--next-hops", "02:00:00:00:00:09"),
     ("receiver", *MADE, "--probes", "1", "--flow-groups", "2"),
     ("receiver", *MADE, "--touch", "--ip-version", "6", "--vlan", "5.6"),
     ("receiver", *MADE, "--payload", "counter", "--vlan", "5", "--probes", "1"),
@@ -177,7 +180,15 @@ def commanded() -> list[str]:
     frames.ask("inject " + "ab" * 60 + " " + "cd" * 14, "injected")
     frames.ask("capture 2", "capturing")
     frames.wait("captured")
-    return engine.end(code=1) + frames.end()
+    table = Engine("sender", *SENT, "--rate", "100k", "--denied-rate", "1k", "--session")
+    rows = "xhIAAcYTAAIAAQACAAAAAA=="  # 16 bytes
+    table.ask("table rows=2 zipf=1 seed=3", "table")
+    table.ask(f"table {rows[:-2]}", "table")
+    table.ask(f"table {rows}", "table")
+    table.ask("denied rows=1", "table")
+    table.ask(f"denied {rows}", "table")
+    table.ask("start duration=0.05 interval=0.02", "result")
+    return engine.end(code=1) + frames.end() + table.end()
 
 
 def replayed(folder: str) -> list[str]:

@@ -47,7 +47,7 @@ static void make_trial(const struct role *role, unsigned late_ms)
     port = fake_open(false);
     trial->ends->port = &port->base;
     trial->ends->address = options.address;
-    end_join(trial->ends, &options, 0, STREAM);
+    end_join(trial, trial->ends, 0, STREAM);
     receive_begin(&trial->ends->receiving.rx, 0, 0);
     for (uint32_t i = 0; i < FIRST + LATE; i++)
         queue(i);

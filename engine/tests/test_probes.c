@@ -43,7 +43,7 @@ static void make_trial(const struct role *role, bool persistent)
     port->persistent = persistent;
     end->port = &port->base;
     end->address = address;
-    end_join(end, &options, 0, LOAD);
+    end_join(trial, end, 0, LOAD);
     assert_true(probes_make(trial, error, sizeof error));
     end->sending.tx.shares_port = end->probe != NULL;
     frame_template_build(&end->sending.tx.template, &address, 64, LOAD, FRAME_DATA, 3, false);

@@ -33,15 +33,20 @@ static uint32_t build_ethernet(uint8_t *f, const struct frame_address *a)
     return at + 2;
 }
 
+static uint8_t time_to_live(const struct frame_address *a)
+{
+    return a->ttl == 0 ? 64 : (uint8_t)a->ttl;
+}
+
 static void build_ipv4(uint8_t *ip, const struct frame_address *a, uint32_t payload_length)
 {
     ip[0] = 0x45;
-    ip[1] = 0;
+    ip[1] = (uint8_t)(a->dscp << 2);
     store16(ip + 2, htons((uint16_t)(28 + payload_length)));
     store16(ip + 4, 0);             /* identification: atomic datagrams do not use it (RFC 6864) */
     store16(ip + 6, htons(0x4000)); /* don't fragment */
-    ip[8] = 64;                     /* time to live */
-    ip[9] = 17;                     /* UDP */
+    ip[8] = time_to_live(a);
+    ip[9] = 17; /* UDP */
     store16(ip + 10, 0);
     store32(ip + 12, htonl(a->src_ip));
     store32(ip + 16, htonl(a->dst_ip));
@@ -50,10 +55,10 @@ static void build_ipv4(uint8_t *ip, const struct frame_address *a, uint32_t payl
 
 static void build_ipv6(uint8_t *ip, const struct frame_address *a, uint32_t payload_length)
 {
-    store32(ip, htonl(0x60000000)); /* version 6, no traffic class, no flow label */
+    store32(ip, htonl(0x60000000U | (uint32_t)a->dscp << 22)); /* version 6, no flow label */
     store16(ip + 4, htons((uint16_t)(8 + payload_length)));
-    ip[6] = 17; /* UDP */
-    ip[7] = 64; /* hop limit */
+    ip[6] = 17;              /* UDP */
+    ip[7] = time_to_live(a); /* hop limit */
     memcpy(ip + 8, a->src_prefix, 12);
     store32(ip + 20, htonl(a->src_ip));
     memcpy(ip + 24, a->dst_prefix, 12);

@@ -77,6 +77,7 @@ struct frame_address {
     uint8_t tags;                           /* 0, 1 (802.1Q), 2 (802.1ad outside, 802.1Q inside) */
     uint16_t vlan[TAGS_MAX];                /* VLAN IDs, the outer first */
     uint8_t src_prefix[12], dst_prefix[12]; /* IPv6: the first twelve bytes */
+    uint64_t ttl, dscp;                     /* TTL or hop limit (0: 64); DSCP */
 };
 
 /* Offsets in a frame. */

@@ -27,6 +27,8 @@ void receive_begin(struct receiver *rx, uint32_t signature, uint64_t now)
     reset_delays(rx);
     if (rx->groups != NULL)
         flow_groups_reset(rx->groups);
+    if (rx->expectation != NULL)
+        expectation_reset(rx->expectation);
 }
 
 void receive_end(struct receiver *rx)
@@ -163,9 +165,12 @@ static enum verdict judge_unusual(struct receiver *rx, const struct io_frame *f)
     if (!is_intact(rx, f->data, f->length, plain, true))
         return VERDICT_CORRUPT;
     if (load16(payload + 2) != rx->stream)
-        return VERDICT_FOREIGN;
-    if (kind == FRAME_VERIFICATION)
-        return is_addressed_to_us(rx, f->data) ? VERDICT_VERIFICATION : VERDICT_FOREIGN;
+        return kind == FRAME_DATA && load16(payload + 2) == rx->denied_stream ? VERDICT_DENIED
+                                                                              : VERDICT_FOREIGN;
+    if (kind == FRAME_VERIFICATION) {
+        const uint8_t *ethernet = rx->expectation != NULL ? rx->opened->ethernet : f->data;
+        return is_addressed_to_us(rx, ethernet) ? VERDICT_VERIFICATION : VERDICT_FOREIGN;
+    }
     if (kind != FRAME_DATA || !(rx->payload_only || addresses_fit(rx, f->data, plain)))
         return VERDICT_CORRUPT;
     return judge_signature(rx, payload);
@@ -226,6 +231,16 @@ static inline void time_frame(struct receiver *rx, const uint8_t *payload, uint3
     variation_add(rx->variation, sequence, run->actual_ns);
 }
 
+/* Return the counter of a frame with these wrong fields. */
+static uint64_t *counter_of(const struct receiver *rx, uint32_t wrong)
+{
+    struct counters *c = rx->counters;
+
+    if (wrong == 0)
+        return &c->rx_frames;
+    return (wrong & 1U << WRONG_next_hop) != 0 ? &c->rx_wrong_next_hop : &c->rx_wrong_header;
+}
+
 /* Decide what an arrival far from all others means for earlier frames and for itself. */
 static enum verdict settle_distant(struct receiver *rx, enum sequence_arrival arrival,
                                    const uint8_t *payload)
@@ -239,7 +254,9 @@ static enum verdict settle_distant(struct receiver *rx, enum sequence_arrival ar
         return VERDICT_EARLY;
     case SEQUENCE_CONFIRMS:
         counter_add(&c->rx_early, -1ULL);
-        counter_add(&c->rx_frames, 1);
+        counter_add(counter_of(rx, rx->early_wrong), 1);
+        if (rx->early_wrong != 0)
+            return VERDICT_DATA;
         counter_add(&c->rx_bytes, rx->early_bytes);
         rx->trial_frames++;
         rx->trial_bytes += rx->early_bytes;
@@ -282,8 +299,10 @@ static __attribute__((noinline)) enum verdict measure_disorder(struct receiver *
         group_distant(rx, arrival, sequence, rx->tracker->early_number);
     if (arrival > SEQUENCE_AGAIN)
         verdict = settle_distant(rx, arrival, payload);
-    if (arrival == SEQUENCE_EARLY)
+    if (arrival == SEQUENCE_EARLY) {
         rx->early_bytes = receive_frame_size(rx, frame);
+        rx->early_wrong = 0;
+    }
     *first = verdict == VERDICT_DATA && sequence == (uint32_t)(rx->tracker->next - 1) &&
              arrival != SEQUENCE_AGAIN;
     if (*first)
@@ -310,6 +329,31 @@ static inline enum verdict measure(struct receiver *rx, const struct io_frame *f
     if (rx->latency_wanted)
         time_frame(rx, payload, sequence, now);
     return VERDICT_DATA;
+}
+
+/* Measure a data frame whose headers are also compared with the expectation. A wrong frame keeps
+ * its place in the sequence, so it does not count as lost. */
+static enum verdict measure_expected(struct receiver *rx, const struct io_frame *frame,
+                                     const uint8_t *payload, uint64_t now, bool grouped)
+{
+    const struct frame_layout layout = layout_of(rx, false);
+    const struct opened_frame *opened = rx->opened;
+    const uint64_t sequence =
+        sequence_extended(rx->tracker, __builtin_bswap32(load32(payload + 4)));
+    const uint32_t wrong = expectation_check(rx->expectation, opened, &layout, sequence);
+    bool first = false;
+    const enum verdict verdict = measure(rx, &opened->frame, payload, now, grouped, &first);
+
+    if (verdict == VERDICT_EARLY) {
+        rx->early_bytes += opened->removed;
+        rx->early_wrong = wrong;
+    }
+    if (wrong == 0 || (verdict != VERDICT_DATA && verdict != VERDICT_EARLY))
+        return verdict;
+    expectation_note(rx->expectation, wrong, frame);
+    if (verdict == VERDICT_EARLY)
+        return verdict;
+    return (wrong & 1U << WRONG_next_hop) != 0 ? VERDICT_WRONG_NEXT_HOP : VERDICT_WRONG_HEADER;
 }
 
 /* Return true if follow() may process the frames after this one. Touched frames differ in more than
@@ -343,22 +387,31 @@ static enum verdict offer_to_companion(struct receiver *rx, const struct io_fram
                                                                          : VERDICT_COMPANION_OTHER;
 }
 
-/* Compiled with and without groups, so that groups cost nothing if they are off. */
+/* Compiled with and without groups and an expectation, so that these cost nothing if they are off.
+ */
 INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
-                           uint64_t now, uint8_t *verdicts, bool plain, bool grouped)
+                           uint64_t now, uint8_t *verdicts, bool plain, bool grouped, bool expects)
 {
     struct counters *c = rx->counters;
     uint64_t counts[VERDICTS] = {0};
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < count; i++) {
-        enum verdict verdict = judge(rx, &frames[i], plain);
+        struct opened_frame opened;
+        const struct io_frame *frame = &frames[i];
+        if (expects) {
+            opened = expectation_open(rx->expectation, frame);
+            rx->opened = &opened;
+            frame = &opened.frame;
+        }
+        enum verdict verdict = judge(rx, frame, plain);
         if (__builtin_expect(verdict == VERDICT_FOREIGN, 0) && rx->companion != NULL)
             verdict = offer_to_companion(rx, &frames[i], now);
-        const uint8_t *payload = payload_of(rx, &frames[i], plain);
+        const uint8_t *payload = payload_of(rx, frame, plain);
         bool first = false;
         if (verdict == VERDICT_DATA && rx->tracking)
-            verdict = measure(rx, &frames[i], payload, now, grouped, &first);
+            verdict = expects ? measure_expected(rx, &frames[i], payload, now, grouped)
+                              : measure(rx, frame, payload, now, grouped, &first);
         counts[verdict]++;
         if (verdicts != NULL)
             verdicts[i] = (uint8_t)verdict;
@@ -386,11 +439,25 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
         counter_add(&c->rx_verification, counts[VERDICT_VERIFICATION]);
         counter_add(&c->rx_foreign, counts[VERDICT_FOREIGN]);
         counter_add(&c->rx_other, counts[VERDICT_OTHER]);
+        counter_add(&c->rx_denied, counts[VERDICT_DENIED]);
         counter_add(&c->rx_corrupt, counts[VERDICT_CORRUPT]);
+        counter_add(&c->rx_wrong_next_hop, counts[VERDICT_WRONG_NEXT_HOP]);
+        counter_add(&c->rx_wrong_header, counts[VERDICT_WRONG_HEADER]);
         counter_add(&c->rx_beyond_window, counts[VERDICT_BEYOND]);
         counter_add(&c->rx_early, counts[VERDICT_EARLY]);
     }
     return (unsigned)counts[VERDICT_DATA];
+}
+
+/* Receivers with an expectation judge every frame on the slow path, which is out of line, so that
+ * the code of all other receivers is as if it did not exist. */
+static __attribute__((noinline)) unsigned take_expected(struct receiver *rx,
+                                                        const struct io_frame *frames,
+                                                        unsigned count, uint64_t now,
+                                                        uint8_t *verdicts)
+{
+    return rx->groups != NULL ? take_burst(rx, frames, count, now, verdicts, false, true, true)
+                              : take_burst(rx, frames, count, now, verdicts, false, false, true);
 }
 
 unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
@@ -398,9 +465,12 @@ unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsig
 {
     const bool plain = !rx->special || rx->payload_only;
 
+    if (__builtin_expect(rx->expectation != NULL, 0))
+        return take_expected(rx, frames, count, now, verdicts);
     if (__builtin_expect(rx->groups != NULL, 0))
-        return plain ? take_burst(rx, frames, count, now, verdicts, true, true)
-                     : take_burst(rx, frames, count, now, verdicts, false, true);
-    return __builtin_expect(plain, 1) ? take_burst(rx, frames, count, now, verdicts, true, false)
-                                      : take_burst(rx, frames, count, now, verdicts, false, false);
+        return plain ? take_burst(rx, frames, count, now, verdicts, true, true, false)
+                     : take_burst(rx, frames, count, now, verdicts, false, true, false);
+    if (__builtin_expect(plain, 1))
+        return take_burst(rx, frames, count, now, verdicts, true, false, false);
+    return take_burst(rx, frames, count, now, verdicts, false, false, false);
 }

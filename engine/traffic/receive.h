@@ -14,6 +14,9 @@ void receive_expect(struct receiver *rx, const struct frame_address *local, bool
 /* Set the expected flows, seen from this end; call it after receive_expect. */
 void receive_expect_flows(struct receiver *rx, const struct flow_set *local);
 
+/* Also expect these headers, and the flows of a table; call it after receive_expect. */
+void receive_expect_headers(struct receiver *rx, struct expectation *expectation);
+
 /* Begin a trial. `signature`: the first four payload bytes of the frames as on the wire, if the
  * sender is this process; otherwise 0, and the first frame determines it. */
 void receive_begin(struct receiver *rx, uint32_t signature, uint64_t now);

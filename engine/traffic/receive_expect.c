@@ -69,3 +69,17 @@ void receive_expect_flows(struct receiver *rx, const struct flow_set *local)
             rx->expected.fields[i] = arriving.fields[i];
     }
 }
+
+/* The rows of a table have the addresses, so no address is the same for all frames. */
+void receive_expect_headers(struct receiver *rx, struct expectation *expectation)
+{
+    rx->expectation = expectation->used ? expectation : NULL;
+    if (!expectation->used)
+        return;
+    rx->special = true;
+    if (expectation->table == NULL)
+        return;
+    for (unsigned i = FLOW_SRC_IP; i <= FLOW_DST_PORT; i++)
+        rx->expected.fields[i].count = 0;
+    rx->expected.src_prefix_given = rx->expected.dst_prefix_given = false;
+}

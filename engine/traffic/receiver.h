@@ -11,6 +11,7 @@
 #include "measure/sender_clock.h"
 #include "measure/sequence.h"
 #include "measure/variation.h"
+#include "traffic/expectation.h"
 #include "traffic/flows.h"
 #include "traffic/frame.h"
 
@@ -22,7 +23,10 @@ enum verdict {
     VERDICT_VERIFICATION,
     VERDICT_FOREIGN,
     VERDICT_OTHER,
+    VERDICT_DENIED, /* data of the denied stream, which the switch should have dropped */
     VERDICT_CORRUPT,
+    VERDICT_WRONG_NEXT_HOP,  /* data, intact, with another destination MAC than expected */
+    VERDICT_WRONG_HEADER,    /* data, intact, with other headers than expected */
     VERDICT_COMPANION,       /* data of the companion's stream, which the companion counts */
     VERDICT_COMPANION_OTHER, /* a stale or corrupt frame of the companion's stream */
     VERDICTS
@@ -71,13 +75,14 @@ struct receiver {
     bool tracking; /* a trial runs: sequence numbers, and latency if requested, are measured */
     bool latency_wanted;
     const struct sender_clock *sender_clock; /* NULL: the sender uses the clock of this host */
-    uint16_t stream;                         /* wire order */
+    uint16_t stream, denied_stream;          /* wire order */
     uint32_t signature;   /* first four payload bytes of this trial's frames, as on the wire */
     bool knows_signature; /* this process sends the frames: the signature is known from the start */
     uint64_t lock_intended; /* intended time of the frame from which `signature` was learned */
     uint64_t newest_times;  /* intended time and lateness of the frame with the highest number */
     uint64_t trial_frames, trial_bytes; /* counted with `signature` */
     uint64_t early_bytes;               /* size of the last early frame */
+    uint32_t early_wrong;               /* its wrong fields: bits of enum wrong_field */
     uint64_t addresses, address_mask;   /* expected IP source and destination */
     uint32_t ports, port_mask;
     uint8_t mac[6];
@@ -90,7 +95,9 @@ struct receiver {
     struct histogram *from_actual, *from_intended; /* ns */
     struct timed_run run;
     struct variation *variation;
-    struct flow_groups *groups; /* or NULL */
+    struct flow_groups *groups;        /* or NULL */
+    struct expectation *expectation;   /* changes that the switch must make; NULL: not checked */
+    const struct opened_frame *opened; /* with an expectation: the frame that is judged now */
 };
 
 /* The stamp of a frame in our format. */

@@ -195,6 +195,63 @@ static void write_flows(struct varied *v, struct io_frame *frames, unsigned coun
     }
 }
 
+/* The rows of the flows of a burst; rows in random order are fetched before they are needed. */
+static void choose_rows(const struct varied *v, struct burst *b, unsigned count, uint64_t sequence)
+{
+    uint32_t flow = choose_flows(v, b, count, sequence);
+
+    if (v->zipf != NULL) {
+        for (unsigned i = 0; i < count; i++)
+            __builtin_prefetch(row_table_row(v->table, b->flow[i]));
+        return;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        b->flow[i] = flow;
+        flow = flow + 1 == v->flows ? 0 : flow + 1;
+    }
+}
+
+/* Addresses and ports of frames that also differ otherwise. */
+static void write_rows(const struct varied *v, struct io_frame *frames, unsigned count,
+                       struct burst *b, uint64_t sequence)
+{
+    const uint32_t bytes = v->table->row_bytes - ROW_INDEX_BYTES;
+
+    choose_rows(v, b, count, sequence);
+    for (unsigned i = 0; i < count; i++) {
+        const uint8_t *row = row_table_row(v->table, b->flow[i]);
+        const uint64_t addresses = sum_bytes(row, bytes - 4);
+        memcpy(frames[i].data + v->headers - 4 - bytes, row, bytes);
+        b->sum[i] += addresses + load32(row + bytes - 4);
+        b->ip_sum[i] += addresses;
+    }
+}
+
+/* The usual case of a table: IPv4 frames that differ only in the fields of their row. */
+static void fill_rows(const struct varied *v, const struct frame_template *t,
+                      struct io_frame *frames, unsigned count, uint64_t sequence,
+                      const struct frame_times *times, struct burst *b)
+{
+    const struct frame_times local_times = *times; /* frames are bytes, which may alias anything */
+    const uint32_t headers = v->headers, payload_length = t->payload_length;
+    const uint64_t sum = v->sum, ip_sum = v->ip_sum;
+    const uint8_t *rows = v->table->rows;
+
+    choose_rows(v, b, count, sequence);
+    for (unsigned i = 0; i < count; i++) {
+        const uint8_t *row = rows + (size_t)b->flow[i] * ROW_BYTES_IP4;
+        uint8_t *data = frames[i].data;
+        const uint64_t addresses = load64(row);
+        const uint32_t ports = load32(row + 8);
+        const uint64_t all = (addresses & 0xffffffffU) + (addresses >> 32);
+        store64(data + headers - 16, addresses);
+        store32(data + headers - 8, ports);
+        store16(data + headers - 18, (uint16_t)~sum_fold(ip_sum + all));
+        frame_stamp_sum(t, data, payload_length, (uint32_t)sequence + i, &local_times,
+                        sum + all + ports);
+    }
+}
+
 /* The varying fields are constants wherever this is inlined. */
 static inline __attribute__((always_inline)) void
 write_usual(const struct varied *v, const struct frame_template *t, struct io_frame *frames,
@@ -257,6 +314,12 @@ void varied_fill(struct varied *v, const struct frame_template *t, struct io_fra
         fill_usual(v, t, frames, count, sequence, times, &b);
         return;
     }
+    if (v->whole_rows) {
+        for (unsigned i = 0; !prepared && i < count; i++)
+            memcpy(frames[i].data, t->bytes, t->length);
+        fill_rows(v, t, frames, count, sequence, times, &b);
+        return;
+    }
     for (unsigned i = 0; i < count; i++) {
         b.sum[i] = v->sum;
         b.ip_sum[i] = v->ip_sum;
@@ -272,6 +335,8 @@ void varied_fill(struct varied *v, const struct frame_template *t, struct io_fra
         write_sizes(v, t, frames, count, &b);
     if (v->field_count > 0)
         write_flows(v, frames, count, &b, sequence);
+    if (v->table != NULL)
+        write_rows(v, frames, count, &b, sequence);
     if (v->ip_sum_varies) {
         for (unsigned i = 0; i < count; i++)
             store16(frames[i].data + v->headers - 18, (uint16_t)~sum_fold(b.ip_sum[i]));

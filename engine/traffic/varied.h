@@ -12,6 +12,7 @@
 #include "io/io.h"
 #include "traffic/flows.h"
 #include "traffic/frame.h"
+#include "traffic/row_table.h"
 #include "traffic/sizes.h"
 #include "traffic/zipf.h"
 
@@ -24,9 +25,11 @@ struct varied_field {
 };
 
 struct varied {
-    bool used;                 /* otherwise all frames are equal to the template */
-    const struct sizes *sizes; /* NULL: all frames have the size of the template */
-    const struct zipf *zipf;   /* NULL: round-robin */
+    bool used;                     /* otherwise all frames are equal to the template */
+    const struct sizes *sizes;     /* NULL: all frames have the size of the template */
+    const struct zipf *zipf;       /* NULL: round-robin */
+    const struct row_table *table; /* addresses and ports of the flows; NULL: `fields` */
+    bool whole_rows;               /* nothing but the rows of an IPv4 table varies */
     uint32_t flows;
     uint64_t seed;
     uint64_t sequence; /* number of the frame for which the following state is valid */
@@ -48,6 +51,10 @@ struct varied {
 void varied_begin(struct varied *v, const struct frame_template *t,
                   const struct frame_address *address, const struct sizes *sizes,
                   const struct flow_set *flows, const struct zipf *zipf);
+
+/* Take addresses and ports from a complete table instead of flows; call it after varied_begin. */
+void varied_use_table(struct varied *v, const struct frame_template *t,
+                      const struct row_table *table);
 
 /* Fill frames[0..count-1] as those with number `sequence` and the following numbers. `prepared`:
  * they contain the template, as an earlier fill may have changed it. */

@@ -107,6 +107,27 @@ void varied_begin(struct varied *v, const struct frame_template *t,
     v->sequence = UINT64_MAX; /* forces a search for the first frame */
 }
 
+void varied_use_table(struct varied *v, const struct frame_template *t,
+                      const struct row_table *table)
+{
+    const uint32_t bytes = table->row_bytes - ROW_INDEX_BYTES; /* addresses and ports */
+    const uint8_t *first = t->bytes + v->headers - 8 - (bytes - 4);
+
+    v->used = true;
+    v->usual = false;
+    v->table = table;
+    v->flows = table->count;
+    v->seed = table->seed;
+    v->zipf = table->is_zipf ? &table->zipf : NULL;
+    v->field_count = 0;
+    for (uint32_t at = 0; at < bytes; at += 4)
+        v->sum += without(load32(first + at));
+    for (uint32_t at = 0; at < bytes - 4 && !v->ip6; at += 4)
+        v->ip_sum += without(load32(first + at));
+    v->ip_sum_varies |= !v->ip6;
+    v->whole_rows = !v->ip6 && v->sizes == NULL && !t->touch;
+}
+
 uint32_t varied_flow(const struct varied *v, uint64_t sequence)
 {
     if (v->zipf != NULL)

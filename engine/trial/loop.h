@@ -4,6 +4,7 @@
 #ifndef SM_TRIAL_LOOP_H
 #define SM_TRIAL_LOOP_H
 
+#include "ends/denied.h"
 #include "threads/idle.h"
 #include "trial/state.h"
 
@@ -126,6 +127,11 @@ static inline unsigned end_send(struct trial *trial, struct end *end, uint64_t n
     if (__builtin_expect(end->probe != NULL, 0)) /* first, so that no load frame delays a probe */
         sent = transmit_step(&end->probe->sending.tx, now);
     sent += transmit_step(&end->sending.tx, now);
+    if (__builtin_expect(end->denied != NULL, 0)) {
+        const unsigned denied = transmit_step(&end->denied->sending.tx, now);
+        counter_add(&end->counters.tx_denied, denied);
+        sent += denied;
+    }
     if (__builtin_expect(sent == 0 && (end->port->failure[0] != '\0' || end->sending.tx.counts), 0))
         trial_check_sending(trial, end);
     return sent;
@@ -138,15 +144,22 @@ static inline uint64_t transmitter_next_due(const struct transmitter *tx, uint64
     return pacing_due(&tx->pacing);
 }
 
+static inline uint64_t earlier(uint64_t due, const struct end *side, uint64_t now)
+{
+    const uint64_t side_due = transmitter_next_due(&side->sending.tx, now);
+    return side_due < due ? side_due : due;
+}
+
 /* Return when the next frame of an end is due; if the port did not accept some frames, now. */
 static inline uint64_t end_next_due(const struct end *end, uint64_t now)
 {
-    const uint64_t due = transmitter_next_due(&end->sending.tx, now);
+    uint64_t due = transmitter_next_due(&end->sending.tx, now);
 
-    if (__builtin_expect(end->probe == NULL, 1))
-        return due;
-    const uint64_t probe_due = transmitter_next_due(&end->probe->sending.tx, now);
-    return probe_due < due ? probe_due : due;
+    if (__builtin_expect(end->probe != NULL, 0))
+        due = earlier(due, end->probe, now);
+    if (__builtin_expect(end->denied != NULL, 0))
+        due = earlier(due, end->denied, now);
+    return due;
 }
 
 /* The trial is over for a sending end. */
@@ -154,6 +167,8 @@ static inline void end_stop_sending(struct end *end, uint64_t now)
 {
     if (end->probe != NULL)
         transmit_end(&end->probe->sending.tx, now);
+    if (end->denied != NULL)
+        denied_stop(end, now);
     transmit_end(&end->sending.tx, now);
 }
 #endif

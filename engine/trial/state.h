@@ -49,6 +49,7 @@ struct end_receiving {
     struct histogram from_actual, from_intended;
     struct variation variation;
     struct flow_groups groups; /* with --flow-groups */
+    struct expectation expectation;
 
     /* Streams of several queues (ends/queues.h). 0 and 1: only the end's own stream. */
     unsigned stream_count;
@@ -70,6 +71,8 @@ struct end {
     uint64_t spent_ticks[2];    /* time of the worker in rounds [0] without and [1] with frames */
     struct end *probe;          /* the probe stream on the same port (ends/probes.h), or NULL */
     struct end *probe_memory;   /* kept between trials */
+    struct end *denied;         /* the denied stream on the same port (ends/denied.h), or NULL */
+    struct end *denied_memory;  /* kept between trials */
 };
 
 /* The part of one port in an interval line, for roles that stand between ports. */
@@ -148,6 +151,8 @@ struct trial {
     struct replay replay;      /* file of --replay; count 0: no file */
     struct schedule_plan plan; /* the schedule in frames per second */
     struct zipf zipf;          /* popularity of flows, if they follow Zipf's law */
+    struct row_table table;    /* addresses and ports of the flows; count 0: none */
+    struct row_table denied;   /* the same of the flows that the switch must drop */
     struct sender_clock sender_clock;
 
     struct end *ends;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "ends/denied.h"
 #include "ends/end.h"
 #include "ends/ends.h"
 #include "ends/probes.h"
@@ -22,7 +23,7 @@ static void begin_end(struct trial *trial, unsigned index)
     const struct options *o = trial->options;
     const uint64_t stream = o->queues > 1 ? o->stream + index : o->stream;
 
-    end->sending.tx.shares_port = end->probe != NULL;
+    end->sending.tx.shares_port = end->probe != NULL || end->denied != NULL;
     end->sending.tx.replay = trial->replay.count > 0 ? &trial->replay : NULL;
     end->sending.tx.frames_end = trial_frames_to_send(trial);
     end->sending.tx.counts =
@@ -88,6 +89,7 @@ static void set_times(struct trial *trial)
         queues_start(end, trial->clock.start_tick);
     }
     probes_set_times(trial);
+    denied_set_times(trial);
 }
 
 static void wait_for_start(struct trial *trial)
@@ -139,6 +141,7 @@ static void begin(struct trial *trial)
     for (unsigned i = 0; i < trial->end_count; i++)
         begin_end(trial, i);
     probes_begin(trial);
+    denied_begin(trial);
     trial->outcome.run_delay_before_ns = cpu_run_delay_ns(NULL, 0);
     trial->outcome.stolen_before =
         cpu_stolen_read(trial->options->cores, trial->options->core_count);
@@ -158,7 +161,7 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
         hardware_open(&trial->outcome.hardware);
     if (trial->tcp != NULL && !trial->options->role->prepare(trial, error, error_size))
         return false;
-    if (!probes_make(trial, error, error_size) ||
+    if (!probes_make(trial, error, error_size) || !denied_make(trial, error, error_size) ||
         !workers_start(&workers, trial, error, error_size))
         return false;
     begin(trial);

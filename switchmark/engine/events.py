@@ -30,6 +30,7 @@ Amount = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Mac = Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
+TableKind = Literal["table", "denied"]
 IdleStrategy = Literal["poll", "yield", "sleep", "baton"]
 
 
@@ -87,6 +88,7 @@ class FrameCounters(EventPart):
     tx_offered: Count
     tx_dropped: Count
     tx_late: Count
+    tx_denied: Count
     tx_misfits: Count
     tx_bytes: Count
     tx_polls: Count
@@ -99,6 +101,9 @@ class FrameCounters(EventPart):
     rx_jumbos: Count
     rx_tagged: Count
     rx_verification: Count
+    rx_wrong_next_hop: Count
+    rx_wrong_header: Count
+    rx_denied: Count
     rx_corrupt: Count
     rx_stale: Count
     rx_beyond_window: Count
@@ -227,6 +232,27 @@ class Loss(Arrivals):
     beyond_window: Count
     early: Count
     extent_is_lower_bound: bool
+
+
+class WrongFields(EventPart):
+    """For each header field, the number of frames in which it was not as expected."""
+
+    next_hop: Count
+    src_mac: Count
+    vlan: Count
+    ttl: Count
+    dscp: Count
+    src_ip: Count
+    dst_ip: Count
+    src_port: Count
+    dst_port: Count
+
+
+class Expectation(EventPart):
+    """The errors in intact frames of the load."""
+
+    wrong_fields: WrongFields
+    sample: str | None
 
 
 class Scheduling(EventPart):
@@ -468,6 +494,7 @@ class DirectionResult(EventPart):
     to: Count
     totals: FrameCounters
     loss: Loss
+    expectation: MayLack[Expectation] = None
     flow_groups: MayLack[tuple[Arrivals, ...]] = None
     latency: MayLack[TimedDelays] = None
     probe: MayLack[ProbeStream] = None
@@ -622,6 +649,9 @@ class EngineCounters(EventPart):
     rx_runts: Count
     rx_jumbos: Count
     rx_tagged: Count
+    rx_wrong_next_hop: Count
+    rx_wrong_header: Count
+    rx_denied: Count
     rx_corrupt: Count
     rx_stale: Count
     rx_beyond_window: Count
@@ -662,6 +692,16 @@ class Captured(EventPart):
     def data(self) -> bytes:
         """The first 256 bytes of the frame, from the destination address on."""
         return bytes.fromhex(self.hex)
+
+
+class TableLoaded(EventPart):
+    """The answer to `table` and `denied`."""
+
+    v: Literal[2]
+    event: Literal["table"]
+    kind: TableKind
+    rows: Count
+    loaded: Count
 
 
 class Started(EventPart):
@@ -705,6 +745,7 @@ class Result(EventPart):
     totals: Totals
     directions: MayLack[tuple[DirectionResult, ...]] = None
     loss: MayLack[Loss] = None
+    expectation: MayLack[Expectation] = None
     flow_groups: MayLack[tuple[Arrivals, ...]] = None
     latency: MayLack[TimedDelays] = None
     probe: MayLack[ProbeStream] = None
@@ -769,6 +810,7 @@ Event = Annotated[
     | Injected
     | Capturing
     | Captured
+    | TableLoaded
     | Started
     | IntervalEvent
     | Result

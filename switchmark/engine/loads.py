@@ -257,6 +257,9 @@ def arrived(counted: EngineCounters) -> int:
         + counted.rx_verification
         + counted.rx_foreign
         + counted.rx_other
+        + counted.rx_wrong_next_hop
+        + counted.rx_wrong_header
+        + counted.rx_denied
         + counted.rx_corrupt
         + counted.rx_stale
         + counted.rx_beyond_window

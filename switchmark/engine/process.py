@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import struct
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, get_args
@@ -26,6 +28,8 @@ from switchmark.engine.events import (
     Ready,
     Result,
     Started,
+    TableKind,
+    TableLoaded,
     TcpInterval,
     TcpResult,
     TcpTotals,
@@ -47,7 +51,7 @@ _LAST_WORDS_S = 1.0
 
 COMMAND_CHARACTERS = 65_000  # of the 65,534 characters that a command may have
 
-E = TypeVar("E", Ready, VerificationSent, EngineCounters, Injected, Capturing, Started)
+E = TypeVar("E", Ready, VerificationSent, EngineCounters, Injected, Capturing, TableLoaded, Started)
 
 
 @dataclass
@@ -182,6 +186,29 @@ class EngineProcess:
         self._captured.clear()
         self._to_capture = 0
         return frames
+
+    def send_table(
+        self,
+        rows: bytes,
+        count: int,
+        kind: TableKind = "table",
+        *,
+        zipf: float | None = None,
+        seed: int = 1,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> None:
+        """Replace a table of the idle engine by these rows, `count` in number and as `table_row`
+        packs them. Flows are sent in turn, or by Zipf's law. No rows remove the table."""
+        popularity = f" zipf={zipf:g} seed={seed}" if zipf is not None else ""
+        self.ask(f"{kind} rows={count}{popularity}")
+        loaded = self._wait_event(TableLoaded, timeout_s * self.patience).loaded
+        row_bytes = len(rows) // count if count else 1
+        step = COMMAND_CHARACTERS // 4 * 3 // row_bytes * row_bytes
+        for at in range(0, len(rows), step):
+            self.ask(f"{kind} {b64encode(rows[at : at + step]).decode()}")
+            loaded = self._wait_event(TableLoaded, timeout_s * self.patience).loaded
+        if loaded != count:
+            raise TrialFailed(self._say(f"loaded {loaded} of {count} rows of its {kind}"))
 
     @property
     def tick_hz(self) -> float:
@@ -367,6 +394,19 @@ class EngineProcess:
     def _say(self, what: str) -> str:
         last = last_line(self.spawned.stderr_tail())
         return f"{self.role} in {self.node} {what}" + (f": {last}" if last else "")
+
+
+def table_row(
+    source: bytes,
+    destination: bytes,
+    ports: tuple[int, int],
+    next_hop: int = 0,
+    tunnel: int = 0,
+) -> bytes:
+    """Pack a row of a table: addresses of 4 or 16 bytes, source and destination UDP port, index of
+    the next hop in `--next-hops`, index of the tunnel."""
+    assert len(source) == len(destination) and len(source) in (4, 16), "two addresses of one kind"
+    return source + destination + struct.pack("!4H", *ports, next_hop, tunnel)
 
 
 def _lines_of(frames: Sequence[bytes]) -> Iterator[str]:

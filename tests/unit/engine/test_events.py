@@ -54,7 +54,7 @@ OF_TYPES, OF_SCHEMA = by_event(EVENT.json_schema()), by_event(SCHEMA)
 
 
 def test_the_schema_and_the_types_know_the_same_events() -> None:
-    assert OF_TYPES.keys() == OF_SCHEMA.keys() and len(OF_SCHEMA) == 12
+    assert OF_TYPES.keys() == OF_SCHEMA.keys() and len(OF_SCHEMA) == 13
 
 
 @pytest.mark.parametrize("event", OF_SCHEMA)

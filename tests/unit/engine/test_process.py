@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from switchmark.engine.events import Totals
+from switchmark.engine.process import table_row
 from switchmark.errors import TrialFailed
 from tests.unit.engine_lines import counted
 from tests.unit.trial_fakes import (
@@ -130,6 +132,45 @@ def test_captured_frames_beyond_the_number_fail() -> None:
     with pytest.raises(TrialFailed, match="more captured frames than it may"):
         engine.captured(60)
         engine.counters()
+
+
+def loading(kind: str) -> FakeEngine:
+    """An engine that counts the rows of 16 bytes that it gets."""
+    rows = [0, 0]
+
+    def answer(fake: FakeEngine) -> list[str]:
+        word = fake.commands[-1].split()[1]
+        if word.startswith("rows="):
+            rows[:] = [int(word.removeprefix("rows=")), 0]
+        else:
+            rows[1] += len(b64decode(word)) // 16
+        return [event("table", kind=kind, rows=rows[0], loaded=rows[1])]
+
+    return FakeEngine({kind: answer})
+
+
+def test_send_table_splits_rows_at_row_boundaries() -> None:
+    fake = loading("table")
+    row = table_row(b"\x0a\0\0\1", b"\x14\0\0\1", (1000, 2000), 1, 2)
+    assert row.hex() == "0a0000011400000103e807d000010002"
+    process(fake).send_table(row * 10_000, 10_000, zipf=1.1, seed=3)
+    assert fake.commands[0] == "table rows=10000 zipf=1.1 seed=3"
+    assert len(fake.commands) == 5 and max(map(len, fake.commands)) < 65_534
+    parts = [b64decode(line.split()[1]) for line in fake.commands[1:]]
+    assert b"".join(parts) == row * 10_000
+    assert all(len(part) % 16 == 0 for part in parts)
+
+
+def test_send_table_of_no_rows_removes_it() -> None:
+    fake = loading("denied")
+    process(fake).send_table(b"", 0, "denied")
+    assert fake.commands == ["denied rows=0"]
+
+
+def test_send_table_that_is_not_loaded_whole_fails() -> None:
+    fake = loading("table")
+    with pytest.raises(TrialFailed, match="loaded 3 of 4 rows of its table"):
+        process(fake).send_table(bytes(48), 4)
 
 
 @pytest.mark.parametrize(

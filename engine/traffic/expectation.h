@@ -1,0 +1,83 @@
+/* Headers that a switch must have changed in the frames that arrive. A router sets the MAC
+ * addresses of the next hop and lowers the TTL, another function changes tags. A frame of the
+ * stream with a wrong field has arrived, so it is not lost, but it does not count as right.
+ *
+ * Only receivers with such an expectation use this file; they judge every frame on the slow path.
+ */
+#ifndef SM_EXPECTATION_H
+#define SM_EXPECTATION_H
+
+#include "io/io.h"
+#include "traffic/frame.h"
+#include "traffic/row_table.h"
+
+#define NEXT_HOPS_MAX 64
+
+/* The fields that may be wrong, and their names in the result. */
+#define WRONG_FIELDS(X)                                                                            \
+    X(next_hop)                                                                                    \
+    X(src_mac)                                                                                     \
+    X(vlan)                                                                                        \
+    X(ttl)                                                                                         \
+    X(dscp)                                                                                        \
+    X(src_ip)                                                                                      \
+    X(dst_ip)                                                                                      \
+    X(src_port)                                                                                    \
+    X(dst_port)
+
+enum wrong_field {
+#define WRONG_ENUM(name) WRONG_##name,
+    WRONG_FIELDS(WRONG_ENUM)
+#undef WRONG_ENUM
+        WRONG_FIELDS_COUNT
+};
+
+/* The options, as they were given. */
+struct expected_headers {
+    uint8_t next_hops[NEXT_HOPS_MAX][6];
+    uint32_t next_hop_count; /* 0: any destination */
+    uint8_t src_mac[6];
+    bool src_mac_given;
+    uint64_t ttl, dscp;
+    bool ttl_given, dscp_given;
+    uint64_t vlan; /* 0: no tag */
+    bool vlan_given;
+};
+
+struct expectation {
+    const struct expected_headers *headers;
+    const struct row_table *table;      /* NULL: no table */
+    bool used;                          /* a header, or the flows of a table, are expected */
+    uint64_t wrong[WRONG_FIELDS_COUNT]; /* number of frames of the trial with this field wrong */
+    uint8_t sample[256];                /* the first bytes of the first wrong frame */
+    uint32_t sample_length;             /* 0: no frame was wrong */
+};
+
+/* A received frame with its tags removed. */
+struct opened_frame {
+    struct io_frame frame; /* the EtherType of its IP header is where an untagged frame has it */
+    const uint8_t *ethernet;
+    uint32_t removed; /* number of bytes removed */
+    uint32_t wrong;   /* bits of enum wrong_field */
+};
+
+static inline bool expected_headers_are_given(const struct expected_headers *h)
+{
+    return h->next_hop_count > 0 || h->src_mac_given || h->ttl_given || h->dscp_given ||
+           h->vlan_given;
+}
+
+/* Begin a trial. */
+void expectation_reset(struct expectation *e);
+
+/* Remove the tags of a frame whose tags are expected. */
+struct opened_frame expectation_open(const struct expectation *e, const struct io_frame *frame);
+
+/* Compare the headers of an intact frame of the stream, with this extended sequence number; returns
+ * bits of enum wrong_field. */
+uint32_t expectation_check(const struct expectation *e, const struct opened_frame *opened,
+                           const struct frame_layout *layout, uint64_t sequence);
+
+/* Count a wrong frame by its fields. */
+void expectation_note(struct expectation *e, uint32_t wrong, const struct io_frame *frame);
+#endif

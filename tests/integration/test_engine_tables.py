@@ -1,0 +1,205 @@
+"""Flows of a table, what the switch must have changed in them, and flows that it must drop."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from switchmark.engine.process import table_row
+from tests.integration.engine_tools import (
+    Engine,
+    Node,
+    engine,
+    ip,
+    needs_engine,
+    port,
+    veth_pair,
+)
+from tests.integration.machine import needs_root
+from tests.integration.test_engine_kernel_io import all_ios
+
+pytestmark = [*needs_engine, needs_root]
+
+FRAMES = 2000
+UNHURRIED = ["--catch-up-us", "1M", "--rate", "20k", "--idle", "sleep", "--frames", str(FRAMES)]
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[tuple[Node, Node]]:
+    with veth_pair("t") as nodes:
+        yield nodes
+
+
+def rows(count: int, version: int = 4, hop: int = 0) -> list[bytes]:
+    """Return rows whose flows differ in all fields."""
+    source = ipaddress.ip_address("198.18.0.0" if version == 4 else "2001:2::")
+    target = ipaddress.ip_address("20.0.0.1" if version == 4 else "2001:2:1::1")
+    return [
+        table_row((source + i).packed, (target + 256 * i).packed, (1000 + i % 7, 2000 + i % 5), hop)
+        for i in range(count)
+    ]
+
+
+def load(to: Engine, table: Sequence[bytes], kind: str = "table", order: str = "") -> None:
+    """Send a table to an engine."""
+    before = len(to.all("table"))
+    to.tell(f"{kind} rows={len(table)} {order}")
+    to.tell(f"{kind} {b64encode(b''.join(table)).decode()}")
+    assert to.wait("table", before + 2)["loaded"] == len(table)
+
+
+def exchange(receiver: Engine, sender: Engine) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the results of both ends of a trial."""
+    receiver.tell("start patience=2s")
+    receiver.wait("started")
+    sender.tell("start")
+    sent, code = sender.finish("wait")
+    assert code == 0
+    received, code = receiver.finish(f"stop sent={sent['totals']['tx_offered']}")
+    assert code == 0
+    return sent, received
+
+
+@pytest.mark.parametrize("order", ["", "zipf=1.1 seed=7"])
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("io", ["raw-mmsg", *all_ios("packet_mmap", "af_xdp", "io_uring")])
+def test_flows_of_a_table_arrive_right(
+    wire: tuple[Node, Node], io: str, version: int, order: str
+) -> None:
+    """Every frame has the fields of its row, in turn and by Zipf's law."""
+    a, b = wire
+    table, mac = rows(300, version), b.mac
+    headers = ["--expect-ttl", "9", "--expect-dscp", "46", "--expect-src-mac", a.mac]
+    kind = ["--ip-version", str(version), "--frame-size", "128"]
+    with (
+        engine_at(b, "receiver", io, *kind, *headers, "--next-hops", mac) as receiver,
+        engine_at(a, "sender", io, *kind, "--ttl", "9", "--dscp", "46", *UNHURRIED) as sender,
+    ):
+        load(receiver, table, order=order)
+        load(sender, table, order=order)
+        sent, received = exchange(receiver, sender)
+    assert sent["totals"]["tx_offered"] == FRAMES and sent["config"]["flows"] == 300
+    assert received["totals"]["rx_frames"] == FRAMES
+    assert not any(received["expectation"]["wrong_fields"].values())
+    assert received["expectation"]["sample"] is None and received["loss"]["lost"] == 0
+
+
+@contextlib.contextmanager
+def engine_at(node: Node, role: str, io: str, *args: str) -> Iterator[Engine]:
+    """Start an engine at a node, without the IP addresses of the node."""
+    assert node.peer is not None
+    macs = ["--src-mac", node.mac, "--dst-mac", node.peer.mac]
+    running = Engine(role, ["--port", port(io, node), *macs, *args], node.namespace)
+    try:
+        running.wait("ready")
+        yield running
+    finally:
+        running.close()
+
+
+def test_wrong_fields_are_neither_lost_nor_right(wire: tuple[Node, Node]) -> None:
+    """A tenth of the rows differ in one field each, as if the switch had changed it."""
+    a, b = wire
+    table = rows(10)
+    expected = list(table)
+    expected[3] = table[3][:12] + b"\0\1" + table[3][14:]  # the other next hop
+    expected[5] = table[5][:9] + b"\xff" + table[5][10:]  # another source port
+    with (
+        engine_at(
+            b, "receiver", "raw-mmsg", "--next-hops", f"{b.mac},02:6e:00:00:01:01"
+        ) as receiver,
+        engine_at(a, "sender", "raw-mmsg", *UNHURRIED) as sender,
+    ):
+        load(receiver, expected)
+        load(sender, table)
+        _, received = exchange(receiver, sender)
+    totals, loss = received["totals"], received["loss"]
+    assert (totals["rx_wrong_next_hop"], totals["rx_wrong_header"]) == (FRAMES // 10,) * 2
+    assert totals["rx_frames"] == FRAMES - FRAMES // 5
+    assert (loss["lost"], loss["received_unique"]) == (0, FRAMES)
+    wrong = {k: v for k, v in received["expectation"]["wrong_fields"].items() if v}
+    assert wrong == {"next_hop": FRAMES // 10, "src_port": FRAMES // 10}
+    assert received["expectation"]["sample"].startswith(b.mac.replace(":", ""))
+
+
+@pytest.mark.parametrize(("sent", "expected", "right"), [
+    ("none", "none", True), ("7", "7", True), ("7", "none", False), ("none", "7", False),
+    ("7", "8", False),
+])  # fmt: skip
+def test_tag_is_expected(wire: tuple[Node, Node], sent: str, expected: str, right: bool) -> None:
+    """A frame with another tag than expected arrives, and is wrong."""
+    a, b = wire
+    args = ["--frame-size", "68", "--vlan", sent]
+    with (
+        engine_at(b, "receiver", "raw-mmsg", "--expect-vlan", expected) as receiver,
+        engine_at(a, "sender", "raw-mmsg", *args, *UNHURRIED) as sender,
+    ):
+        _, received = exchange(receiver, sender)
+    totals = received["totals"]
+    assert totals["rx_frames"] == (FRAMES if right else 0)
+    assert totals["rx_wrong_header"] == (0 if right else FRAMES)
+    assert received["expectation"]["wrong_fields"]["vlan"] == (0 if right else FRAMES)
+    assert received["loss"]["lost"] == 0 and totals["rx_other"] == 0
+
+
+def test_denied_stream_is_neither_load_nor_loss(wire: tuple[Node, Node]) -> None:
+    """Over a wire, which drops nothing, every denied frame arrives and is counted as a leak."""
+    a, b = wire
+    table, denied = rows(10), rows(30)[10:]
+    with (
+        engine_at(b, "receiver", "raw-mmsg", "--session") as receiver,
+        engine_at(a, "sender", "raw-mmsg", "--denied-rate", "5k", *UNHURRIED) as sender,
+    ):
+        load(receiver, table)
+        load(sender, table)
+        load(sender, denied, "denied")
+        sent, received = exchange(receiver, sender)
+    assert sent["totals"]["tx_offered"] == received["totals"]["rx_frames"] == FRAMES
+    assert sent["totals"]["tx_denied"] == received["totals"]["rx_denied"] > FRAMES // 5
+    assert received["loss"]["lost"] == received["totals"]["rx_foreign"] == 0
+    assert sent["totals"]["tx_bytes"] == FRAMES * 64
+
+
+def test_tester_checks_its_own_frames() -> None:
+    """One process has both ends, and the table at both of them, until it is removed."""
+    with veth_pair("u") as (a, b):
+        ip("-n", b.namespace, "link", "set", b.device, "netns", a.namespace)
+        ip("-n", a.namespace, "link", "set", b.device, "up")
+        ends = [word for node in (a, b) for word in ("--port", f"raw:dev={node.device},mmsg")]
+        hops = ["--rate", "20k", "--next-hops", f"{b.mac},02:6e:00:00:01:01", "--session"]
+        with engine("tester", *ends, *hops, node=a) as tester:
+            load(tester, rows(4) + rows(4, hop=1))
+            tester.tell("start duration=0.2")
+            direction = tester.wait("result")["directions"][0]
+            totals = direction["totals"]
+            wrong, frames = totals["rx_wrong_next_hop"], totals["rx_frames"]
+            assert abs(wrong - frames) <= 4 and wrong + frames == totals["tx_offered"]
+            assert direction["expectation"]["wrong_fields"]["next_hop"] == wrong > 0
+            tester.tell("table rows=0")
+            tester.wait("table", 3)
+            tester.tell("start duration=0.2")
+            direction = tester.wait("result", 2)["directions"][0]
+            assert direction["totals"]["rx_wrong_next_hop"] == 0 < direction["totals"]["rx_frames"]
+
+
+@pytest.mark.parametrize(
+    ("commands", "says"),
+    [
+        (["table rows=2", "start"], "table: 0 of 2 rows have arrived; send the rest"),
+        (["start denied-rate=1k"], "0 of 0 rows of the denied flows have arrived"),
+        (["table AAAA"], "its number of rows is unknown; begin with rows=N"),
+        (["table rows=1", "table AAAA"], "3 bytes are not a multiple of 16"),
+    ],
+)
+def test_incomplete_table_ends_the_engine(commands: list[str], says: str) -> None:
+    """One line names what is missing; exit code 1."""
+    with engine("sender", "--port", "null:") as sender:
+        for command in commands:
+            sender.tell(command)
+        assert says in sender.wait("error")["message"]
+        assert sender.process.wait(timeout=30) == 1
