@@ -126,7 +126,7 @@ def engine_args(
     if trial.split == "src-mac":
         # One address for each chain. Frames come out of the chains with other ones.
         args += ["--flows", f"{trial.pairs}:src-mac"] if end == 0 else []
-    elif trial.flows != ONE_FLOW:
+    elif trial.flows != ONE_FLOW and trial.function.is_plain:  # functions have a table of flows
         args += ["--flows", trial.flows if end == 0 else trial.flows.mirrored]
     if trial.vlan:
         args += ["--vlan", trial.vlan]

@@ -84,6 +84,7 @@ class EngineProcess:
     _result: Result | None = None
     _tcp_result: TcpResult | None = None
     _asked_s: float = field(default_factory=time.monotonic)  # for its last trial
+    denied_sent: int = 0  # frames of the denied stream, in all trials
     _captured: list[Captured] = field(default_factory=list)
     _to_capture: int = 0
 
@@ -333,6 +334,7 @@ class EngineProcess:
                 self._tcp_result = event
             case Result():
                 self._result = event
+                self.denied_sent += event.totals.tx_denied
                 if event.partial:
                     what = event.fault or "a fault that it does not name"
                     self.faults.append(f"{self.role} in {self.node}: {what}")

@@ -74,6 +74,34 @@ class Flows(WrittenValue):
         return frozenset(re.split(r"[=/]", field)[0] for field in names)
 
     @cached_property
+    def number(self) -> int:
+        """The number of flows."""
+        number = _count(_parts_of_flows(self)[0], MOST_FLOWS)
+        assert number is not None, "it was read"
+        return number
+
+    @cached_property
+    def zipf(self) -> float | None:
+        """The exponent of Zipf's law; None: the flows take turns."""
+        return next((float(value) for name, value in self._settings if name == "zipf"), None)
+
+    @cached_property
+    def seed(self) -> int:
+        """The seed of the order of flows."""
+        texts = (value for name, value in self._settings if name == "seed")
+        return next((values.whole(text, _SEED_LIMITS) for text in texts), 1)
+
+    @property
+    def names_fields(self) -> bool:
+        """Return True if the text names the fields in which flows differ."""
+        return _parts_of_flows(self)[1] is not None
+
+    @property
+    def _settings(self) -> list[tuple[str, str]]:
+        parts = (part.partition("=") for part in _parts_of_flows(self)[2])
+        return [(name, value) for name, _, value in parts]
+
+    @cached_property
     def mirrored(self) -> str:
         """The flows in the other direction: source and destination change places."""
         count, fields, settings = _parts_of_flows(self)

@@ -180,6 +180,16 @@ _TABLE = (
         "flooding, a mirror) before you compare the rate.",
     ),
     Mark(
+        "function-violated",
+        "The switch did not perform its function on every frame",
+        "Frames of the load arrived with another next hop or header than the function demands, or "
+        "frames that had to be dropped arrived, or the tables of the switch changed during the "
+        "traffic.",
+        "Do not use the number. Section function of the record has the counts; find out which "
+        "frames the switch treats differently under load.",
+        invalidates=True,
+    ),
+    Mark(
         "lossy-receiver-socket",
         "The socket of the receiver dropped frames",
         "The kernel dropped frames at the socket of the receiver after the switch had delivered "

@@ -27,7 +27,8 @@ NOT_VALID, CAUTION, FAILED = "NOT VALID", "Caution", "Failed"
 # Marks of a figure that describes something else than it seems to, the most serious first. They
 # stand before marks that only limit the use of a right figure.
 _SERIOUS = (
-    "noise-decided", "out-of-budget", "two-bands", "counters-disagree", "uncertain-loss",
+    "function-violated", "noise-decided", "out-of-budget", "two-bands", "counters-disagree",
+    "uncertain-loss",
     "copied-frames", "lossy-receiver-socket", "disturbed", "throttled", "unstable",
     "generator-bound", "receiver-bound", "receiver-away", "schedule-missed", "short-window",
 )  # fmt: skip

@@ -19,8 +19,15 @@ from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.host import hugepages
 from switchmark.host.cores.machine_state import StateReader, cores_used
 from switchmark.host.host import Session
+from switchmark.model.topology import TopologyNode
 from switchmark.record import Placement
 from switchmark.trial.cost import ApplicationCpu
+from switchmark.trial.function_traffic import (
+    has_flow_table,
+    load_tables,
+    receiver_args,
+    sender_args,
+)
 from switchmark.trial.instrument_run import InstrumentRun
 from switchmark.trial.memory_needs import lacking_for
 from switchmark.trial.nodes import create_nodes, with_made
@@ -122,6 +129,7 @@ class Deployment:
             },
             switch=self.switch.counters(),
             vnfs={vnf.node: vnf.look() for vnf in self.vnfs},
+            denied={engine.node: engine.denied_sent for engine in self.engines},
         )
 
     def hand_over(self) -> InstrumentRun:
@@ -215,6 +223,9 @@ class Deployment:
             engine.wait_ready(timeout_s)
         for vnf in self.vnfs:
             vnf.wait_ready(timeout_s)
+        table = plan.function_table()
+        if table is not None and has_flow_table(plan.trial):
+            load_tables(plan.trial, table, self.ends)
         self.switch.wait_ports_up(timeout_s)
         self.state_reader.wait_ready()
         self.running_switch.impose_limits()
@@ -240,6 +251,15 @@ class Deployment:
             for vnf in self.vnfs:
                 each.callback(vnf.close)
 
+    def _function_args(self, place: TopologyNode) -> list[str]:
+        """Return the options of an engine for the network functions of the trial."""
+        table = self.plan.function_table() if has_flow_table(self.plan.trial) else None
+        if table is None:
+            return []
+        if place.role == "sender":
+            return sender_args(table)
+        return receiver_args(table, place.ports[0].index)
+
     def _spawn(self, name: str, end: int) -> EngineProcess:
         plan, node, place = self.plan, self.nodes[name], self.plan.topology.node(name)
         placement = (self.far_placement if place.far else None) or plan.placement
@@ -253,6 +273,7 @@ class Deployment:
             placement.idle,
             placement.catch_up_us,
         )
+        args += self._function_args(place)
         engine = EngineProcess(
             spawned=node.spawn_engine(args),
             node=name,

@@ -48,6 +48,7 @@ class Evidence:
     uncertain_losses: tuple[str, ...] = ()  # known between two bounds only
     engines_are_fast: bool = True  # built with optimisation, without sanitizers and coverage
     emulated: bool = False  # a virtual machine ran without hardware that helps
+    function_violations: int = 0  # frames that a function treated wrongly, or changed tables
     clock_step_ns: float = 0.0  # the coarsest clock of all applications
     counts_polls: bool = True  # the applications count their calls
     shared: bool = False  # other senders used the network

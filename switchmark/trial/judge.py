@@ -77,6 +77,7 @@ def verdict(
         "mixed-connect-modes": switched and mixed_connect_modes,
         "corrupt-frames": evidence.corrupt_frames > 0
         or (seen is not None and any(pair.corrupt for pair in seen.pairs)),
+        "function-violated": evidence.function_violations > 0,
         "copied-frames": seen is not None
         and sum(pair.duplicates or 0 for pair in seen.pairs)
         > LOSS_WORTH_NAMING * max(1, evidence.sent_frames),

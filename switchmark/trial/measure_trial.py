@@ -26,7 +26,7 @@ from switchmark.record import (
     Reconciliation,
     Verification,
 )
-from switchmark.switch.support.base import PerformsFunctions, Splits
+from switchmark.switch.support.base import PerformsFunctions, Splits, Switch
 from switchmark.switch.support.tools import program_details
 from switchmark.trial import foreign, latency, method_run, throughput
 from switchmark.trial.connect_mode import wrong_mode
@@ -43,6 +43,7 @@ from switchmark.trial.crossing import CrossingWatch, payload_bytes
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline, Evidence
 from switchmark.trial.function_proof import prove
+from switchmark.trial.function_traffic import function_counts
 from switchmark.trial.granted import granted
 from switchmark.trial.judge import verdict
 from switchmark.trial.limit import limit
@@ -54,6 +55,7 @@ from switchmark.trial.verification import PairEnds, verify, wait_reachable
 
 COUNTERS_SETTLE_S = 0.5
 _COUNTERS_POLL_S = 0.05
+MOST_READ_TWICE = 20_000  # entries of a switch's tables
 
 
 def measure_deployed(
@@ -86,10 +88,9 @@ def measure_deployed(
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
     quota = deployment.running_switch.limit
     throttled_before = quota.read() if quota is not None else None
-    machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
     remote_before = begin_remote_cost(plan.far) if plan.far else None
     state_before = deployment.state_reader.read()
-    with Meter.begin(switch, plan.placement, machines) as meter:
+    with Meter.begin(switch, plan.placement, _machine_pids(deployment)) as meter:
         threads, begun = ThreadTimes.of(pids), time.monotonic()
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
         measured_s = time.monotonic() - begun
@@ -110,6 +111,7 @@ def measure_deployed(
     if plan.far is not None:
         plan.far.end()
     after, reconciled = _reconciled(deployment, before)
+    function, violations = _with_counts(function, before, after, plan.switch)
 
     crossing = (
         crossing_watch.end(
@@ -145,6 +147,7 @@ def measure_deployed(
         uncertain_losses=tuple(deployment.uncertain_losses()),
         engines_are_fast=all(one.ready.build.fast for one in deployment.engines),
         emulated=is_emulated() or any(machine.emulated for machine in deployment.machines),
+        function_violations=violations,
         clock_step_ns=max((one.ready.clock_step_ns for one in deployment.engines), default=0.0),
         counts_polls=deployment.guest is None,
         shared=crossing is not None and crossing.shared,
@@ -241,6 +244,25 @@ def _proven(deployment: Deployment, plan: TrialPlan) -> FunctionNote | None:
     note = prove(switch.name, table, testers, switch.function_entries)
     pids = switch.process_ids()
     return note.model_copy(update={"memory_kib": resident_kib(pids) if pids else None})
+
+
+def _machine_pids(deployment: Deployment) -> list[int]:
+    return [pid for machine in deployment.machines for pid in machine.process_ids()]
+
+
+def _with_counts(
+    note: FunctionNote | None, before: CounterReading, after: CounterReading, switch: Switch
+) -> tuple[FunctionNote | None, int]:
+    """Return the note with the counts of the traffic, and the number of violations: wrong frames,
+    and a difference in the tables of the switch. Reading back a large table takes seconds, and is
+    left out."""
+    if note is None:
+        return None, 0
+    assert isinstance(switch, PerformsFunctions)
+    counts = function_counts(after).since(function_counts(before))
+    is_small = note.entries <= MOST_READ_TWICE
+    differs = is_small and switch.function_entries().disagreement is not None
+    return note.model_copy(update=asdict(counts)), counts.violations + differs
 
 
 def _traffic(

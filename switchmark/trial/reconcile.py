@@ -39,6 +39,7 @@ class CounterReading:
     devices: dict[str, DeviceDrops]
     switch: SwitchCounters
     vnfs: dict[str, int] = field(default_factory=dict)  # frames that VNFs report as dropped
+    denied: dict[str, int] = field(default_factory=dict)  # sent, and to be dropped, by node
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,9 @@ class _Changes:
 
     def application(self, node: str, count: Callable[[EngineCounters], int]) -> int:
         return count(self.after.applications[node]) - count(self.before.applications[node])
+
+    def denied(self, node: str) -> int:
+        return self.after.denied.get(node, 0) - self.before.denied.get(node, 0)
 
     def device(self, node: str) -> DeviceDrops:
         before, after = (
@@ -156,7 +160,9 @@ def _path(
     cable: _CableCounts | None = None,
 ) -> FramePath:
     """One way, from one port of the switch to another, through VNFs if there are any."""
-    sent = changes.application(sender.node, lambda one: one.tx_offered)
+    # Frames that a function must drop are sent beside the load, and lost in the switch.
+    denied = changes.denied(sender.node)
+    sent = changes.application(sender.node, lambda one: one.tx_offered) + denied
     arrived = changes.application(receiver.node, loads.arrived)
     entry, leaving = changes.port(ports[0]), changes.port(ports[1])
     on_entry = changes.device(sender.node).tx
@@ -166,7 +172,7 @@ def _path(
         lost, counted = sent - arrived, on_entry + on_leaving
         stages = [cable.alone(lost, counted) if cable else _stage("on the wire", lost, counted)]
     else:
-        stages = _stages(sent, entry, leaving, arrived, on_entry, on_leaving)
+        stages = _stages(sent, entry, leaving, arrived, on_entry, on_leaving, denied)
         if vnfs:
             stages[1] = _in_the_chain(changes, stages[1], ports, vnfs)
         if cable is not None:
@@ -202,6 +208,7 @@ def _stages(
     arrived: int,
     on_entry: int,
     on_leaving: int,
+    denied: int = 0,
 ) -> list[Stage]:
     """The stages of a way through the switch. Some switches count a frame that they drop on arrival
     as received, others do not: receive drops of a port that explain nothing before it may explain
@@ -213,7 +220,7 @@ def _stages(
         _stage(
             "in the switch",
             entry.rx_frames - leaving.tx_frames,
-            leaving.tx_dropped + entry.rx_dropped - before_the_port,
+            leaving.tx_dropped + entry.rx_dropped - before_the_port + denied,
         ),
         _stage("out of the switch", leaving.tx_frames - arrived, on_leaving),
     ]

@@ -9,7 +9,7 @@ from switchmark.errors import Refusal
 from switchmark.function.registry import FUNCTIONS, unread_keys
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import OWN_ENGINE, WIRE
+from switchmark.model.choices import OWN_ENGINE, WIRE, Dimension
 from switchmark.model.functions import ROUTE, FunctionList, scale_refusal, support_refusal
 from switchmark.model.io import sends_datagrams
 from switchmark.model.parameter_table import BY_NAME
@@ -18,8 +18,7 @@ from switchmark.model.trial import Trial
 
 
 def function_refusals(sweep: Sweep, switch: str, abilities: Capabilities) -> Iterator[Refusal]:
-    """Return why this switch, or the sweep, cannot have these functions, one line each."""
-    yield from (one.at("function") for one in _sweep_refusals(sweep))
+    """Return why this switch cannot have these functions, one line each."""
     for functions in sweep.function:
         if switch == WIRE:
             continue
@@ -37,7 +36,6 @@ def function_refusals(sweep: Sweep, switch: str, abilities: Capabilities) -> Ite
             if refused is not None:
                 yield refused
         yield from _scale_refusals(sweep, switch, abilities, functions)
-        yield from _value_refusals(sweep, functions)
 
 
 def _scale_refusals(
@@ -63,8 +61,11 @@ def _scale_refusals(
                     )
 
 
-def _sweep_refusals(sweep: Sweep) -> Iterator[Refusal]:
-    """Return why the rest of the sweep excludes functions, and keys that no function reads."""
+def sweep_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """Return why the rest of the sweep excludes functions, impossible values of their keys, and
+    keys that no function reads."""
+    for functions in sweep.function:
+        yield from _value_refusals(sweep, functions)
     special = [one for one in sweep.function if not one.is_plain]
     unread = [set(unread_keys(one)) for one in sweep.function]
     for key in set.intersection(*unread) if unread else ():
@@ -78,9 +79,13 @@ def _sweep_refusals(sweep: Sweep) -> Iterator[Refusal]:
                 else "use function: route",
                 key=key,
             )
-    if not special:
-        return
-    name = special[0]
+    if special:
+        yield from _base_refusals(sweep, special[0])
+        yield from _traffic_refusals(sweep, special[0])
+
+
+def _base_refusals(sweep: Sweep, name: FunctionList) -> Iterator[Refusal]:
+    """Return why connect modes, hosts and scenarios exclude a function."""
     if any(one.base == ROUTE for one in sweep.function) and any(
         mode not in (None, ConnectMode.ROUTE) for mode in sweep.connect_mode
     ):
@@ -94,6 +99,21 @@ def _sweep_refusals(sweep: Sweep) -> Iterator[Refusal]:
     if set(sweep.generator) != {OWN_ENGINE}:
         yield Refusal(
             f"{name} needs frames that only the engine makes", f"use generator: {OWN_ENGINE}"
+        )
+
+
+def _traffic_refusals(sweep: Sweep, name: FunctionList) -> Iterator[Refusal]:
+    """Return why the traffic of the sweep excludes a function."""
+    if True in sweep.bidirectional:
+        yield Refusal(f"the flows of {name} go one way", "leave bidirectional out")
+    if any(flows.names_fields for flows in sweep.flows):
+        yield Refusal(
+            f"the flows of {name} differ as its table demands", "write flows: N or N:zipf=S"
+        )
+    if sweep.dimension is Dimension.LATENCY and any(flows != "1" for flows in sweep.flows):
+        yield Refusal(
+            f"round trips with {name} are between the addresses of the testers",
+            "write flows under throughput:, or use method one-way",
         )
     for io in sweep.io:
         if sends_datagrams(io):

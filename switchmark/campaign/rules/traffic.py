@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import product
 
+from switchmark.campaign.rules.functions import sweep_refusals
 from switchmark.errors import Refusal
 from switchmark.language.values import format_seconds
 from switchmark.method.registry import METHODS
@@ -31,6 +32,7 @@ def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
     yield from (one.at("rate") for one in _burst_refusals(sweep, trim))
     yield from _small_frame_refusals(sweep)
     yield from _unread_refusals(sweep)
+    yield from (one if one.key else one.at("function") for one in sweep_refusals(sweep))
 
 
 def _schedule_refusals(sweep: Sweep) -> Iterator[Refusal]:

@@ -1,0 +1,95 @@
+"""The load of a trial with network functions: flows from the neutral table, frames that must be
+dropped beside them, and the fields that the receiver compares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switchmark.engine.process import EngineProcess
+from switchmark.function.support.flows import FlowRows, denied_flows, load_flows
+from switchmark.function.support.table import FunctionTable
+from switchmark.model.choices import Dimension
+from switchmark.model.trial import Trial
+from switchmark.trial.reconcile import CounterReading
+from switchmark.trial.verification import PairEnds
+
+DENIED_PPS = 200  # rate of the frames that must be dropped
+MOST_DENIED = 1000  # different flows that must be dropped
+TTL = 64  # TTL or hop limit when the tester sends
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCounts:
+    """Frames that arrived although the function should have changed or dropped them, and the
+    frames sent that had to be dropped."""
+
+    wrong_next_hop: int = 0
+    wrong_header: int = 0
+    denied_sent: int = 0
+    denied_arrived: int = 0
+
+    def since(self, before: FunctionCounts) -> FunctionCounts:
+        """Return the counts since an earlier reading."""
+        return FunctionCounts(
+            self.wrong_next_hop - before.wrong_next_hop,
+            self.wrong_header - before.wrong_header,
+            self.denied_sent - before.denied_sent,
+            self.denied_arrived - before.denied_arrived,
+        )
+
+    @property
+    def violations(self) -> int:
+        """Frames that prove that the function was not performed."""
+        return self.wrong_next_hop + self.wrong_header + self.denied_arrived
+
+
+def function_counts(reading: CounterReading) -> FunctionCounts:
+    """Return the counts of a reading, over all applications."""
+    applications = reading.applications.values()
+    return FunctionCounts(
+        wrong_next_hop=sum(one.rx_wrong_next_hop for one in applications),
+        wrong_header=sum(one.rx_wrong_header for one in applications),
+        denied_sent=sum(reading.denied.values()),
+        denied_arrived=sum(one.rx_denied for one in applications),
+    )
+
+
+def has_flow_table(trial: Trial) -> bool:
+    """Return True if the flows of a trial come from the neutral table. Round trips use the
+    addresses of the testers."""
+    return not trial.function.is_plain and trial.dimension is Dimension.THROUGHPUT
+
+
+def sender_args(table: FunctionTable) -> list[str]:
+    """Return the options of an engine that sends the load."""
+    denied = denied_flows(table, MOST_DENIED)
+    return ["--ttl", str(TTL), *(["--denied-rate", str(DENIED_PPS)] if denied else [])]
+
+
+def receiver_args(table: FunctionTable, port: int) -> list[str]:
+    """Return the options of an engine that receives the load at a port: the fields that frames must
+    have when they leave the switch."""
+    if not table.is_routed:
+        return ["--expect-ttl", str(TTL)]
+    return [
+        "--next-hops", ",".join(hop.mac for hop in table.next_hops),
+        "--expect-src-mac", table.ports[port].mac,
+        "--expect-ttl", str(TTL - 1),
+    ]  # fmt: skip
+
+
+def load_tables(trial: Trial, table: FunctionTable, pairs: Sequence[PairEnds]) -> None:
+    """Send its flows to each sender and receiver. The engines must be idle."""
+    for pair in pairs:
+        egress = 2 * pair.a.pair + 1
+        rows = load_flows(table, trial.flows.number, [egress], seed=table.seed + pair.a.pair)
+        for engine in (pair.a, pair.b):
+            _send(engine, rows, trial)
+        denied = denied_flows(table, MOST_DENIED)
+        if denied is not None:
+            pair.a.send_table(denied.to_bytes(), len(denied), "denied")
+
+
+def _send(engine: EngineProcess, rows: FlowRows, trial: Trial) -> None:
+    engine.send_table(rows.to_bytes(), len(rows), zipf=trial.flows.zipf, seed=trial.flows.seed)

@@ -1,0 +1,108 @@
+"""Functions in campaigns: the refused combinations, and the connect mode that follows."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.campaign.expand import expand
+from switchmark.campaign.load import load_text
+from switchmark.errors import UsageError
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.functions import FunctionSupport
+from switchmark.model.parameter_type import Known
+from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.trial import Trial
+
+ROUTER = Capabilities(
+    port_kinds=(PortKind.VETH,),
+    connect_modes=(ConnectMode.ROUTE,),
+    polling=False,
+    functions={
+        "route": FunctionSupport(scale=1000, limit="its table is small"),
+        "acl": FunctionSupport(ip_versions=(4,), bases=("route",)),
+    },
+)
+BRIDGE = Capabilities(
+    port_kinds=(PortKind.VETH,),
+    connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT),
+    polling=False,
+    functions={"acl": FunctionSupport(bases=("forward",))},
+    functions_not_built={"route": "it has no addresses"},
+)
+SWITCHES = {"router": ROUTER, "bridge": BRIDGE}
+
+
+def trials(text: str) -> list[Trial]:
+    known = Known(switches=tuple(SWITCHES), environments=("netns",))
+    return expand(load_text(f"packet_size: 84\n{text}", "c.yaml", known, []), SWITCHES)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("switch: router", "router only routes, and cannot forward frames unchanged; use function"),
+        ("switch: bridge\nfunction: route", "no function route here: it has no addresses"),
+        ("switch: router\nfunction: route\nroutes: 2000",
+         "at most 1000 routes for route, not 2000: its table is small; use 1000 or less"),
+        ("switch: router\nfunction: route+acl\nip_version: 6", "router has acl for IPv4 only"),
+        ("switch: bridge\nfunction: forward+acl\nroutes: 5", "routes: function forward+acl does"),
+        ("switch: router\nfunction: route\nconnect_mode: learning", "leave connect_mode out"),
+        ("switch: bridge\nconnect_mode: route", "bridge cannot do connect_mode route"),
+        ("switch: router\nfunction: route\nprefix_length: 64", "64 is not a prefix length of IPv4"),
+        ("switch: router\nfunction: route\nroutes: 500\nprefix_length: 8", "routes: 500 is above"),
+        ("switch: router\nfunction: route\nbidirectional: true", "go one way"),
+        ("switch: router\nfunction: route\nio: udp", "proven by whole frames"),
+        ("switch: router\nfunction: route\nflows: 9:dst-ip", "write flows: N or N:zipf=S"),
+        ("switch: router\nfunction: route\nscenario: loopback-1", "use scenario: pairs"),
+        ("switch: router\nfunction: route\ndimension: latency\nflows: 9", "addresses of the"),
+        ("switch: router\nfunction: route+acl\nmasks: 4\nrules: 2", "above the number of rules, 2"),
+    ],
+)  # fmt: skip
+def test_an_impossible_function_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        trials(text)
+    assert message in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("function: nat", "'nat' is not a function; use forward, route, acl"),
+        ("function: acl", "'acl' has no base; write forward+acl or route+acl"),
+        ("function: acl+route", "has a base behind the first place"),
+        ("function: route+acl+acl", "'acl' is given twice"),
+        ("prefix_length: 129", "'129' is not a prefix length"),
+        ("routes: 0", "use 1 or more"),
+        ("rules_file: table.csv", "'table.csv' is not an absolute path"),
+    ],
+)
+def test_a_mistake_in_a_value_has_its_line(text: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        trials(f"switch: router\n{text}")
+    assert "c.yaml:3: " in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_router_has_the_connect_mode_route() -> None:
+    (trial,) = trials("switch: router\nfunction: route\nroutes: 10")
+    assert trial.connect_mode is ConnectMode.ROUTE
+    assert trial.function.names == ("route",)
+
+
+def test_functions_are_one_value_in_the_order_of_their_names() -> None:
+    found = trials("switch: router\nfunction: route, route+acl")
+    assert [str(trial.function) for trial in found] == ["route", "route+acl"]
+
+
+def test_bases_may_stand_in_one_campaign() -> None:
+    found = trials(
+        "sweeps: [{switch: router, function: route}, {switch: bridge, function: forward+acl}]"
+    )
+    modes = {trial.switch: trial.connect_mode for trial in found}
+    assert modes == {"router": ConnectMode.ROUTE, "bridge": ConnectMode.LEARNING}
+
+
+def test_a_missing_file_is_refused_when_the_campaign_is_read() -> None:
+    with pytest.raises(UsageError, match="routes_file: /no/such/table: No such file"):
+        trials("switch: router\nfunction: route\nroutes_file: /no/such/table")
