@@ -52,7 +52,7 @@ SMALL_EAL_MB = 512  # that bessd gives EAL on small pages (init_eal in core/dpdk
 QUEUE_FRAMES = 1024  # descriptors of each direction of a port
 BURST = 32  # compiled in
 ANSWER_TIMEOUT_S = 10.0
-SLOWEST_ROUTES_A_S = 2000
+SLOWEST_ROUTES_A_S = 500
 PYTHON_SETTING = "SWITCHMARK_BESS_PYTHON"
 DRIVER = own_text("support/bess_driver.py")
 # `exec`, so that the process we started is bessd itself; the mount dies with it. To

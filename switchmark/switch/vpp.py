@@ -91,6 +91,7 @@ class Vpp(WithOptions, ProgramSwitch):
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "medium", "C", "full router"),
         description="VPP, bridge domain or l2 xconnect; vhost-user, memif or AF_PACKET",
         options=(*OPTIONS, vpp_functions.ACL_LOOKUP),
+        functions=vpp_functions.SUPPORT,
     )
     function_table: FunctionTable | None = None
     _announced: Mapping[str, int] = MappingProxyType({})
@@ -149,9 +150,11 @@ class Vpp(WithOptions, ProgramSwitch):
         assert self.process is not None
         self._rings = PacketRings(self.process.pid)
         self.until(lambda: self._cli("show", "version").startswith("vpp"), "its CLI")
+        began = time.monotonic()
         self._apply(script)
         if table is not None:
             self._load(table)
+            self._load_time_s = time.monotonic() - began
 
     def _load(self, table: FunctionTable) -> None:
         """Load the routes, and wait until VPP has them. Route commands run by thousands a second,
@@ -166,13 +169,11 @@ class Vpp(WithOptions, ProgramSwitch):
                 f"{line}\n" for line in vpp_functions.route_commands(table, self._names)
             )
         expected = self._fib_before + self._announced["routes"]
-        began = time.monotonic()
         answer = self._cli("exec", str(script))
         if answer.strip():
             raise TrialFailed(f"{self.name}: {' '.join(answer.split())[:300]}: {self.said()}")
         timeout_s = DEADLINE_S + self._announced["routes"] / SLOWEST_ROUTES_A_S
         self.until(lambda: self._fib_entries() >= expected, f"{expected} FIB entries", timeout_s)
-        self._load_time_s += time.monotonic() - began
 
     def _fib_entries(self) -> int:
         version = "6" if self.function_table and self.function_table.ip_version == 6 else ""

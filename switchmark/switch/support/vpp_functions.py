@@ -94,6 +94,8 @@ def _router(table: FunctionTable, names: Mapping[int, str]) -> Iterator[str]:
             yield f"ip6 nd {names[port.index]} ra-suppress"
     for port_index, address, mac in neighbours:
         yield f"set ip neighbor {names[port_index]} {address} {mac} static"
+    for port in table.ports:
+        yield f"ip route add {port.host}/{table.host_bits} via {port.host} {names[port.index]}"
 
 
 def _entries(table: FunctionTable) -> Iterator[str]:
@@ -116,9 +118,7 @@ def _entry(rule: Rule) -> str:
 
 
 def route_commands(table: FunctionTable, names: Mapping[int, str]) -> Iterator[str]:
-    """Yield a command for each route; the hosts of the ports come first."""
-    for port in table.ports:
-        yield (f"ip route add {port.host}/{table.host_bits} via {port.host} {names[port.index]}")
+    """Yield a command for each route; the hosts of the ports have theirs already."""
     hops = [f" via {hop.address} {names[hop.port]}" for hop in table.next_hops]
     for network, bits, hop in table.routes or ():
         yield f"ip route add {network}/{bits}{hops[hop]}"
@@ -128,7 +128,7 @@ def announced(table: FunctionTable) -> dict[str, int]:
     """Return the numbers of native entries, by table."""
     numbers = {}
     if table.is_routed:
-        numbers["routes"] = len(table.routes or ()) + len(table.ports)
+        numbers["routes"] = len(table.routes or ())
     if table.rules:
         numbers["acl entries"] = len(table.rules) + int(table.default_permit)
         numbers["acl inputs"] = len(table.ports)
