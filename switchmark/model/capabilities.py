@@ -109,6 +109,7 @@ class Capabilities:
     # It is a container network: it gives addresses to its ends, and applications reach each
     # other through the IP stack only.
     is_network: bool = False
+    attaches: bool = False  # namespaces can be attached while it runs (method attach)
     is_nic: bool = False  # it is a NIC: a cable to another host is plugged into the switch itself
     # Fallback port kinds, each with a text that plans and figures with such ports show: the result
     # belongs to another data path.

@@ -437,6 +437,11 @@ class Trial(Frozen):
         "ClassBench; `rules` must then be left out (docs/functions.md)",
         read=read.table_file, none="none", is_path=True,
         say=lambda value: f"rules of {value}" if value else "generated rules")] = ""
+    at_once: Annotated[int, Parameter(
+        "at_once", METHOD, DEFAULT, "1, 8",
+        "attachments that method `attach` makes at the same time",
+        limits=read.AT_ONCE, ranges=True, axis=Axis("attachments at once"),
+        say=lambda value: f"{value} attachment{'' if value == 1 else 's'} at once")] = 1
     # fmt: on
 
     @property

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,10 +27,12 @@ from switchmark.host.container_networks.cni import (
 )
 from switchmark.host.container_networks.cni_result import Result
 from switchmark.host.container_networks.conflist import BUILT_IN, UPLINK, ConfigurationList
+from switchmark.host.container_networks.probe import Listener, wait_for_answer
 from switchmark.host.place import Facility
 from switchmark.host.process_output import output_of
 from switchmark.host.programs import not_installed
 from switchmark.host.undo.entries import CniAttachment
+from switchmark.model.attaching import AttachTimes
 from switchmark.model.capabilities import (
     Availability,
     Capabilities,
@@ -38,7 +42,7 @@ from switchmark.model.capabilities import (
 )
 from switchmark.model.ports import ConnectMode, NetworkEnd, PortKind, SwitchPort
 from switchmark.switch.support.in_kernel import veth_lines
-from switchmark.switch.support.network import NetworkSwitch
+from switchmark.switch.support.network import ANSWER_TIMEOUT_S, NetworkSwitch
 from switchmark.switch.support.private import Namespace
 
 DEVICE = "eth0"
@@ -56,6 +60,7 @@ class Cni(NetworkSwitch):
         polling=False,
         in_kernel=True,
         is_network=True,
+        attaches=True,
         longest_frame_bytes=1518,
         overhead_s=1.0,
         cable_ends=(),
@@ -137,42 +142,67 @@ class Cni(NetworkSwitch):
         )
         self._runtime.status()
         self._attached: dict[int, tuple[Place, Result, int]] = {}
+        self._listener: Listener | None = None
+        self._mutex = threading.Lock()
         self._checked = ""
 
     def make_ends(self, requested: Sequence[SwitchPort]) -> list[NetworkEnd]:
         """Attach a namespace for each port."""
-        ends = [self.attach(port.index, self.make_namespace(port.index)) for port in requested]
+        ends = [self.attach(port.index)[0] for port in requested]
         place, result, _ = self._attached[requested[0].index]
         self._checked = self._runtime.check(place, result.document)
         return ends
 
-    def make_namespace(self, number: int) -> str:
-        """Make the namespace of an end that is not attached so far."""
-        return self.make_end_namespace(f"sm{self.session.id}e{number}")
-
-    def attach(self, number: int, netns: str) -> NetworkEnd:
-        """Run ADD for a namespace. DEL removes the objects that a failed ADD created."""
+    def attach(self, number: int) -> tuple[NetworkEnd, float]:
+        """Make a namespace and run ADD for it; return the end, and the seconds of ADD. DEL removes
+        the objects that a failed ADD created."""
+        netns = self.make_end_namespace(f"sm{self.session.id}e{number}")
         place = Place(f"sm{self.session.id}-{number}", netns, DEVICE)
         begun = self._entry(place, "")
         ledger = self.session.ledger
         entry_of_begin = self.resources.note(begun)
+        begun_s = time.monotonic()
         try:
             result = self._runtime.add(place)
         except BaseException:
             ledger.undo(entry_of_begin)
             raise
+        seconds = time.monotonic() - begun_s
         # The result is kept before anything relies on it: DEL needs it.
         entry_with_result = self.resources.note(replace(begun, result=json.dumps(result.document)))
         ledger.strike(entry_of_begin)
         self._attached[number] = (place, result, entry_with_result)
         interface, cidr, gateway = result.inside(netns, DEVICE)
-        return NetworkEnd(netns, DEVICE, interface.mac, cidr, gateway)
+        return NetworkEnd(netns, DEVICE, interface.mac, cidr, gateway), seconds
 
-    def detach(self, number: int) -> None:
-        """Run DEL for an end. Raises TrialFailed if it fails twice; the ledger then has it."""
+    def attach_timed(self, number: int) -> AttachTimes:
+        """See `Attacher`: the first end of the first pair answers."""
+        end, add_s = self.attach(number)
+        begun_s = time.monotonic()
+        wait_for_answer(end.netns, self._answering(), self._first_address, ANSWER_TIMEOUT_S)
+        return AttachTimes(add_s, add_s + time.monotonic() - begun_s)
+
+    def detach_timed(self, number: int) -> float:
+        """See `Attacher`. Raises TrialFailed if DEL fails twice; the ledger then has it."""
         place, result, entry = self._attached.pop(number)
+        begun_s = time.monotonic()
         self._runtime.delete(place, result.document)
+        seconds = time.monotonic() - begun_s
         self.session.ledger.strike(entry)
+        self.remove_end_namespace(place.netns)
+        return seconds
+
+    @property
+    def _first_address(self) -> str:
+        return self.ends[0].ip.partition("/")[0]
+
+    def _answering(self) -> Listener:
+        """Return the listener at the first end, which is made once."""
+        with self._mutex:
+            if self._listener is None:
+                self._listener = Listener(self.ends[0].netns, self._first_address)
+                self.resources.at_end(self._listener.close)
+            return self._listener
 
     def seconds_to_start(self) -> float:
         """Return the seconds that starting all programs of an ADD takes, by VERSION."""

@@ -15,6 +15,7 @@ from switchmark.method.support.task import Task
 from switchmark.model.parameter_table import PARAMETERS
 from switchmark.model.trial import Trial
 from switchmark.record import Figures, MethodResult
+from switchmark.switch.support.base import attacher_of
 from switchmark.switch.support.changes import changes_of
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.disturbed import DisturbedMeasurer
@@ -56,7 +57,7 @@ def _found(
     """The method's result. Raises `TrialFailed` when the method has none at all."""
     method = METHODS[trial.method]
     switch = deployment.switch
-    max_pps = _max_pps(trial, measurer, wire_pps)
+    max_pps = _max_pps(trial, measurer, wire_pps) if method.needs_load else 0.0
     task = Task(
         trial=trial,
         measurer=measurer,
@@ -66,6 +67,7 @@ def _found(
         in_kernel=not switch.process_ids(),
         restart_switch=deployment.running_switch.restart,
         switch_changes=lambda: changes_of(switch),
+        attacher=lambda: attacher_of(switch),
         first_looks=len(measurer.points),
     )
     try:

@@ -31,6 +31,7 @@ from switchmark.switch.cni import Cni
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import mac_of, traces
 from tests.integration.waiting import until
+from tests.truths import truth
 
 PLUGINS = next((Path(one) for one in USUAL_FOLDERS if Path(one, "bridge").exists()), None)
 pytestmark = [
@@ -52,6 +53,8 @@ if command == "VERSION":
     sys.exit()
 with open({pipe!r}, "w") as pipe:
     pipe.write(json.dumps([command, "prevResult" in request, os.environ.get("CNI_NETNS")]) + "\\n")
+if command == "ADD":
+    time.sleep(request.get("delay", 0))
 if command == "ADD" and request.get("waits"):
     time.sleep(600)
 if command in request.get("fails", []):
@@ -245,6 +248,29 @@ def test_plugins_cannot_write_the_files_of_the_machine(
     switch.make_ports(session, WANTED)
     switch.stop()
     assert not place.exists()
+
+
+@truth("attach", "a plugin that sleeps for 200 ms", "kernel", "50 ms below")
+def test_attach_times_a_known_delay(gate: Gate, tmp_path: Path, session: Session) -> None:
+    """A plugin that waits for 200 ms makes ADD that much longer."""
+    medians = []
+    for delay_s in (0.0, 0.2):
+        plugin: dict[str, object] = {"type": "gate", "delay": delay_s}
+        switch = switch_with(written(tmp_path, BRIDGE, plugin), gate.folder)
+        try:
+            switch.make_ports(session, WANTED)
+            switch.start(session, WANTED, ConnectMode.NETWORK, [])
+            times = [switch.attach_timed(1000 + k) for k in range(5)]
+            assert all(0 < one.add_s < one.answer_s for one in times)
+            assert all(switch.detach_timed(1000 + k) > 0 for k in range(5))
+            assert switch.seconds_to_start() > 0
+            assert not list(Path("/run/netns").glob(f"sm{session.id}e100*"))
+        finally:
+            switch.stop()
+        gate.calls()
+        medians.append(sorted(one.add_s for one in times)[0])
+    assert medians[1] >= 0.2, "a lower bound holds on any machine"
+    assert medians[1] - medians[0] > 0.15
 
 
 STAGES = ("between the plugins", "attached")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from switchmark.method.registry import METHODS
 from switchmark.method.support.disturbance import Disturbance, StepDown
 from switchmark.method.support.measurer import LoadPoint, Measurer
 from switchmark.method.support.outage import Span
 from switchmark.method.support.task import Task
+from switchmark.model.attaching import Attacher
 from switchmark.model.changes import Change
 from switchmark.model.trial import Trial
 from switchmark.record import Latency, MethodResult, MethodTrial
@@ -85,6 +87,7 @@ def run_simulated(
     in_kernel: bool = False,
     restart: Callable[[], None] = lambda: None,
     changes: tuple[Change, ...] = (),
+    attacher: Attacher | None = None,
     **trial: object,
 ) -> MethodResult:
     """The result of a method on a simulated switch."""
@@ -104,6 +107,7 @@ def run_simulated(
         in_kernel=in_kernel,
         restart_switch=restart,
         switch_changes=lambda: changes,
+        attacher=lambda: cast("Attacher", attacher),
         first_looks=2,
     )
     return method.run(task)

@@ -34,6 +34,7 @@ class Method:
     compared: tuple[Metric, ...] = ()  # figures that `compare` puts side by side
     needs_rate: Refusal | None = None  # why its load has to be set; None: it finds its loads
     needs_switch: bool = False  # it does something to one
+    needs_load: bool = True  # it offers loads; False: the highest load is not looked for
     refuse: Callable[[Sweep, str, Capabilities], Iterable[Refusal]] = nothing_refused  # besides
     one_host: str = ""  # why it needs one host, and the remedy; empty: two hosts are possible
     reads: tuple[str, ...] = ()  # keys of campaigns that mean nothing to methods without them

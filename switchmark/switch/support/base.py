@@ -10,11 +10,13 @@ first, so that a killed bench can be cleaned up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Protocol, TypeGuard, cast, runtime_checkable
 
+from switchmark.errors import TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.host import Session
 from switchmark.host.network.counted import KnownNetwork
+from switchmark.model.attaching import Attacher
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.functions import FunctionEntries
 from switchmark.model.ports import ConnectMode, MadePort, Split, SwitchCounters, SwitchPort
@@ -121,6 +123,13 @@ class HasPages(Protocol):
     """A switch whose memory can lie on the kernel's ordinary pages (`Capabilities.page_sizes`)."""
 
     small_pages: bool  # set before `start`; False: in hugepages
+
+
+def attacher_of(switch: Switch) -> Attacher:
+    """Return the switch as a network to which namespaces can be attached. Raises TrialFailed."""
+    if not switch.capabilities.attaches:
+        raise TrialFailed(f"{switch.name}: nothing can be attached to it")
+    return cast("Attacher", switch)
 
 
 @runtime_checkable

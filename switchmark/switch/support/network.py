@@ -171,15 +171,20 @@ class NetworkSwitch(WithOptions, MadeFirst):
         folder = self.resources.folder("host")
         self.private_host = PrivateHost(self.namespace.name, folder, read_only=self.reads_only())
         self.resources.at_end(self.private_host.close)
+        self._namespaces: dict[str, int] = {}  # with their entries in the ledger
         self.prepare_host(self.namespace)
         self.ends = self.make_ends(requested)
         return [MadePort(end=end) for end in self.ends]
 
     def make_end_namespace(self, name: str) -> str:
         """Make the namespace of an end, which the network has yet to attach."""
-        self.resources.note(NetworkNamespace(name))
+        self._namespaces[name] = self.resources.note(NetworkNamespace(name))
         namespaces.create_namespace(name)
         return name
+
+    def remove_end_namespace(self, name: str) -> None:
+        """Remove such a namespace before the end of the switch."""
+        self.session.ledger.undo(self._namespaces.pop(name))
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
@@ -243,7 +248,7 @@ class NetworkSwitch(WithOptions, MadeFirst):
             path.append(f"pair {way.pair}: {way.written}")
         first, ttl = self._ways[0], self._ways[0].arrival
         return KnownNetwork(
-            key=f"{self.name} {sorted(self.options().items())}",
+            key=f"{self.name} {sorted(self.options().items())} {len(self.ends)} ends",
             devices=devices,
             path=path,
             facts=PathFacts(
