@@ -36,6 +36,7 @@ from switchmark.report.figures import Drawing, looks
 from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
 from switchmark.report.pictures import paper_pictures
 from switchmark.report.throughput import throughput_panels
+from switchmark.report.transfers import transfer_panels
 from switchmark.results import DEFAULT_ROOT
 from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.expectations import Judgement, expected_of, judge_run
@@ -209,11 +210,12 @@ class Results:
         those that papers draw."""
         rows = [row for row in self.rows(with_curves=True) if row.finished]
         look = looks(rows)
-        throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
+        throughput, transfers = words.of_frames(rows), words.of_transfers(rows)
         latency = words.of_dimension(rows, Dimension.LATENCY)
         of_latency = (spread_panels, curve_panels, cumulative_panels)
         panels = [
             *([throughput_panels(throughput, look)] if throughput else []),
+            *transfer_panels(transfers, look),
             *(made(latency, look) for made in of_latency if latency),
         ]
         papers = paper_pictures(

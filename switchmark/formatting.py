@@ -108,7 +108,9 @@ def amount(value: float, unit: str) -> str:
             return format_ns(value * 1e9) if value < 1 else f"{number(value)} s"
         case "ratio":
             return percent(value)
-        case "pps":
+        case "pps" | "bit/s":
             return with_prefix(value, unit)
+        case "requests/s":
+            return f"{number(value)} {unit}"
         case _:
             return number(value)

@@ -20,6 +20,7 @@ from switchmark.campaign.first_available import choose_on_paper
 from switchmark.campaign.overhead import usual_around_s
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.switch import chosen_modes_refusals, refusals
+from switchmark.campaign.rules.workload import generator_of, unread_by
 from switchmark.errors import Refusal, UsageError
 from switchmark.method.registry import usual_time_s
 from switchmark.model import rates
@@ -141,11 +142,20 @@ def trials_of(
         for name in _RATES:
             if isinstance(fields[name], rates.BitRate):
                 fields[name] = fields[name].pps(mean_bytes)
+        fields["generator"] = generator_of(fields["generator"], fields["workload"])
+        _without_unread(fields)
         if fields["schedule"].has_own_rate:
             fields["rate_pps"] = None
         if resolve is not None:
             resolve(fields)
         yield any_of.changed(fields)
+
+
+def _without_unread(fields: dict[str, Any]) -> None:
+    """Give the parameters that a workload does not read their defaults: of several workloads in one
+    sweep, each reads its own."""
+    for name in unread_by(fields["workload"]):
+        fields[name] = PARAMETERS[name].default
 
 
 def estimate(campaign: CampaignDefinition, trials: Sequence[Trial]) -> TimeEstimate:
@@ -172,7 +182,7 @@ class _AutoResolver:
         self.modes = modes
         self.capabilities = capabilities
         self.environment_ports = environment_ports
-        self.forced: dict[tuple[str, str, Io, str], PortKind | None] = {}
+        self.forced: dict[tuple[str, str, Io, str, str], PortKind | None] = {}
 
     def __call__(self, values: dict[str, Any]) -> None:
         if values["function"].base == ROUTE and values["switch"] != WIRE:
@@ -180,7 +190,8 @@ class _AutoResolver:
         elif values["connect_mode"] is None:
             values["connect_mode"] = self.modes[values["switch"]]
         if values["port_kind"] is None:
-            where = values["switch"], values["environment"], values["io"], values["generator"]
+            ends = values["generator"], values["workload"]
+            where = values["switch"], values["environment"], values["io"], *ends
             if where not in self.forced:
                 self.forced[where] = self._forced_port(*where)
             values["port_kind"] = self.forced[where]
@@ -188,12 +199,12 @@ class _AutoResolver:
             values["neighbour_cpus"] = _NOWHERE
 
     def _forced_port(
-        self, switch: str, environment: str, io: Io, generator: str
+        self, switch: str, environment: str, io: Io, generator: str, workload: str
     ) -> PortKind | None:
         can = self.capabilities[switch]
         offered = None if self.environment_ports is None else self.environment_ports[environment]
         best = usable_ports(can, offered)[0]
-        usable = usable_ports(can, offered, io, generator=generator)[0]
+        usable = usable_ports(can, offered, io, generator=generator, workload=workload)[0]
         return None if usable is best else usable
 
 

@@ -16,6 +16,7 @@ from switchmark.method.support.goal import PRESETS
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.parameter_type import Known
 from switchmark.model.ports import PortKind
+from switchmark.workload.registry import workload_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Installed:
             generator_names(),
             program_problem,
             tuple(name for name, can in self.switches.items() if can.is_contender),
+            workload_names(),
         )
 
 

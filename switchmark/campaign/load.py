@@ -19,6 +19,7 @@ from switchmark.campaign.published import note_unmatched, read_published
 from switchmark.campaign.read_settings import SettingsReader
 from switchmark.campaign.rules.times import stops_when_decided, time_refusals
 from switchmark.campaign.rules.traffic import traffic_refusals
+from switchmark.campaign.rules.workload import workload_refusals
 from switchmark.campaign.sweeps import Block, Entry
 from switchmark.language import source, values
 from switchmark.language.source import (
@@ -127,7 +128,8 @@ def _check(
     trim = _part(TrimPolicy, "trim", options)
     said: dict[Problem, None] = {}
     for grid in grids:
-        for refusal in traffic_refusals(sweeps.to_sweep(grid), trim):
+        sweep = sweeps.to_sweep(grid)
+        for refusal in (*workload_refusals(sweep), *traffic_refusals(sweep, trim)):
             entry = grid[refusal.key]
             said[Problem(entry.place, entry.path, str(refusal))] = None
     problems += said

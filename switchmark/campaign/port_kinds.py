@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.registry import abilities_for
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
+from switchmark.model.workload import FRAMES
 
 # Those that are network devices of the kernel's.
 DEVICES = frozenset({PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF})
@@ -21,6 +22,7 @@ def usable_ports(
     io: Io = Io.AUTO,
     port_kind: PortKind | None = None,
     generator: str = OWN_ENGINE,
+    workload: str = FRAMES,
 ) -> list[PortKind]:
     """The port kinds that switch, environment and traffic I/O all have, best first.
 
@@ -32,7 +34,7 @@ def usable_ports(
         if port_kind in {None, kind}
         and (environment_ports is None or kind in environment_ports)
         and _reaches(io, kind)
-        and _driven_by(generator, kind)
+        and _driven_by(generator, workload, kind)
     ]
 
 
@@ -50,13 +52,16 @@ def why_not(
         return f"{environment} has no {own} ports"
     if not _reaches(trial.io, own):
         return f"io {trial.io} has no way to {own} ports"
-    if not _driven_by(trial.generator, own):
+    if not _driven_by(trial.generator, trial.workload, own):
         return f"generator {trial.generator} has no way to {own} ports"
     return "port_kind asks for it"
 
 
-def _driven_by(generator: str, kind: PortKind) -> bool:
-    return generator == OWN_ENGINE or kind in INSTRUMENTS[generator]().abilities.ports
+def _driven_by(generator: str, workload: str, kind: PortKind) -> bool:
+    if generator == OWN_ENGINE:
+        return True
+    abilities = abilities_for(generator, workload)
+    return abilities is not None and kind in abilities.ports
 
 
 def _reaches(io: Io, kind: PortKind) -> bool:

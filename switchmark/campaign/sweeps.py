@@ -19,6 +19,7 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.choices import Dimension
 from switchmark.model.parameter_table import BY_NAME, SWEPT
 from switchmark.model.parameter_type import Known, Parameter
+from switchmark.model.workload import AUTO_GENERATOR, FRAMES
 
 MAX_TRIALS = 1_000_000
 _MOST_NAMED = 12  # keys in one message
@@ -191,7 +192,10 @@ def grids(layers: list[Block], place: SourcePlace, problems: Problems) -> list[d
             entry = lookup(layers, dimension, key.name)
             if entry is None:
                 try:
-                    entry = Entry((key.usual_for(dimension),), place, key.name)
+                    usual = key.usual_for(dimension)
+                    if key.name == "generator" and _runs_applications(layers, dimension):
+                        usual = AUTO_GENERATOR
+                    entry = Entry((usual,), place, key.name)
                 except KeyError:
                     missing.add(key.name)
                     continue
@@ -201,6 +205,12 @@ def grids(layers: list[Block], place: SourcePlace, problems: Problems) -> list[d
         message = f"is missing; write e.g. {name}: {BY_NAME[name].example}"
         problems.note(place, name, message)
     return found
+
+
+def _runs_applications(layers: list[Block], dimension: Dimension) -> bool:
+    """Return True if the campaign has a workload other than frames."""
+    entry = lookup(layers, dimension, "workload")
+    return entry is not None and any(value != FRAMES for value in entry.values)
 
 
 def count(grid: Mapping[str, Entry]) -> int:

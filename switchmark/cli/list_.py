@@ -19,20 +19,23 @@ from switchmark.campaign import find, load
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.first_available import choose_on_paper
 from switchmark.campaign.installed import Installed, installed
+from switchmark.campaign.rules.workload import generator_of
 from switchmark.cli.options import AsJson, TestbedFile
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.function.registry import FUNCTIONS
-from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.registry import INSTRUMENTS, abilities_for
 from switchmark.method.registry import METHODS
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, unavailable
 from switchmark.model.choices import OWN_ENGINE, PLAIN
 from switchmark.model.functions import FORWARD, function_names
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import PortKind
+from switchmark.model.workload import AUTO_GENERATOR, FRAMES
 from switchmark.testbed.testbed_file import find_testbed, required
 from switchmark.version import __version__
+from switchmark.workload.registry import WORKLOADS
 
 EPILOG = """
 Examples:
@@ -66,6 +69,7 @@ class What(StrEnum):
     IOS = "ios"
     FUNCTIONS = "functions"
     GENERATORS = "generators"
+    WORKLOADS = "workloads"
     HOSTS = "hosts"
 
 
@@ -86,7 +90,7 @@ def command(
     json: AsJson = False,
 ) -> int:
     """List the names that campaign files, flags and notations may use: switches, environments,
-    campaigns, scenarios, methods, I/O kinds, network functions and generators.
+    campaigns, scenarios, methods, I/O kinds, network functions, generators and workloads.
 
     The hosts of a testbed file are listed only on request, because the command connects to each of
     them. The exit code is then 3 if a host cannot take part in trials.
@@ -148,6 +152,8 @@ def _listing(what: What, installation: Installed, testbed: Path | None) -> Listi
             rows = _functions(installation)
         case What.GENERATORS:
             columns, rows = ("name", "here", "ports", "description"), _generators()
+        case What.WORKLOADS:
+            columns, rows = ("name", "generators", "rate", "description"), _workloads()
         case What.HOSTS:
             return _hosts(testbed)
     return Listing(columns, rows)
@@ -196,6 +202,28 @@ def _generators() -> list[dict[str, Any]]:
         "cannot_know": [],
     }
     return [engine, *(_instrument(name) for name in INSTRUMENTS)]
+
+
+def _workloads() -> list[dict[str, Any]]:
+    """The values of `workload`: frames, then the applications."""
+    frames = {
+        "name": FRAMES,
+        "generators": [OWN_ENGINE, *(n for n in INSTRUMENTS if abilities_for(n, FRAMES))],
+        "rate": "packets/s",
+        "description": "frames of a set size",
+    }
+    return [frames, *(_workload(name) for name in WORKLOADS)]
+
+
+def _workload(name: str) -> dict[str, Any]:
+    usual = generator_of(AUTO_GENERATOR, name)
+    others = [one for one in INSTRUMENTS if abilities_for(one, name) and one != usual]
+    return {
+        "name": name,
+        "generators": [usual, *others],
+        "rate": WORKLOADS[name].unit,
+        "description": WORKLOADS[name].meaning,
+    }
 
 
 def _instrument(name: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from switchmark.errors import UnavailableError
 from switchmark.formatting import printable
 from switchmark.http_guard import cannot_listen, parse_place, shown
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.record import MethodFigure, Record, Throughput
+from switchmark.record import MethodFigure, Record, Throughput, Transfer
 from switchmark.statistics.histogram import Histogram
 from switchmark.trial.plan import TrialPlan
 from switchmark.version import __version__
@@ -46,6 +46,7 @@ class _ScrapedFigures:
     loads: Throughput | None
     delays: tuple[list[tuple[str, float]], float] | None
     of_method: Sequence[MethodFigure]
+    transfer: Transfer | None = None
 
     @classmethod
     def of(cls, record: Record) -> _ScrapedFigures:
@@ -53,7 +54,7 @@ class _ScrapedFigures:
         if record.latency is not None:
             delays = bucketed(record.latency.histogram)
         found = record.method.figures if record.method is not None else ()
-        return cls(record.throughput, delays, found)
+        return cls(record.throughput, delays, found, record.transfer)
 
 
 class CampaignMetrics(Collector):
@@ -158,6 +159,12 @@ def _of_trials(figures: dict[tuple[str, str], _ScrapedFigures]) -> Iterator[Metr
         "Round-trip times of the last valid repetition.",
         labels=_TRIAL,
     )
+    completed = GaugeMetricFamily(
+        "switchmark_application_throughput",
+        "Throughput of an application in the last valid repetition, in the unit that the label "
+        "names.",
+        labels=[*_TRIAL, "unit"],
+    )
     found = GaugeMetricFamily(
         "switchmark_method_figure",
         "Figures of a method of many trials, in the unit that the label names.",
@@ -167,11 +174,13 @@ def _of_trials(figures: dict[tuple[str, str], _ScrapedFigures]) -> Iterator[Metr
         if seen.loads is not None:
             forwarded.add_metric(labels, seen.loads.forwarded_pps)
             loss.add_metric(labels, seen.loads.loss_ratio)
+        if seen.transfer is not None:
+            completed.add_metric([*labels, seen.transfer.unit], seen.transfer.completed_per_s)
         if seen.delays is not None:
             delays.add_metric(labels, *seen.delays)
         for one in seen.of_method:
             found.add_metric([*labels, one.name, one.unit], one.value)
-    yield from (forwarded, loss, delays, found)
+    yield from (forwarded, loss, completed, delays, found)
 
 
 def bucketed(times: Histogram) -> tuple[list[tuple[str, float]], float]:

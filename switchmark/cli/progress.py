@@ -23,6 +23,7 @@ from switchmark.model.choices import PLAIN, WIRE, Dimension
 from switchmark.model.parameter_table import of_kinds, point_of
 from switchmark.model.parameter_type import Kind, Wire
 from switchmark.model.trial import Trial
+from switchmark.model.workload import FRAMES
 from switchmark.record import Record
 from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import Point
@@ -32,6 +33,7 @@ from switchmark.results.blocks import observe
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.order_statistics import by_median
 from switchmark.trial.plan import TrialPlan
+from switchmark.workload.registry import WORKLOADS
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -44,7 +46,7 @@ _FEW_SECONDS = 3.0
 _NAMED = [
     parameter
     for parameter in of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.CONTENDER)
-    if parameter.letter is None
+    if parameter.letter is None and parameter.field != "workload"  # which stands first
 ]
 # The name of a contender stands for its switch, options and cores.
 _UNNAMED = [one for one in _NAMED if one.kind in (Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE)]
@@ -309,6 +311,8 @@ def describe(record: Record) -> str:
     if record.throughput is not None:
         frames = with_prefix(record.throughput.forwarded_pps, "pps")
         figure = f"{frames}, {with_prefix(record.throughput.forwarded_l2_bps, 'bit/s')}"
+    elif record.transfer is not None:
+        figure = amount(record.transfer.completed_per_s, record.transfer.unit)
     elif record.method is not None:
         figures = "; ".join(
             f"{one.name} {words.figure(estimate([one.value]), one.unit)}"
@@ -347,20 +351,25 @@ def trial_name(trial: Trial) -> str:
 
 
 def _size(trial: Trial) -> str:
+    if trial.workload != FRAMES:
+        return trial.workload
     return "mixed sizes" if trial.packet_mix else f"{trial.packet_size_bytes} B"
 
 
 def _load(trial: Trial) -> str:
     """`throughput at full rate`, `round trips at 1 kpps`, `ndr-pdr`."""
-    rate = None if trial.rate_pps is None else _rate(trial.rate_pps)
+    rate = None if trial.rate_pps is None else _rate(trial)
     if trial.method != PLAIN:
         return trial.method if rate is None else f"{trial.method}, rate {rate}"
     figure = "throughput" if trial.dimension is Dimension.THROUGHPUT else "round trips"
     return f"{figure} at {rate or 'full rate'}"
 
 
-def _rate(rate_pps: int) -> str:
-    text = format_rate(rate_pps)
+def _rate(trial: Trial) -> str:
+    assert trial.rate_pps is not None
+    if trial.workload != FRAMES:
+        return amount(trial.rate_pps, WORKLOADS[trial.workload].unit)
+    text = format_rate(trial.rate_pps)
     return f"{text} pps" if text[-1].isdigit() else f"{text[:-1]} {text[-1]}pps"
 
 

@@ -28,6 +28,7 @@ from switchmark.host import place
 from switchmark.host.place import Facility
 from switchmark.language import values
 from switchmark.model.choices import MAX_TIME_S, Dimension
+from switchmark.model.workload import BITS
 from switchmark.record.marks import MARKS
 from switchmark.report import words
 from switchmark.report.answer_words import ContenderWords, PointWords
@@ -56,6 +57,7 @@ from switchmark.results.find import list_runs
 from switchmark.results.published import published_beside
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run
+from switchmark.results.transfer_summary import COSTS
 from switchmark.statistics.paired import MIN_PAIRS
 
 _SHORTEST_BUDGET_S = 120  # from here on budgets are given in whole minutes
@@ -251,10 +253,14 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
     print_line()
     for dimension in Dimension:
         members = words.of_dimension(rows, dimension)
-        if members and dimension is Dimension.THROUGHPUT:
-            _print_throughput(members, everything)
+        if dimension is Dimension.THROUGHPUT:
+            if frames := words.of_frames(members):
+                _print_throughput(frames, everything)
+            if transfers := words.of_transfers(members):
+                _print_transfers(transfers, everything)
         elif members:
             _print_latency(members, everything)
+    _print_transport([row for row in rows if row.finished and row.transport is not None])
     _print_methods(words.of_methods(rows))
     _print_cost([row for row in rows if row.finished and row.cpu is not None])
     _print_beside(rows, quality_table([row.quality for row in rows]), QUALITY_TITLE)
@@ -288,6 +294,75 @@ def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> N
         )
     title = "Throughput (forwarded load; frame size with FCS; offered in Mpps)"
     _print_rows(rows, [*numbers, *_TRUST], lines, title, numbers)
+
+
+def _print_transfers(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
+    """Print the throughput of applications, each in its unit."""
+    numbers = ["throughput", "95 % interval", "offered", "payload", "no answer", "of wire", "cores"]
+    lines = []
+    for row in rows:
+        observed = row.transfer
+        assert observed is not None
+        scale, unit = formatting.scale_of(observed.completed_per_s.mean, observed.unit)
+        if observed.unit != BITS:
+            scale, unit = 1.0, observed.unit
+        lines.append(
+            [
+                f"{formatting.number(observed.completed_per_s.mean / scale)} {unit}",
+                words.from_to(observed.completed_per_s, scale),
+                formatting.number(observed.offered_per_s.mean / scale),
+                formatting.amount(observed.payload_bps.mean, BITS),
+                formatting.percent(observed.loss_ratio.mean),
+                _of_wire(row, everything),
+                formatting.number(row.cpu.total_cores)
+                if row.cpu and row.cpu.total_cores is not None
+                else "",
+                *_trust(row),
+            ]
+        )
+    title = (
+        "Throughput of applications (payload of a stream, or requests that were answered; interval "
+        "and offered in the same unit)"
+    )
+    _print_rows(rows, [*numbers, *_TRUST], lines, title, numbers)
+
+
+def _print_transport(rows: list[SummaryRow]) -> None:
+    """Print how the kernel carried the payload, and what it cost client, server and switch."""
+    if not rows:
+        return
+    costs = [name for name in COSTS if any(_cost_of(row, name) is not None for row in rows)]
+    numbers = ["B/packet forth", "back", "retransmitted", *map(_cost_heading, costs)]
+    lines = []
+    for row in rows:
+        observed = row.transport
+        assert observed is not None
+        sizes = (observed.bytes_per_packet_forth, observed.bytes_per_packet_back)
+        lines.append(
+            [
+                *("-" if size is None else formatting.number(size) for size in sizes),
+                formatting.number(observed.retransmitted_segments),
+                *(
+                    "-" if (cost := _cost_of(row, name)) is None else formatting.number(cost)
+                    for name in costs
+                ),
+                observed.congestion_control or "-",
+            ]
+        )
+    title = (
+        "Transport (bytes of each forwarded packet with headers; segments sent again; CPU seconds "
+        "of a gigabit of payload, and µs of a request)"
+    )
+    _print_rows(rows, [*numbers, "congestion control"], lines, title, numbers)
+
+
+def _cost_of(row: SummaryRow, name: str) -> float | None:
+    return row.transport.costs.get(name) if row.transport is not None else None
+
+
+def _cost_heading(name: str) -> str:
+    part, _, unit = name.partition("_")
+    return f"{part} {'s/Gbit' if unit.startswith('s_') else 'µs/request'}"
 
 
 def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
@@ -397,17 +472,18 @@ def _print_rows(
     for row in rows:
         point = dict(row.point)
         values = ["max" if point[n] is None and n == "rate_pps" else point[n] for n in varying]
-        who.append([row.contender, row.trial.packet_size_bytes, *values, row.connect_mode or "-"])
+        who.append([row.contender, words.traffic(row.trial), *values, row.connect_mode or "-"])
+    traffic = "frame B" if all(row.transport is None for row in rows) else "traffic"
     each = len(lines) // len(rows)
     unsaid = [""] * (3 + len(varying))
     print_table(
-        ["switch", "frame B", *varying, "mode", *columns],
+        ["switch", traffic, *varying, "mode", *columns],
         [
             [*(unsaid if number % each else who[number // each]), *line]
             for number, line in enumerate(lines)
         ],
         title=title,
-        right=["frame B", *right],
+        right=[traffic, *right],
     )
     print_line()
 

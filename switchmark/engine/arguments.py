@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from switchmark.host.cores.placement import CATCH_UP_US
-from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.registry import abilities_for
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import sample_s
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Idle
@@ -38,7 +38,9 @@ def io_of(trial: Trial, kind: PortKind) -> Io:
     """The I/O of applications in this trial. Before a foreign instrument takes the ports, our
     applications use them in its way, past the IP stack or through it."""
     if trial.io is Io.AUTO and trial.generator != OWN_ENGINE:
-        return INSTRUMENTS[trial.generator]().abilities.ports.get(kind) or resolve_io(Io.AUTO, kind)
+        abilities = abilities_for(trial.generator, trial.workload)
+        own = abilities.ports.get(kind) if abilities is not None else None
+        return own or resolve_io(Io.AUTO, kind)
     return resolve_io(trial.io, kind)
 
 

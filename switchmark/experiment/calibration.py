@@ -169,9 +169,14 @@ def _figure(plan: TrialPlan, record: Record) -> Baseline | None:
         ceiling = record.method.figure(calibrate.CEILING)
         return Baseline(forwarded_pps=ceiling.value, ns_per_frame=cost) if ceiling else None
     saturating = plan.trial.rate_pps is None and not plan.trial.schedule.has_own_rate
-    if record.throughput is not None and saturating:
-        return Baseline(forwarded_pps=record.throughput.forwarded_pps, ns_per_frame=cost)
     if record.latency is not None:
         median = record.latency.percentiles_ns["50"]
         return Baseline(rtt_median_ns=median, ns_per_frame=cost)
-    return None
+    loads, transfer = record.throughput, record.transfer
+    if not saturating or (loads is None and transfer is None):
+        return None
+    return Baseline(
+        forwarded_pps=loads.forwarded_pps if loads is not None else None,
+        transfer_per_s=transfer.completed_per_s if transfer is not None else None,
+        ns_per_frame=cost,
+    )

@@ -31,7 +31,7 @@ from switchmark.record.page_sizes import are_compatible
 from switchmark.results.documents import RefusedRecordError
 from switchmark.results.run_directory import Run
 from switchmark.trial.evidence import Baseline
-from switchmark.trial.limit import load_was_met
+from switchmark.trial.limit import load_was_met, rate_was_met
 from switchmark.trial.page_size import planned_kib
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.recording import failed_record
@@ -236,6 +236,7 @@ def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:
         return Baseline()  # measured before the run went on with other pages
     return Baseline(
         forwarded_pps=record.throughput.forwarded_pps if record.throughput else None,
+        transfer_per_s=record.transfer.completed_per_s if record.transfer else None,
         rtt_median_ns=record.latency.percentiles_ns["50"] if record.latency else None,
         ns_per_frame=record.cpu.ns_per_frame if record.cpu else None,
         met_its_load=_met(record),
@@ -244,5 +245,7 @@ def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:
 
 def _met(record: Record) -> bool:
     """Return True if the wire was paced and carried all it was asked to."""
+    if record.transfer is not None:
+        return rate_was_met(record.transfer)
     loads = record.throughput
     return loads is not None and load_was_met(loads)

@@ -13,15 +13,18 @@ from collections.abc import Iterator, Sequence
 from pydantic import BaseModel, ConfigDict, Field
 
 from switchmark.errors import Refusal, TrialFailed
+from switchmark.instrument.support import iperf3_tcp
 from switchmark.instrument.support.base import Abilities, Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, find, one_line
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading, check_counts
 from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
+from switchmark.instrument.support.workload import WorkloadReading, workload_abilities
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
+from switchmark.workload import tcp_stream
 
 MOST_DURATION_S = 86_400
 LONGEST_S, MOST_PACKETS = 2 * MOST_DURATION_S, 1 << 50  # beyond, it is no count of a run
@@ -57,7 +60,25 @@ class Iperf3(Instrument):
         if max(sweep.duration_s) > MOST_DURATION_S:
             yield Refusal("iperf3 runs for 86400 s at most", "use a shorter duration")
 
-    def launch(self, job: Job) -> ClientServer:
+    workloads = {  # noqa: RUF012
+        "tcp-stream": workload_abilities(
+            tcp_stream.WORKLOAD,
+            "bulk data over TCP connections, of one thread up to iperf3 3.15",
+            (
+                "latency",
+                "the time at which data was due",
+                "the work of the kernel outside of its own processes",
+            ),
+            fields=("tcp_streams",),
+            whole_seconds=True,
+        )
+    }
+
+    def launch_workload(self, job: Job) -> ClientServer[WorkloadReading]:
+        """Start the server of a workload."""
+        return iperf3_tcp.launch(job)
+
+    def launch(self, job: Job) -> ClientServer[Reading]:
         """Start the server, for one client."""
         port, sample = str(UDP_PORT), f"{job.sample_s:g}"
         common = ["-p", port, "-i", sample, "-J"]

@@ -9,11 +9,16 @@ from switchmark.model.choices import OWN_ENGINE
 from switchmark.plugins import PluginRegistry, load_class
 
 if TYPE_CHECKING:
-    from switchmark.instrument.support.base import Instrument
+    from switchmark.instrument.support.base import Abilities, Instrument
 
 INSTRUMENTS: PluginRegistry[Callable[[], Instrument]] = PluginRegistry(
     "switchmark.instrument", load_class
 )
+
+
+def abilities_for(generator: str, workload: str) -> Abilities | None:
+    """Return the abilities of a foreign generator for a workload; None if it does not run it."""
+    return INSTRUMENTS[generator]().abilities_for(workload)
 
 
 def generator_names() -> tuple[str, ...]:

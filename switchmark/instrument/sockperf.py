@@ -9,32 +9,27 @@ out itself.
 from __future__ import annotations
 
 import re
-from array import array
-from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import Refusal, TrialFailed
+from switchmark.instrument.support import sockperf_tcp
 from switchmark.instrument.support.base import Abilities, Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
-from switchmark.instrument.support.program import (
-    MOST_OUTPUT_CHARACTERS,
-    ProgramEnd,
-    find,
-    one_line,
-    version_of,
-)
-from switchmark.instrument.support.reading import EndReading, Reading, RoundTrips
+from switchmark.instrument.support.program import ProgramEnd, find, version_of
+from switchmark.instrument.support.reading import EndReading, Reading
+from switchmark.instrument.support.sockperf_log import counted, read_log, round_trips
 from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
+from switchmark.instrument.support.workload import WorkloadReading, workload_abilities
+from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
-from switchmark.statistics.histogram import Histogram
-from switchmark.statistics.means import of_all
+from switchmark.workload import tcp_rr
 
-LONGEST_S = 100  # that a histogram holds
-COLUMNS = "packet, txTime(sec), rxTime(sec), rtt(usec)"
+LEAST_MESSAGE = 14  # bytes, its own header
 _S = 1_000_000_000
 
 
@@ -66,7 +61,43 @@ class Sockperf(Instrument):
         """Available where the program is installed."""
         return find("sockperf", "sockperf")
 
-    def launch(self, job: Job) -> ClientServer:
+    workloads = {  # noqa: RUF012
+        "tcp-rr": workload_abilities(
+            tcp_rr.WORKLOAD,
+            "requests over one TCP connection: under-load at a rate, ping-pong at rate max",
+            (
+                "the due time of each request; its times begin when the request was sent",
+                "the first 400 ms and the last 50 ms",
+                "the time to connect",
+                "the reason of a late answer",
+            ),
+            fields=("request_bytes", "response_bytes"),
+            latency=True,
+            whole_seconds=True,
+            most_rate=1_000_000,
+        )
+    }
+
+    def refusals(self, sweep: Sweep) -> Iterator[Refusal]:
+        """Refuse messages that it cannot send."""
+        if "tcp-rr" not in sweep.workload:
+            return
+        if set(sweep.response_bytes) != set(sweep.request_bytes) or len(sweep.request_bytes) > 1:
+            yield Refusal(
+                "sockperf answers with as many bytes as the request has",
+                "give request_size and response_size one value, the same",
+            )
+        if min(sweep.request_bytes) < LEAST_MESSAGE:
+            yield Refusal(
+                f"sockperf sends requests of {LEAST_MESSAGE} bytes at least",
+                f"use request_size: {LEAST_MESSAGE} or more",
+            )
+
+    def launch_workload(self, job: Job) -> ClientServer[WorkloadReading]:
+        """Start the server of a workload."""
+        return sockperf_tcp.launch(job)
+
+    def launch(self, job: Job) -> ClientServer[Reading]:
         """Start the server; the client writes its log into the session's folder."""
         log = job.folder / f"sockperf-{job.source.node}.csv"
         to = ["-i", address(job.target), "-p", str(UDP_PORT)]
@@ -92,8 +123,8 @@ def _client(job: Job, to: list[str], log: Path, duration_s: float) -> list[str]:
 
 
 def _read(log: Path, client: ProgramEnd, server: ProgramEnd) -> Reading:
-    sent, received, run_s = _counted(client, "Total Run")
-    counted = _counted(client, "Valid Duration")
+    sent, received, run_s = counted(client, "Total Run")
+    valid = counted(client, "Valid Duration")
     others = re.search(
         r"# dropped messages = (\d{1,15}); # duplicated messages = (\d{1,15}); "
         r"# out-of-order messages = (\d{1,15})\b", client.output
@@ -101,16 +132,16 @@ def _read(log: Path, client: ProgramEnd, server: ProgramEnd) -> Reading:
     if others is None:
         raise client.failed("does not say what it lost")
     _, duplicates, reordered = (int(text) for text in others.groups())
-    trips = _round_trips(client, log)
-    if trips.histogram.count > counted[1]:
+    trips = round_trips(read_log(client, log).took_ns)
+    if trips.histogram.count > valid[1]:
         raise TrialFailed(
             f"counts of sockperf contradict each other: {trips.histogram.count} round trips in its "
-            f"log, {counted[1]} answers counted"
+            f"log, {valid[1]} answers counted"
         )
     version = version_of("sockperf")
     told = {
         "total_run": {"sent": sent, "received": received, "seconds": run_s},
-        "valid_duration": dict(zip(("sent", "received", "seconds"), counted, strict=True)),
+        "valid_duration": dict(zip(("sent", "received", "seconds"), valid, strict=True)),
         "duplicated": duplicates,
         "out_of_order": reordered,
     }
@@ -123,51 +154,3 @@ def _read(log: Path, client: ProgramEnd, server: ProgramEnd) -> Reading:
         duplicates=duplicates,
         reordered=reordered,
     )
-
-
-def _counted(client: ProgramEnd, part: str) -> tuple[int, int, float]:
-    """Messages sent and answered, and seconds, of one part of a run."""
-    found = re.search(
-        rf"\[{part}\] RunTime=(\d{{1,6}}\.\d{{1,9}}) sec;.*?SentMessages=(\d{{1,15}}); "
-        r"ReceivedMessages=(\d{1,15})\b",
-        client.output,
-    )
-    if found is None:
-        raise client.failed(f"printed no line '[{part}]'")
-    return int(found[2]), int(found[3]), float(found[1])
-
-
-def _round_trips(client: ProgramEnd, log: Path) -> RoundTrips:
-    """Every round trip of its log."""
-    times = array("q")
-    try:
-        if log.stat().st_size > MOST_OUTPUT_CHARACTERS:
-            raise TrialFailed(client.say("wrote a log without end: use a lower rate"))
-        with log.open(errors="replace") as lines:
-            for line in lines:
-                if line.rstrip() == COLUMNS:
-                    break
-            for line in lines:
-                if line.startswith("-"):
-                    break
-                times.append(_round_trip_ns(client, line))
-    except OSError as error:
-        raise TrialFailed(client.say(f"left no log: {error.strerror}")) from None
-    finally:
-        log.unlink(missing_ok=True)
-    if not times:
-        raise TrialFailed(client.say("had no answer: there is no latency"))
-    mean, stdev = of_all((1, float(one), 0.0) for one in times)
-    return RoundTrips(Histogram.of(Counter(times)), min(times), mean, stdev, max(times))
-
-
-def _round_trip_ns(client: ProgramEnd, line: str) -> int:
-    try:
-        _, _, _, took_us = line.split(",")
-        took_ns = round(float(took_us) * 1e3)
-    except (ValueError, OverflowError):
-        words = f"wrote a log that is not understood: {one_line(line)}"
-        raise TrialFailed(client.say(words)) from None
-    if not 0 < took_ns <= LONGEST_S * _S:
-        raise TrialFailed(client.say(f"wrote a round trip of {took_us.strip()} us"))
-    return took_ns

@@ -79,6 +79,10 @@ class Capabilities:
     in_kernel: bool = False  # no process: it works in the senders' softirq; also for `direct`
     # It hands on VLAN tags beside the frame, where XDP programs do not see them.
     hides_tags: bool = False
+    # Frames cross it as packets of the kernel, with their offload state: checksums that are not
+    # filled in yet, and segments of TCP that are not cut yet. A program that reads frames from a
+    # device loses that state.
+    keeps_offloads: bool = False
     overhead_s: float | None = None  # per trial; None: the usual overhead (`usual_overhead_s`)
     multi_core: bool = False
     main_thread: bool = False  # a thread that does not forward and can have its own core

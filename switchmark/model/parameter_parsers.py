@@ -43,6 +43,11 @@ VID = Limits(1, 4094, "not a VLAN ID", "above the largest VLAN ID")
 CIR = Limits(8_000, 400_000_000_000, "too low a rate", "above the highest rate", suffixes=True)
 CBS = Limits(64, 1_000_000_000, "below a frame", "above the largest burst size", suffixes=True)
 REPETITION = Limits(0, choices.MAX_REPETITIONS - 1, "not a repetition", "above the last repetition")
+STREAMS = Limits(1, 128, "not a number of streams", "above the most streams of a pair")
+CONNECTIONS = Limits(
+    1, 10_000, "not a number of connections", "above the most connections of a pair"
+)
+MESSAGE = Limits(1, 1 << 24, "not a size", "above the largest message (16M bytes)", suffixes=True)
 _PAIRS_NOTATION = re.compile(r"(\d+)\s*vs\s*(\d+)", re.ASCII)
 
 

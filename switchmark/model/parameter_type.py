@@ -39,6 +39,7 @@ class Known:
     # Returns why a program of that path cannot run; None: programs are not checked.
     program_problem: Callable[[str], Refusal | None] | None = None
     contenders: tuple[str, ...] | None = None  # the switches that `all` stands for
+    workloads: tuple[str, ...] | None = None
 
 
 class Kind(Enum):

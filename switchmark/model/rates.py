@@ -32,16 +32,21 @@ _LEAST_S, _LONGEST_S = 1e-6, 604_800.0
 
 @dataclass(frozen=True, slots=True)
 class BitRate:
-    """Bits per second, counted on layer 1 (as on the wire) or 2 (frames with FCS)."""
+    """Bits per second, counted on layer 1 (as on the wire) or 2 (frames with FCS); layer 0: bits of
+    an application's payload."""
 
     bps: Decimal
     layer: int
 
     def __str__(self) -> str:
-        return f"{values.format_rate(round(self.bps))}bps-l{self.layer}"
+        layer = f"-l{self.layer}" if self.layer else ""
+        return f"{values.format_rate(round(self.bps))}bps{layer}"
 
     def pps(self, frame_bytes: float) -> int:
-        """Frames of this size (with FCS) a second: the nearest whole number, at least 1."""
+        """Frames of this size (with FCS) a second: the nearest whole number, at least 1. Bits of
+        payload stay bits."""
+        if not self.layer:
+            return max(1, round(self.bps))
         more = L1_OVERHEAD_BYTES if self.layer == 1 else 0
         return max(1, round(float(self.bps) / (8 * (frame_bytes + more))))
 
@@ -55,6 +60,15 @@ def rate(text: str, limits: Limits = PPS) -> int | BitRate | None:
     """Read frames/s (`1.5M`, `800kpps`), bits/s of a named layer, a share of a named line, or `max`
     (None). The limits are of frames/s. Raises `BadValueError`."""
     return None if text == "max" else bit_rate(text) or _frames(text, limits)
+
+
+def load(text: str) -> int | BitRate | None:
+    """Read a rate as `rate` does, or bits of payload without a layer (`1Gbps`), which only some
+    workloads have. Raises `BadValueError`."""
+    bits = _BITS.fullmatch(text)
+    if bits is not None and bits["layer"] is None:
+        return BitRate(Decimal(values.whole(bits["amount"], _BPS)), 0)
+    return rate(text)
 
 
 def _frames(text: str, limits: Limits) -> int:

@@ -47,6 +47,7 @@ from switchmark.model.parameter_type import Axis, Kind, Parameter, Wire
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.rates import Schedule
 from switchmark.model.scenario import Scenario
+from switchmark.model.workload import AUTO_GENERATOR, FRAMES
 
 TRAFFIC, LAYOUT, PLACE, CORES = Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES
 METHOD, CONTENDER, BOOKKEEPING = Kind.METHOD, Kind.CONTENDER, Kind.BOOKKEEPING
@@ -101,7 +102,7 @@ class Trial(Frozen):
         "sends as fast as the port accepts. Bit rates need a layer: `1Gbps-l1` (with the 20 bytes "
         "between frames on a cable), `500Mbps-l2` (frames with FCS) or `80% of 10Gbps` (layer 1); "
         "the packet size converts them into packets/s", unit="packets/s, each direction of a pair",
-        letter="R", read=read.words(rates.rate), show=format_rate, none="max", limits=rates.PPS,
+        letter="R", read=read.words(rates.load), show=format_rate, none="max", limits=rates.PPS,
         ranges=True, as_written=rates.BitRate, usual_latency=1000,
         say=lambda value: "rate max" if value is None else f"rate {format_rate(value)} pps",
         axis=Axis("intended load of a pair (frames/s)",
@@ -351,7 +352,9 @@ class Trial(Frozen):
         "generator", CONTENDER, SAME, "switchmark, iperf3",
         "program that sends and receives the traffic: `switchmark` (the engine), or a foreign "
         "generator from `switchmark list generators`. docs/instruments.md lists the combinations "
-        "that each of them excludes", names=lambda known: known.generators,
+        "that each of them excludes. `auto` is the usual program of the workload, and the default "
+        "for a workload other than frames",
+        names=lambda known: known.generators and (AUTO_GENERATOR, *known.generators),
         say="traffic by {}".format)] = OWN_ENGINE
     socket_buffers: Annotated[Literal["largest", "unforced"], Parameter(
         "socket_buffers", LAYOUT, SAME, "unforced",
@@ -442,6 +445,43 @@ class Trial(Frozen):
         "attachments that method `attach` makes at the same time",
         limits=read.AT_ONCE, ranges=True, axis=Axis("attachments at once"),
         say=lambda value: f"{value} attachment{'' if value == 1 else 's'} at once")] = 1
+    workload: Annotated[Name, Parameter(
+        "workload", TRAFFIC, SAME, "frames, tcp-stream, tcp-rr",
+        "the traffic: `frames` (of `packet_size`, by the engine or a generator of frames), or an "
+        "application from `switchmark list workloads` (docs/workloads.md). Its `rate` is "
+        "requests/s of each pair; of `tcp-stream` and `udp-stream` it is bits/s of payload. "
+        "`generator` chooses the program",
+        names=lambda known: known.workloads)] = FRAMES
+    offload: Annotated[Literal["on", "off"], Parameter(
+        "offload", CONTENDER, SAME, "on, off",
+        "segmentation (TSO, GSO), receive offload (GRO) and checksum offload of the devices at "
+        "both ends and of the ports of the switch, for a workload other than `frames`: `on` (as "
+        "the kernel sets a new veth, as far as the switch can keep it), or `off`",
+        noun="offload", say="offload {}".format)] = "on"
+    congestion_control: Annotated[NameOrNone, Parameter(
+        "congestion_control", CONTENDER, SAME, "cubic, bbr",
+        "congestion control of TCP at both ends, one that the kernel has; `default`: the default "
+        "of the machine, which the record states",
+        read=read.contender, none="default",
+        say=lambda value: f"congestion control {value or 'of the machine'}")] = ""
+    tcp_streams: Annotated[int, Parameter(
+        "streams", TRAFFIC, SAME, "1, 4",
+        "connections of `tcp-stream` that send at the same time",
+        limits=read.STREAMS, ranges=True, axis=Axis("streams"),
+        say=lambda value: f"{value} stream{'' if value == 1 else 's'}")] = 1
+    connections: Annotated[int, Parameter(
+        "connections", TRAFFIC, SAME, "1, 32",
+        "connections of a workload of requests that are open at the same time",
+        limits=read.CONNECTIONS, ranges=True, axis=Axis("connections"),
+        say=lambda value: f"{value} connection{'' if value == 1 else 's'}")] = 1
+    request_bytes: Annotated[int, Parameter(
+        "request_size", TRAFFIC, SAME, "64, 1024",
+        "payload of a request", unit="bytes", limits=read.MESSAGE, ranges=True,
+        axis=Axis("request (bytes)"), say="requests of {} B".format)] = 64
+    response_bytes: Annotated[int, Parameter(
+        "response_size", TRAFFIC, SAME, "64, 16384",
+        "payload of a response", unit="bytes", limits=read.MESSAGE, ranges=True,
+        axis=Axis("response (bytes)"), say="responses of {} B".format)] = 64
     # fmt: on
 
     @property

@@ -45,6 +45,9 @@ from switchmark.record.runs import SteadyRun as SteadyRun
 from switchmark.record.runs import Timing as Timing
 from switchmark.record.runs import Trim as Trim
 from switchmark.record.runs import VnfRun as VnfRun
+from switchmark.record.transfer import EndCpu as EndCpu
+from switchmark.record.transfer import Transfer as Transfer
+from switchmark.record.transfer import Transport as Transport
 from switchmark.record.trust import Limit as Limit
 from switchmark.record.trust import TrialVerdict as TrialVerdict
 from switchmark.record.trust import Verification as Verification

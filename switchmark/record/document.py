@@ -21,6 +21,7 @@ from switchmark.model.placement import Placement
 from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.model.trial import Trial
 from switchmark.model.value import FreeForm, UtcTime, Value, parse_utc
+from switchmark.model.workload import FRAMES
 from switchmark.record.certificate import CertificateNote
 from switchmark.record.cost import CpuCost
 from switchmark.record.crossing import Crossing
@@ -46,6 +47,7 @@ from switchmark.record.runs import (
     Trim,
     VnfRun,
 )
+from switchmark.record.transfer import Transfer, Transport
 from switchmark.record.trust import Limit, TrialVerdict, Verification
 
 
@@ -82,10 +84,12 @@ class Circumstances(Value):
 
 
 class Figures(Value):
-    """The figures of a trial: a throughput, a latency, or those of a method."""
+    """The figures of a trial: a throughput of frames or of an application, a latency, or those of a
+    method."""
 
     throughput: Throughput | None = None
     latency: Latency | None = None
+    transfer: Transfer | None = None  # throughput of a workload other than frames
     one_way: Latency | None = None  # of a latency trial between hosts: the way to the server
     method: MethodResult | None = None
 
@@ -130,6 +134,7 @@ class Record(Figures, Circumstances):
     function: FunctionNote | None = None  # None: the switch only forwards
     lookups: LookupNote | None = None  # None: the switch does not report them
     instrument: InstrumentNote | None = None  # a foreign one; None: our own engine
+    transport: Transport | None = None  # of a workload other than frames
     engines: list[EngineRun] = Field(default_factory=list)
     faults: list[str] = Field(default_factory=list)  # why results of applications are partial
     contradictions: list[str] = Field(default_factory=list)  # of the applications' counters
@@ -154,8 +159,10 @@ class Record(Figures, Circumstances):
 
     @property
     def headline(self) -> tuple[float, str] | None:
-        """The figure that counts, and its unit: forwarded load, median round trip, or a
-        method's."""
+        """The figure that counts, and its unit: forwarded load, the throughput of an application,
+        median round trip, or a method's."""
+        if self.transfer is not None:
+            return self.transfer.completed_per_s, self.transfer.unit
         if self.throughput is not None:
             return self.throughput.forwarded_pps, "pps"
         if self.latency is not None:
@@ -180,6 +187,8 @@ class Record(Figures, Circumstances):
         if self.status == "finished":
             is_plain = self.trial.method == PLAIN
             figures = self.trial.dimension.value if is_plain else "method"
+            if figures == "throughput" and self.trial.workload != FRAMES:
+                figures = "transfer"
             needed = ("placement", "limit", "verdict", figures)
             if missing := [name for name in needed if getattr(self, name) is None]:
                 raise ValueError(f"a finished record lacks {', '.join(missing)}")

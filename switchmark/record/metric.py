@@ -29,6 +29,8 @@ def method_metric(name: str, unit: str) -> Metric:
 
 RUN_METRICS = (
     Metric("forwarded", "forwarded_pps", Dimension.THROUGHPUT, True, "pps"),
+    Metric("goodput", "goodput_bps", Dimension.THROUGHPUT, True, "bit/s"),
+    Metric("transactions", "transactions_per_s", Dimension.THROUGHPUT, True, "requests/s"),
     Metric("rtt-p50", "rtt_p50_ns", Dimension.LATENCY, False, "ns"),
     Metric("rtt-p99", "rtt_p99_ns", Dimension.LATENCY, False, "ns"),
     Metric("rtt-p99.9", "rtt_p99.9_ns", Dimension.LATENCY, False, "ns"),

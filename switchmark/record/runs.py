@@ -89,8 +89,9 @@ class InstrumentNote(Value):
     name: str
     version: str
     cannot_know: list[str]  # what a record by our own engine tells
-    sent_frames: Count  # by its own count, in the whole trial
-    received_frames: Count
+    # By its own count, in the whole trial; None: a workload, whose counts are in `transport`.
+    sent_frames: Count | None
+    received_frames: Count | None
     # By the kernel, at the network devices of the two ends; None: they are none of the kernel's.
     device_sent_frames: Count | None = None
     device_received_frames: Count | None = None

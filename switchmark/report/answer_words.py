@@ -20,6 +20,8 @@ from switchmark.statistics.states import State
 
 FIGURES = {
     "forwarded": "throughput",
+    "goodput": "goodput",
+    "transactions": "requests answered",
     "rtt-p50": "median round trip",
     "rtt-p99": "99th percentile of round trips",
 }
@@ -166,8 +168,10 @@ def where(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
     point = dict(answer.point)
     varying = differing(one.point for one in all_ if one.metric == answer.metric)
     testbed = [f"on {answer.testbed}"] if answer.testbed else []
-    size = "mixed sizes" if point.get("packet_mix") else f"{point['packet_size_bytes']} B"
-    more = [words.field(name, point[name]) for name in varying if name != "packet_size_bytes"]
+    workload = words.workload_of(point)
+    size = "mixed sizes" if point.get("packet_mix") else words.subject(point)
+    left_out = ("packet_size_bytes", "workload")
+    more = [words.field(name, point[name], workload) for name in varying if name not in left_out]
     return ", ".join([size, *more, *testbed])
 
 

@@ -99,9 +99,9 @@ def facets(rows: Sequence[SummaryRow], x: XAxis | None) -> list[tuple[str, list[
     varying = differing(groups)
     titled = []
     for point, members in groups.items():
-        parts = [words.field(name, value) for name, value in point if name in varying]
-        size = members[0].trial.packet_size_bytes
-        only = "" if field == "packet_size_bytes" else words.field("packet_size_bytes", size)
+        workload = members[0].trial.workload
+        parts = [words.field(name, value, workload) for name, value in point if name in varying]
+        only = "" if field == "packet_size_bytes" else words.subject(dict(members[0].point))
         titled.append((", ".join(parts) or only, members))
     return titled
 

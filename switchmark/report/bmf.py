@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from switchmark.model.workload import BITS
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 
@@ -40,6 +41,9 @@ def _figures(row: SummaryRow) -> Iterator[tuple[str, Estimate]]:
     if row.throughput is not None:
         yield "forwarded pps", row.throughput.forwarded_pps
         yield "loss ratio", row.throughput.loss_ratio
+    if row.transfer is not None:
+        name = "goodput bps" if row.transfer.unit == BITS else "requests per s"
+        yield name, row.transfer.completed_per_s
     if row.latency is not None:
         yield "rtt p50 ns", row.latency.median_ns
         yield "rtt p99 ns", row.latency.median_p99_ns

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmark.formatting import amount, number, scale_of
+from switchmark.model.workload import BITS, REQUESTS
 from switchmark.record import Record
 from switchmark.report import answer_words, plot
 from switchmark.report.axes import facets
@@ -162,6 +163,12 @@ def _of_rows(
     samples = {one.trial_id: observe(one).samples for one in records if one.throughput}
     for name, unit, held in (
         ("Throughput", "pps", [row for row in rows if row.throughput]),
+        ("Goodput", BITS, [row for row in rows if row.transfer and row.transfer.unit == BITS]),
+        (
+            "Requests answered",
+            REQUESTS,
+            [row for row in rows if row.transfer and row.transfer.unit == REQUESTS],
+        ),
         ("Median round trip", "ns", [row for row in rows if row.latency]),
     ):
         for title, members in facets(held, None):
@@ -233,7 +240,7 @@ def _scale(unit: str, values: Sequence[float]) -> tuple[float, str]:
     match unit:
         case "ns":
             return 1e3, "µs"
-        case "pps":
+        case "pps" | "bit/s":
             return scale_of(highest, unit)
         case "ratio":
             return 0.01, "%"

@@ -154,7 +154,7 @@ def _drawing(one: PastFigure, varying: Sequence[str]) -> Drawing:
 def _grew(ratio: float, metric: Metric) -> str:
     grown = ratio > 1
     match metric.unit:
-        case "pps":
+        case "pps" | "bit/s" | "requests/s":
             return "faster" if grown else "slower"
         case "ns" | "s":
             return "longer" if grown else "shorter"

@@ -107,7 +107,7 @@ def _read(files: Iterable[Path]) -> list[Record]:
 def _bare(record: Record) -> Record:
     """The record without its bulk: samples, figures, and what the switch said."""
     engines = [one.model_copy(update={"intervals": [], "result": {}}) for one in record.engines]
-    figures = dict.fromkeys(("throughput", "latency", "one_way"))
+    figures = dict.fromkeys(("throughput", "transfer", "latency", "one_way"))
     said = {"switch_counters_before": {}, "switch_counters_after": {}, "switch_log": ""}
     return record.model_copy(update={"engines": engines, **figures, **said})
 
@@ -123,9 +123,9 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "giga": lambda value: number(value / 1e9),
         "micro": lambda value: number(value / 1e3),
         "from_to": words.from_to, "method_figure": words.figure, "amount": amount,
-        "field": words.field, "zip": zip, "items_dict": dict,
+        "traffic": words.traffic, "field": words.field, "zip": zip, "items_dict": dict,
     }  # fmt: skip
-    throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
+    throughput, transfers = words.of_frames(rows), words.of_transfers(rows)
     latency = words.of_dimension(rows, Dimension.LATENCY)
     methods = words.of_methods(rows)
     quality_headings, quality_lines = quality_table([row.quality for row in rows])
@@ -144,6 +144,11 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "version": full_version(),
         "engines": engine_versions(records),
         "throughput": throughput,
+        "transfers": transfers,
+        "transfers_varying": words.varying_fields(transfers),
+        "traffic_heading": "Traffic"
+        if any(row.transport is not None for row in rows)
+        else "Frame, B",
         "latency": latency,
         "methods": methods,
         "methods_varying": [n for n in words.varying_fields(methods) if n != "method"],

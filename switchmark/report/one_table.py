@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from switchmark.formatting import number, percent
+from switchmark.model.workload import BITS
 from switchmark.report import words
 from switchmark.results.answer import PointAnswer, RankedContender
 from switchmark.results.rows import SummaryRow
@@ -86,7 +87,10 @@ def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> One
     lines = [
         Line(
             tuple(group),
-            tuple(words.field(name, dict(group[0].point).get(name)) for name in varying),
+            tuple(
+                words.field(name, dict(group[0].point).get(name), group[0].trial.workload)
+                for name in varying
+            ),
             tuple(one.get(name, Cell("-")) for name in columns),
         )
         for group, one in zip(groups, cells, strict=True)
@@ -97,6 +101,10 @@ def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> One
 _COLUMNS = (
     "Found",
     "Forwarded, Mpps",
+    "Goodput, Gbit/s",
+    "Requests/s",
+    "Bytes a packet",
+    "Retransmitted",
     "Lost",
     "Round trip, µs",
     "99 %, µs",
@@ -117,24 +125,52 @@ def _cells(
             yield "Found", Cell("; ".join([row.trial.method, *found]))
         elif row.throughput is not None:
             forwarded = row.throughput.forwarded_pps
-            yield _COLUMNS[1], _figure(forwarded, typical.get(("forwarded", row.trial.id)), 1e6)
+            ranked = typical.get(("forwarded", row.trial.id))
+            yield (
+                "Forwarded, Mpps",
+                _figure(forwarded, ranked, 1e6),
+            )
             lost = row.throughput.loss_ratio.mean
             yield "Lost", Cell(percent(lost), lost)
             yield from _cost(row)
+        elif row.transfer is not None:
+            yield from _transfer(row, typical)
+            yield from _cores(row)
         elif row.latency is not None:
             median = row.latency.median_ns
-            yield _COLUMNS[3], _figure(median, typical.get(("rtt-p50", row.trial.id)), 1e3)
+            yield "Round trip, µs", _figure(median, typical.get(("rtt-p50", row.trial.id)), 1e3)
             p99 = typical.get(("rtt-p99", row.trial.id))
             yield "99 %, µs", _figure(row.latency.median_p99_ns, p99, 1e3)
     yield "Trials", Cell(" + ".join(trials))
 
 
-def _cost(row: SummaryRow) -> Iterator[tuple[str, Cell]]:
-    if row.cpu is None:
-        return
-    if row.cpu.total_cores is not None:
+def _transfer(
+    row: SummaryRow, typical: dict[tuple[str, str], RankedContender]
+) -> Iterator[tuple[str, Cell]]:
+    transfer = row.transfer
+    assert transfer is not None
+    if transfer.unit == BITS:
+        ranked = typical.get(("goodput", row.trial.id))
+        yield "Goodput, Gbit/s", _figure(transfer.completed_per_s, ranked, 1e9)
+    else:
+        ranked = typical.get(("transactions", row.trial.id))
+        yield "Requests/s", _figure(transfer.completed_per_s, ranked, 1)
+        yield "Lost", Cell(percent(transfer.loss_ratio.mean), transfer.loss_ratio.mean)
+    if row.transport is not None:
+        if (size := row.transport.bytes_per_packet_forth) is not None:
+            yield "Bytes a packet", Cell(number(size), size)
+        again = row.transport.retransmitted_segments
+        yield "Retransmitted", Cell(number(again), again)
+
+
+def _cores(row: SummaryRow) -> Iterator[tuple[str, Cell]]:
+    if row.cpu is not None and row.cpu.total_cores is not None:
         yield "Cores", Cell(number(row.cpu.total_cores), row.cpu.total_cores)
-    each = row.cpu.more.get("ns_per_frame")
+
+
+def _cost(row: SummaryRow) -> Iterator[tuple[str, Cell]]:
+    yield from _cores(row)
+    each = row.cpu.more.get("ns_per_frame") if row.cpu is not None else None
     if each is not None:
         yield "ns a frame", Cell(number(each), each)
 

@@ -25,6 +25,7 @@ from switchmark.report.published_bars import published_panels
 from switchmark.report.ratios import ratio_panels
 from switchmark.report.swept_times import swept_cumulative_panels, swept_times_panels
 from switchmark.report.throughput import loads_panels, throughput_panels
+from switchmark.report.transfers import transfer_panels
 from switchmark.results.answer import PointAnswer
 from switchmark.results.contenders import in_order_of
 from switchmark.results.over_machines import run_over_machines
@@ -40,11 +41,13 @@ def open_pictures(
     look: dict[str, Look],
 ) -> list[Panels]:
     """The pictures that every reader sees: ratios, what was swept, the trials, the cores used."""
-    throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
+    throughput, transfers = words.of_frames(rows), words.of_transfers(rows)
     measured = [row for row in rows if row.finished and row.method is None]
     panels = [ratio_panels(answered, look)]
     if _is_swept(throughput, answered):
         panels.append(throughput_panels(throughput, look))
+    if _is_swept(transfers, answered):
+        panels += transfer_panels(transfers, look)
     panels.append(distribution_panels(answered, measured, records, look))
     panels.append(cpu_panels(throughput))
     return [panel for panel in panels if panel.figures]
@@ -98,7 +101,7 @@ def paper_pictures(
     ]
     others = [
         swept_cumulative_panels(done, times),
-        steps_panels(words.of_dimension(done, Dimension.THROUGHPUT), look),
+        steps_panels(words.of_frames(done), look),
     ]
     return PaperPictures(
         tuple(panel for panel in wanted if panel.figures),
@@ -110,7 +113,7 @@ def folded_pictures(
     rows: list[SummaryRow], answered: list[PointAnswer], look: dict[str, Look]
 ) -> list[Panels]:
     """The pictures that a reader unfolds: the three loads, round trips."""
-    throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
+    throughput, transfers = words.of_frames(rows), words.of_transfers(rows)
     latency = words.of_dimension(rows, Dimension.LATENCY)
     panels = [
         loads_panels(throughput, look),
@@ -120,6 +123,8 @@ def folded_pictures(
     ]
     if not _is_swept(throughput, answered):
         panels.insert(0, throughput_panels(throughput, look))
+    if not _is_swept(transfers, answered):
+        panels = [*transfer_panels(transfers, look), *panels]
     return [panel for panel in panels if panel.figures]
 
 

@@ -15,12 +15,25 @@ from numpy.typing import NDArray
 from switchmark.record import EngineRun, Record
 from switchmark.report import plot
 from switchmark.report.figures import Drawing
+from switchmark.workload.registry import WORKLOADS
 
 MAX_POINTS = 240
 
 # role -> (counter, name of the line, color, dash)
 _OFFERED = ("tx_offered", "offered", "@muted", "dot")
 _FORWARDED = ("rx_frames", "forwarded", "@ink", "solid")
+_BITS = 8  # of a byte
+# Of applications.
+_OF_APPLICATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
+    "client": (
+        ("written_bytes", "written", "@muted", "dot"),
+        ("requests", "requests sent", "@muted", "dot"),
+    ),
+    "server": (
+        ("read_bytes", "read", "@ink", "solid"),
+        ("answers", "answers", "@ink", "solid"),
+    ),
+}
 _LINES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "sender": (_OFFERED,),
     "receiver": (_FORWARDED,),
@@ -40,18 +53,21 @@ def samples_figure(record: Record) -> Drawing | None:
         return None
     origin_ns = min(starts)
     traces, drawn_together = [], False
-    for role, lines in _LINES.items():
+    lines_of, scale, unit = _drawn_as(record)
+    for role, lines in lines_of.items():
         engines = [e for e in record.engines if e.role == role and e.intervals]
         for counter, name, color, dash in lines if engines else ():
+            if record.transport is not None and counter not in engines[0].intervals[0].counters:
+                continue
             edges, rates, reduced = _rates(engines, counter)
             drawn_together |= reduced
             traces.append(
                 plot.scatter(
                     "lines+markers" if len(rates) <= 60 else "lines",
                     [round(float(t - origin_ns) / 1e9, 4) for t in edges],
-                    plot.rounded(rates, 1e6),
+                    plot.rounded(rates, scale),
                     name,
-                    plot.hover(f"%{{x:.2f}} s: {name} %{{y:.4g}} Mpps"),
+                    plot.hover(f"%{{x:.2f}} s: {name} %{{y:.4g}} {unit}"),
                     line={"color": color, "dash": dash, "width": 2},
                     marker={"size": 5, "symbol": "circle" if dash == "solid" else "square"},
                 )
@@ -61,7 +77,7 @@ def samples_figure(record: Record) -> Drawing | None:
     end_ns = max(i.t_ns for engine in record.engines for i in engine.intervals)
     layout = {
         "xaxis": plot.axis("seconds since the first sample", zeroline=False),
-        "yaxis": plot.axis("Mpps", rangemode="tozero"),
+        "yaxis": plot.axis(unit, rangemode="tozero"),
         "shapes": _trimmed(record, origin_ns, end_ns),
         "legend": plot.LEGEND_ABOVE | {"y": 1.02},
     }
@@ -69,6 +85,17 @@ def samples_figure(record: Record) -> Drawing | None:
     if drawn_together:
         note += f" Drawn as {MAX_POINTS} means for display; the record holds every sample."
     return Drawing("Samples", traces, layout, 260, note.strip())
+
+
+def _drawn_as(
+    record: Record,
+) -> tuple[dict[str, tuple[tuple[str, str, str, str], ...]], float, str]:
+    """The lines of the plot, the scale of their counters, and the unit that this gives."""
+    if record.transport is None:
+        return _LINES, 1e6, "Mpps"
+    if WORKLOADS[record.trial.workload].is_stream:
+        return _OF_APPLICATIONS, 1e9 / _BITS, "Gbit/s"
+    return _OF_APPLICATIONS, 1.0, "requests/s"
 
 
 def _rates(

@@ -175,6 +175,11 @@ def _figure(row: SummaryRow) -> str:
     if row.latency is not None:
         tail = format_ns(row.latency.median_p99_ns.mean)
         return f"median round trip {words.figure(row.latency.median_ns, 'ns')}, p99 {tail}"
+    if row.transfer is not None:
+        transfer = row.transfer
+        unanswered = transfer.loss_ratio.mean
+        missing = f", {percent(unanswered)} without an answer" if unanswered else ""
+        return f"{words.figure(transfer.completed_per_s, transfer.unit)}{missing}"
     assert row.throughput is not None, "a finished row has a figure"
     loads = row.throughput
     lost = percent(loads.loss_ratio.mean)

@@ -9,14 +9,17 @@ from typing import Any
 from switchmark.formatting import amount, number
 from switchmark.model.choices import Dimension
 from switchmark.model.parameter_table import PARAMETERS
+from switchmark.model.trial import Trial
+from switchmark.model.workload import FRAMES
 from switchmark.record.page_sizes import Point
 from switchmark.results.groups import differing
 from switchmark.results.method_summary import FigureSummary
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import RESOLUTION, Estimate
+from switchmark.workload.registry import WORKLOADS
 
 _WIDEST = 10  # an interval that is wider either way than so many times says only that
-_SIZE = "packet_size_bytes"
+_SIZE, _RATE, _WORKLOAD = "packet_size_bytes", "rate_pps", "workload"
 _OF_EVERY_FIGURE = (_SIZE, "dimension")
 
 
@@ -50,9 +53,22 @@ def interval(value: Estimate, scale: float, unit: str) -> str:
     return f"{kind} {ends}{f' {unit}' if ends[0].isdigit() else ''}, n = {value.count}"
 
 
-def field(name: str, value: Any) -> str:
-    """One field of a trial in words."""
+def field(name: str, value: Any, workload: str = FRAMES) -> str:
+    """One field of a trial in words; the unit of a rate depends on the workload."""
+    if name == _RATE and value is not None and workload != FRAMES:
+        return f"rate {amount(value, WORKLOADS[workload].unit)}"
     return PARAMETERS[name].words(value)
+
+
+def workload_of(fields: Mapping[str, Any]) -> str:
+    """The workload of a point."""
+    return str(fields.get(_WORKLOAD, FRAMES))
+
+
+def subject(fields: Mapping[str, Any]) -> str:
+    """The traffic of a point in a word: the frame size, or the application."""
+    workload = workload_of(fields)
+    return workload if workload != FRAMES else field(_SIZE, fields[_SIZE])
 
 
 def varying_fields(rows: Iterable[SummaryRow]) -> list[str]:
@@ -66,9 +82,17 @@ def varying_among(points: Iterable[Point]) -> list[str]:
     return [name for name in differing(points) if name not in _OF_EVERY_FIGURE]
 
 
+def traffic(trial: Trial, unit: str = "") -> str:
+    """The traffic of a trial for a table: the frame size in bytes, or the application."""
+    return f"{trial.packet_size_bytes}{unit}" if trial.workload == FRAMES else trial.workload
+
+
 def point(fields: Mapping[str, Any], varying: Sequence[str]) -> str:
-    """Where a figure was measured: the frame size, and the other fields that vary."""
-    return ", ".join(field(name, fields[name]) for name in (_SIZE, *varying))
+    """Where a figure was measured: the frame size or the application, and the other fields that
+    vary."""
+    workload = workload_of(fields)
+    more = [field(name, fields[name], workload) for name in varying if name != _WORKLOAD]
+    return ", ".join([subject(fields), *more])
 
 
 def of_dimension(rows: list[SummaryRow], dimension: Dimension) -> list[SummaryRow]:
@@ -78,6 +102,17 @@ def of_dimension(rows: list[SummaryRow], dimension: Dimension) -> list[SummaryRo
         for row in rows
         if row.trial.dimension is dimension and row.finished and row.method is None
     ]
+
+
+def of_frames(rows: list[SummaryRow]) -> list[SummaryRow]:
+    """The finished rows of plain throughput trials whose traffic was frames."""
+    members = of_dimension(rows, Dimension.THROUGHPUT)
+    return [row for row in members if row.transfer is None]
+
+
+def of_transfers(rows: list[SummaryRow]) -> list[SummaryRow]:
+    """The finished rows with the throughput of an application."""
+    return [row for row in rows if row.finished and row.transfer is not None]
 
 
 def of_methods(rows: list[SummaryRow]) -> list[SummaryRow]:

@@ -124,6 +124,10 @@ def _figures(record: Record) -> dict[Metric, float]:
     found: dict[Metric, float] = {}
     if record.throughput is not None:
         found[_METRICS["forwarded"]] = record.throughput.forwarded_pps
+    elif record.transfer is not None:
+        seen = record.transfer
+        name = "goodput" if seen.goodput_bps is not None else "transactions"
+        found[_METRICS[name]] = seen.completed_per_s
     elif record.latency is not None:
         times_ns = record.latency.percentiles_ns
         found = {_METRICS[name]: times_ns[key] for name, key in _LATENCIES.items()}

@@ -111,12 +111,28 @@ def _record_columns() -> list[Column]:
         Column("method_stopped", "/method/stopped"),
         Column("method_trials", "/method/trial_count", "BIGINT"),
         Column("method_spent_s", "/method/spent_s", "DOUBLE"),
+        Column("transfer_unit", "/transfer/unit"),
+        Column("transfer_loss_ratio", "/transfer/loss_ratio", "DOUBLE"),
+        Column("retransmitted_segments", "/transport/retransmitted_segments"),
+        Column("congestion_control_used", "/transport/congestion_control"),
+        Column("offload_note", "/transport/offload_note"),
+        *(
+            Column(f"{part}_{name}", f"/transport/{part}_cpu/{field}", "DOUBLE")
+            for part in ("client", "server", "switch")
+            for name, field in (
+                ("s_per_gigabit", "per_gigabit_s"),
+                ("us_per_request", "per_request_us"),
+            )
+        ),
         Column("rtt_count", "/latency/count", "BIGINT"),
         Column("rtt_lost", "/latency/lost", "BIGINT"),
     ]
     numbers = {
         "throughput": ("intended_pps", "offered_pps", "forwarded_pps", "forwarded_l2_bps",
                        "forwarded_l1_bps", "forwarded_stdev_pps", "loss_ratio", "burst_pps"),
+        "transfer": ("intended_per_s", "offered_per_s", "completed_per_s", "goodput_bps",
+                     "transactions_per_s", "payload_bps"),
+        "transport": ("packets_forth", "bytes_forth", "packets_back", "bytes_back"),
         "cpu": ("switch_cores_used", "applications_cores_used", "softirq_cores_used",
                 "run_delay_share", "total_cores_used", *CPU_NUMBERS),
         "cpu/hardware": HARDWARE_NUMBERS,

@@ -157,10 +157,10 @@ def _figure(one: Expectation, row: SummaryRow) -> Estimate | None:
         case ExpectedFigure.THROUGHPUT if row.method is not None:
             found = row.method.figure(row.method.headline)
             return found.value if found is not None and found.unit == "pps" else None
-        case ExpectedFigure.THROUGHPUT if row.throughput is not None:
-            return row.throughput.forwarded_pps
-        case ExpectedFigure.LOSS if row.throughput is not None:
-            return row.throughput.loss_ratio
+        case ExpectedFigure.THROUGHPUT if row.throughput or row.transfer:
+            return headline(row)
+        case ExpectedFigure.LOSS if (loads := row.throughput or row.transfer) is not None:
+            return loads.loss_ratio
         case ExpectedFigure.RTT_P50 if row.latency is not None:
             return row.latency.p50_ns
         case ExpectedFigure.RTT_P99 if row.latency is not None:

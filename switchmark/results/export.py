@@ -20,6 +20,7 @@ from switchmark.results.granted_summary import GrantedSummary
 from switchmark.results.method_summary import MethodSummary
 from switchmark.results.ranking import baseline_of, headline
 from switchmark.results.rows import CPU_MORE, SummaryRow
+from switchmark.results.transfer_summary import COSTS
 from switchmark.statistics.histogram import PERCENTILES
 from switchmark.statistics.means import Estimate
 
@@ -34,6 +35,9 @@ _ESTIMATES: dict[str, tuple[str, str]] = {
     "forwarded_l2_bps": ("throughput", "forwarded_l2_bps"),
     "forwarded_l1_bps": ("throughput", "forwarded_l1_bps"),
     "loss_ratio": ("throughput", "loss_ratio"),
+    "completed_per_s": ("transfer", "completed_per_s"),
+    "offered_per_s": ("transfer", "offered_per_s"),
+    "payload_bps": ("transfer", "payload_bps"),
     "rtt_mean_ns": ("latency", "mean_ns"),
     "rtt_p50_ns": ("latency", "p50_ns"),
     "rtt_p99_ns": ("latency", "p99_ns"),
@@ -41,6 +45,7 @@ _ESTIMATES: dict[str, tuple[str, str]] = {
 _ABSENT = ("", "none", "null", "max")  # a rate of `max` is kept as none
 _WIRE_SLACK = 1.1  # figures closer than this are of one size
 _ENDS = ("low", "high")
+TRANSPORT = (*("bytes_per_packet_forth", "bytes_per_packet_back", "retransmitted_segments"),)
 GRANTED = tuple(GrantedSummary.__dataclass_fields__)
 LISTS = ("marks", "remarks", "limited_by", "trial_ids", "failures")  # columns that hold lists
 _ESTIMATE_PARTS = ("mean", "median", "stdev", "low", "high")
@@ -74,7 +79,8 @@ def columns() -> list[str]:
         "contender", *trial, "notation", "connect_mode_used", "port_kind_used", "io_used",
         "idle_used", "page_size_kib", *GRANTED, "oversubscribed", "repetitions_finished",
         "repetitions_failed", "valid", "marks", "remarks", "limited_by",
-        "intended_pps", *estimates, "of_baseline_ratio", *merged,
+        "intended_pps", "transfer_unit", *TRANSPORT, *COSTS, *estimates, "of_baseline_ratio",
+        *merged,
         *bounds, "rtt_merged_mean_ns", "rtt_stdev_ns", "rtt_intended_mean_ns",
         "rtt_intended_stdev_ns",
         "rtt_count", "rtt_lost", "rtt_min_ns", "rtt_max_ns", "switch_cores_used",
@@ -134,6 +140,10 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
             values |= {f"{stem}_{key}": getattr(one, key) for key in _ESTIMATE_PARTS}
     if row.throughput is not None:
         values["intended_pps"] = row.throughput.intended_pps
+    if row.transfer is not None:
+        values["transfer_unit"] = row.transfer.unit
+    if row.transport is not None:
+        values |= {name: getattr(row.transport, name) for name in TRANSPORT} | row.transport.costs
     if row.latency is not None:
         values |= _flat_latency(row)
     if row.method is not None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from switchmark.model.parameter_table import KEYS, PARAMETERS
 from switchmark.model.value import parse_utc
+from switchmark.model.workload import FRAMES
 from switchmark.record import serves_others
 from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import PARAMETER as PAGE_SIZE
@@ -172,7 +173,8 @@ def read_history(
 def in_words(workload: Point, varying: Sequence[str]) -> str:
     """The workload in words: the frame size, and each field that is not the same in all."""
     values = dict(workload)
-    names = dict.fromkeys(("packet_size_bytes", *varying))
+    first = "packet_size_bytes" if values.get("workload", FRAMES) == FRAMES else "workload"
+    names = dict.fromkeys((first, *varying))
     said = [PARAMETERS[name].words(values[name]) for name in names if name != PAGE_SIZE]
     if PAGE_SIZE in names and values.get(PAGE_SIZE):
         said.append(f"page size {values[PAGE_SIZE]}")

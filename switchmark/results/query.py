@@ -243,7 +243,7 @@ def _split_unsound(
 ) -> tuple[pl.DataFrame, dict[str, str]]:
     """Check that every file gave one row with what every record must have."""
     has_figure = pl.any_horizontal(
-        pl.col("forwarded_pps", "rtt_mean_ns", "method_figures").is_not_null()
+        pl.col("forwarded_pps", "completed_per_s", "rtt_mean_ns", "method_figures").is_not_null()
     )
     concluded = pl.all_horizontal(
         pl.col("valid", "marks", "limited_by", "oversubscribed").is_not_null()

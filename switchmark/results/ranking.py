@@ -12,10 +12,12 @@ from switchmark.statistics.means import Estimate
 
 
 def headline(row: SummaryRow) -> Estimate:
-    """Return the main figure of a row: the mean of forwarded frames/s, or the median over
-    repetitions of the median round trip in ns."""
+    """Return the main figure of a row: the mean of forwarded frames/s, or of the throughput of an
+    application in its unit; or the median over repetitions of the median round trip in ns."""
     if row.latency is not None:
         return row.latency.median_ns
+    if row.transfer is not None:
+        return row.transfer.completed_per_s
     assert row.throughput is not None, "a finished row has a throughput or a latency"
     return row.throughput.forwarded_pps
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from switchmark.formatting import amount
 from switchmark.model.rates import CONSTANT, Schedule
 from switchmark.results.groups import Records
 from switchmark.statistics.means import RESOLUTION
@@ -16,7 +17,12 @@ CHANGE_ALPHA = 0.01  # of the test for a change of the mean within a run
 def remarks_of(records: Records) -> tuple[str, ...]:
     """Remarks on values that stand apart, among the repetitions and within them. All of them are in
     the means."""
-    return (*_instrument(records), *_stand_in(records), *_of_figures(records))
+    return (
+        *_instrument(records),
+        *_stand_in(records),
+        *dict.fromkeys(note for note in records.known("offload_note") if note),
+        *_of_figures(records),
+    )
 
 
 def _instrument(records: Records) -> Iterator[str]:
@@ -42,6 +48,10 @@ def _of_figures(records: Records) -> tuple[str, ...]:
         step_pps = max(records.known("burst_pps"), default=0.0)
         among = strange_repetitions(records.column("forwarded_pps"), numbers, _pps, step_pps)
         return (*among, *(_within(records) if steady else ()))
+    if records.has("completed_per_s"):
+        unit = records.first("transfer_unit")
+        values = records.column("completed_per_s")
+        return tuple(strange_repetitions(values, numbers, lambda one: amount(one, unit)))
     if records.has("rtt_p50_ns"):
         return tuple(strange_repetitions(records.column("rtt_p50_ns"), numbers, _us))
     return ()

@@ -28,6 +28,12 @@ from switchmark.results.groups import Group, Records
 from switchmark.results.latency_summary import LatencySummary
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.remarks import remarks_of
+from switchmark.results.transfer_summary import (
+    TransferSummary,
+    TransportSummary,
+    summarise_transfer,
+    summarise_transport,
+)
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.outliers import TWO_BANDS
 
@@ -86,6 +92,8 @@ class SummaryRow:
     finished: int  # repetitions
     failed: int
     throughput: ThroughputSummary | None
+    transfer: TransferSummary | None
+    transport: TransportSummary | None  # None: the traffic was frames
     latency: LatencySummary | None
     method: MethodSummary | None
     cpu: CpuSummary | None
@@ -150,6 +158,8 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         finished=len(finished),
         failed=len(failed),
         throughput=_throughput(finished) if finished.has("forwarded_pps") else None,
+        transfer=summarise_transfer(finished) if finished.has("completed_per_s") else None,
+        transport=summarise_transport(finished) if finished.has("packets_forth") else None,
         method=summarise_method(finished) if finished.has("method_figures") else None,
         latency=latency,
         cpu=_cpu(finished) if finished.has("applications_cores_used") else None,

@@ -26,6 +26,7 @@ class Direct:
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=False,
         in_kernel=True,
+        keeps_offloads=True,
         description="no switch: the two ports of a pair are joined (the baseline)",
     )
 

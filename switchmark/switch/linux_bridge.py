@@ -48,6 +48,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         connect_modes=(*LOOKS_AT_FRAMES, ConnectMode.CROSS_CONNECT),
         polling=False,
         in_kernel=True,
+        keeps_offloads=True,
         hides_tags=True,
         runs_in=("host", "netns"),
         reconfigures=True,

@@ -31,6 +31,7 @@ class Macvlan(PortMakingSwitch):
         connect_modes=(ConnectMode.VEB,),
         polling=False,
         in_kernel=True,
+        keeps_offloads=True,
         hides_tags=True,
         reconfigures=True,
         cable_ends=(),

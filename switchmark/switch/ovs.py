@@ -30,6 +30,7 @@ class OvsKernel(OvsSwitch):
         functions_not_built=dict.fromkeys(
             ovs_functions.SUPPORT, "proven with the datapaths in user space only"
         ),
+        keeps_offloads=True,
         description="Open vSwitch, kernel datapath (openvswitch.ko)",
     )
 

@@ -27,6 +27,7 @@ class TcRedirect(FilterSwitch):
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=False,
         in_kernel=True,
+        keeps_offloads=True,
         hides_tags=True,
         reconfigures=True,
         taxonomy=Taxonomy(MODULAR, MATCH_ACTION, RTC, "high", "C", "traffic control"),

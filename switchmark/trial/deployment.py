@@ -20,6 +20,7 @@ from switchmark.host import hugepages
 from switchmark.host.cores.machine_state import StateReader, cores_used
 from switchmark.host.host import Session
 from switchmark.model.topology import TopologyNode
+from switchmark.model.workload import FRAMES
 from switchmark.record import Placement
 from switchmark.trial.cost import ApplicationCpu
 from switchmark.trial.function_traffic import (
@@ -36,6 +37,7 @@ from switchmark.trial.recording import one_line
 from switchmark.trial.running_switch import RunningSwitch
 from switchmark.trial.verification import PairEnds
 from switchmark.trial.vnf import Vnf, start_vnf
+from switchmark.trial.workload_run import WorkloadRun
 
 if TYPE_CHECKING:
     from switchmark.trial.plan import TrialPlan
@@ -57,7 +59,9 @@ class Deployment:
         self.vnfs: list[Vnf] = []
         self.machine_details: dict[str, dict[str, str]] = {}  # by node, once it is taken down
         self._spawned: list[EngineProcess] = []
-        self.guest: InstrumentRun | None = None  # has the ports, once our applications left them
+        self.guest: InstrumentRun | WorkloadRun | None = (
+            None  # has the ports, once our applications left them
+        )
         self._undo = ExitStack()
         self.running_switch = RunningSwitch(session, plan, self.nodes, self._undo)
         self.far_placement: Placement | None = None  # of the other host's cores
@@ -132,12 +136,17 @@ class Deployment:
             denied={engine.node: engine.denied_sent for engine in self.engines},
         )
 
-    def hand_over(self) -> InstrumentRun:
+    def hand_over(self) -> InstrumentRun | WorkloadRun:
         """End our applications and give their ports to a foreign instrument. It counts frames from
         the moment of return on. Raises `TrialFailed`."""
         close_engines(self._spawned)
         (pair,) = self.ends
-        self.guest = InstrumentRun(self.session, self.plan.trial, pair, self.nodes)
+        trial = self.plan.trial
+        self.guest = (
+            InstrumentRun(self.session, trial, pair, self.nodes)
+            if trial.workload == FRAMES
+            else WorkloadRun(self.session, trial, pair, self.nodes, self.switch)
+        )
         self._undo.callback(self.guest.close)
         self.guest.wait_ready(READY_TIMEOUT_S)
         self.switch.wait_ports_up(READY_TIMEOUT_S)

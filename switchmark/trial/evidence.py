@@ -13,6 +13,7 @@ class Baseline:
     """The result of the same trial over the bare wire (`direct`); None where it was not run."""
 
     forwarded_pps: float | None = None
+    transfer_per_s: float | None = None  # of an application, in the unit of its workload
     rtt_median_ns: float | None = None
     ns_per_frame: float | None = None  # CPU time
     met_its_load: bool = False  # the wire was paced, and carried all: no ceiling then

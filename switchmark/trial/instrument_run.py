@@ -17,7 +17,7 @@ from switchmark.host.cores.cpu_time import ThreadTimes
 from switchmark.host.host import Session
 from switchmark.host.kernel.device_counters import udp_socket_drops
 from switchmark.instrument.registry import INSTRUMENTS
-from switchmark.instrument.support.base import Instrument, Job, Station
+from switchmark.instrument.support.base import Abilities, Job, Station
 from switchmark.instrument.support.reading import EndReading, Reading
 from switchmark.model.campaign import sample_s
 from switchmark.model.rights import Rights
@@ -53,13 +53,17 @@ class InstrumentRun:
         least_s = self.instrument.abilities.shortest_sample_s or 0.0
         job = Job(
             trial=trial,
-            source=station_of(pair.a.node, self._nodes[0], self.instrument, session.run_dir),
-            target=station_of(pair.b.node, self._nodes[1], self.instrument, session.run_dir),
+            source=station_of(
+                pair.a.node, self._nodes[0], self.instrument.abilities, session.run_dir
+            ),
+            target=station_of(
+                pair.b.node, self._nodes[1], self.instrument.abilities, session.run_dir
+            ),
             folder=session.run_dir,
             sample_s=max(least_s, sample_s(trial.interval_s, trial.duration_s)),
         )
         self._launched = self.instrument.launch(job)
-        self._used = _Used()
+        self._used = ProcessesCpu()
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once frames that come will be counted. Raises `TrialFailed`."""
@@ -116,7 +120,7 @@ class InstrumentRun:
                 own = self.reading and (self.reading.source if sends else self.reading.target)
                 count = own.frames if own else 0
                 frames = (0, count) if sends else (count, 0)
-            found[engine.node] = _counters(*frames)
+            found[engine.node] = counters_of_devices(*frames)
         return found
 
     def note(self, before: CounterReading, after: CounterReading) -> InstrumentNote:
@@ -165,17 +169,20 @@ class InstrumentRun:
         self._launched.close()
 
 
-class _Used:
-    """CPU time of some processes' threads, by the last reading of each."""
+class ProcessesCpu:
+    """CPU time of the threads of some processes, by the last reading of each thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, from_start: bool = False) -> None:
+        """`from_start`: the processes start after the first reading, so that all of their time
+        counts."""
+        self._from_start = from_start
         self._first: dict[int, tuple[float, float]] = {}
         self._last: dict[int, tuple[float, float]] = {}
 
     def look(self, pids: Sequence[int]) -> None:
         """Read the CPU time of these processes; one that came later counts from its start."""
         seen = ThreadTimes.of(pids).by_thread
-        if not self._last:
+        if not self._last and not self._from_start:
             self._first = dict(seen)
         self._last |= seen
 
@@ -189,17 +196,18 @@ class _Used:
         return ApplicationCpu(max(1, wall_ns), round(ran * 1e9), run_delay_ns=round(waited * 1e9))
 
 
-def station_of(name: str, node: Node, instrument: Instrument, folder: Path) -> Station:
+def station_of(name: str, node: Node, abilities: Abilities, folder: Path) -> Station:
     """The end of an instrument in a node, with the rights that the instrument declares, and that to
     write in this folder, the session's."""
-    spec, abilities, may = node.spec, instrument.abilities, None
+    spec, may = node.spec, None
     if abilities.linux_capabilities is not None:
         writes = None if abilities.writes is None else (*abilities.writes, str(folder))
         may = Rights(abilities.linux_capabilities[spec.port.kind], writes)
     return Station(name, spec.port, spec.cores, lambda args: node.spawn_program(args, {}, may))
 
 
-def _counters(rx_frames: int, tx_frames: int) -> EngineCounters:
+def counters_of_devices(rx_frames: int, tx_frames: int) -> EngineCounters:
+    """Return the counts of a device as those of an application at it."""
     counts = dict.fromkeys(_COUNTED, 0) | {"rx_other": rx_frames, "tx_offered": tx_frames}
     now_ns = time.monotonic_ns()  # its ticks are nanoseconds
     return EngineCounters(

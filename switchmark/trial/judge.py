@@ -43,7 +43,7 @@ def verdict(
     """Collect the marks; a result is valid unless a mark says the figure itself is wrong."""
     switched = trial.switch != WIRE
     baseline = evidence.baseline
-    seen = figures.throughput
+    seen, transfer = figures.throughput, figures.transfer
     finds_outages = trial.method != PLAIN and METHODS[trial.method].finds_outages
     steady = trial.schedule.is_steady  # the load of other schedules changes on purpose
     flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
@@ -54,11 +54,18 @@ def verdict(
         "generator-bound": switched and bound.what == "generator",
         "receiver-bound": switched and bound.what == "receiver",
         "receiver-away": _lost_while_away(evidence),
-        "unstable": seen is not None
-        and steady
-        and _deviation_pps(seen, evidence) > UNSTABLE_STDEV * seen.forwarded_pps,
+        "unstable": (
+            seen is not None
+            and steady
+            and _deviation_pps(seen, evidence) > UNSTABLE_STDEV * seen.forwarded_pps
+        )
+        or (
+            transfer is not None
+            and transfer.stdev_per_s > UNSTABLE_STDEV * transfer.completed_per_s
+        ),
         "two-bands": steady and evidence.two_bands,
-        "short-window": seen is not None and evidence.kept_samples < MIN_KEPT_SAMPLES,
+        "short-window": (seen is not None or transfer is not None)
+        and evidence.kept_samples < MIN_KEPT_SAMPLES,
         "disturbed": evidence.others_cores > DISTURBED_CORES,
         "throttled": evidence.throttled,
         "schedule-missed": not evidence.on_schedule,
@@ -73,6 +80,7 @@ def verdict(
         "uncertain-loss": bool(evidence.uncertain_losses),
         "no-baseline": switched
         and baseline.forwarded_pps is None
+        and baseline.transfer_per_s is None
         and baseline.rtt_median_ns is None,
         "mixed-connect-modes": switched and mixed_connect_modes,
         "corrupt-frames": evidence.corrupt_frames > 0
@@ -81,7 +89,8 @@ def verdict(
         "copied-frames": seen is not None
         and sum(pair.duplicates or 0 for pair in seen.pairs)
         > LOSS_WORTH_NAMING * max(1, evidence.sent_frames),
-        "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
+        "nothing-arrived": (seen is not None and seen.forwarded_pps <= 0)
+        or (transfer is not None and transfer.completed_per_s <= 0),
         "limit-not-in-force": not evidence.limit_in_force,
         "slow-engine-build": not evidence.engines_are_fast,
         "software-emulated": evidence.emulated,

@@ -16,7 +16,7 @@ from switchmark.method.registry import METHODS
 from switchmark.method.support.measurer import RING_FULL_SHARE
 from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
-from switchmark.record import Figures, Latency, Limit, MethodResult, Throughput
+from switchmark.record import Figures, Latency, Limit, MethodResult, Throughput, Transfer
 from switchmark.trial.evidence import Evidence
 
 What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
@@ -37,6 +37,8 @@ def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
         return method_limit(trial, figures.method, evidence)
     if figures.latency is not None:
         return _latency_limit(trial, figures.latency, evidence)
+    if figures.transfer is not None:
+        return _transfer_limit(trial, figures.transfer, evidence)
     seen = figures.throughput
     assert seen is not None, "a trial has a throughput or a latency"
     if seen.forwarded_pps <= 0:
@@ -59,6 +61,44 @@ def load_was_met(seen: Throughput) -> bool:
     if not seen.intended_pps or seen.loss_ratio > 1 - LOAD_MET_SHARE:
         return False
     return seen.forwarded_pps + (seen.burst_pps or 0.0) >= LOAD_MET_SHARE * seen.intended_pps
+
+
+def rate_was_met(seen: Transfer) -> bool:
+    """Return True if an application got its paced rate through."""
+    return bool(seen.intended_per_s) and (
+        seen.completed_per_s >= LOAD_MET_SHARE * (seen.intended_per_s or 0.0)
+    )
+
+
+def _transfer_limit(trial: Trial, seen: Transfer, evidence: Evidence) -> Limit:
+    """Return the limit of an application's throughput. A kernel's connection loses nothing that
+    would name a place, so the distance from the bare wire alone names the switch."""
+    if seen.completed_per_s <= 0:
+        return Limit(what="unknown", evidence=["nothing arrived in the kept window"])
+    notes = []
+    wire = evidence.baseline.transfer_per_s
+    if wire:
+        share = seen.completed_per_s / wire
+        notes.append(f"{share:.0%} of what the bare wire carries here{_from(evidence)}")
+        if share > BEATEN_SHARE:
+            notes.append("a slower wire is no ceiling")
+    if evidence.cpu_wait_share > CPU_WAIT_SHARE:
+        notes.append(_waited(evidence))
+    if evidence.switch_wait_share > SWITCH_WAIT_WORTH_NAMING:
+        notes.append(_switch_waited(evidence))
+    if rate_was_met(seen):
+        share = seen.completed_per_s / (seen.intended_per_s or 1.0)
+        met = f"{share:.2%} of the intended rate was completed: more could have been asked"
+        return Limit(what="rate", evidence=[met, *notes])
+    what: What = "unknown"
+    if evidence.switch_wait_share >= MOSTLY_WAITED:
+        what = "cpu-shared"
+    elif trial.switch == WIRE or (wire and CEILING_SHARE * wire <= seen.completed_per_s):
+        beaten = wire is not None and seen.completed_per_s > BEATEN_SHARE * wire
+        what = "unknown" if beaten else "generator"
+    elif wire:
+        what = "switch"
+    return Limit(what=what, evidence=notes or ["no bare-wire baseline was measured"])
 
 
 def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:

@@ -28,7 +28,7 @@ from switchmark.record import (
 )
 from switchmark.switch.support.base import PerformsFunctions, Splits, Switch
 from switchmark.switch.support.tools import program_details
-from switchmark.trial import foreign, latency, method_run, throughput
+from switchmark.trial import foreign, latency, method_run, throughput, transfer
 from switchmark.trial.connect_mode import wrong_mode
 from switchmark.trial.cost import (
     ApplicationCpu,
@@ -52,6 +52,7 @@ from switchmark.trial.plan import TrialPlan
 from switchmark.trial.reconcile import CounterReading, reconcile
 from switchmark.trial.recording import JudgedFacts, MeasuredFacts, Measurement, Stopwatch
 from switchmark.trial.verification import PairEnds, verify, wait_reachable
+from switchmark.trial.workload_run import WorkloadRun
 
 COUNTERS_SETTLE_S = 0.5
 _COUNTERS_POLL_S = 0.05
@@ -94,7 +95,7 @@ def measure_deployed(
         threads, begun = ThreadTimes.of(pids), time.monotonic()
         seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
         measured_s = time.monotonic() - begun
-        switch_waited = threads.waiting_share(ThreadTimes.of(pids))
+        switch_s, switch_waited = _used_by_switch(threads, pids)
         here = [one for one in deployment.engines if one.has_result and not one.far]
         own = seen.cpu or [ApplicationCpu.of(one) for one in here]
         shared, work = meter.quota(), [*own, *deployment.vnf_work()]
@@ -167,6 +168,9 @@ def measure_deployed(
     return seen.figures, MeasuredFacts(
         judged=judged,
         instrument=note,
+        transport=deployment.guest.transport(switch_s)
+        if isinstance(deployment.guest, WorkloadRun)
+        else None,
         state_before=state_before,
         state_after=state_after,
         cpu_quota=limited,
@@ -186,6 +190,13 @@ def measure_deployed(
         reconciliation=reconciled,
         crossing=crossing,
     )  # fmt: skip
+
+
+def _used_by_switch(before: ThreadTimes, pids: Sequence[int]) -> tuple[float | None, float]:
+    """Return the seconds that the processes of a switch have run since `before` (None: it has
+    none), and the share of the time that they waited for a core."""
+    after = ThreadTimes.of(pids)
+    return before.ran_s(after) if pids else None, before.waiting_share(after)
 
 
 def _wait_forwarding(deployment: Deployment, plan: TrialPlan) -> None:
@@ -274,6 +285,8 @@ def _traffic(
     restarts = trial.method != PLAIN and METHODS[trial.method].restarts_switch
     apart = plan.placement.switch_cores and not restarts
     with restricted_to(plan.placement.bench_cores) if apart else nullcontext():
+        if isinstance(deployment.guest, WorkloadRun):
+            return transfer.measure(trial, deployment.guest, plan.policy, watched)
         if deployment.guest is not None:
             return foreign.measure(trial, deployment.guest, plan.policy, watched)
         if trial.method != PLAIN:

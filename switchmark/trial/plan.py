@@ -19,7 +19,7 @@ from switchmark.function.support.table import FunctionTable
 from switchmark.host import place, tuning
 from switchmark.host.cores.placement import Demand, first_threads, place_within
 from switchmark.host.facts import Cpu
-from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.registry import abilities_for
 from switchmark.model.campaign import CampaignDefinition, TrimPolicy, VerifyPolicy
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE, WIRE
@@ -93,7 +93,7 @@ def plan_trial(
     # A port that is a device, as that of the host's that takes its place is.
     as_device = nodes_have_devices(trial.nics, can) and PortKind.VETH in held
     wanted = PortKind.VETH if as_device else trial.port_kind
-    kinds = usable_ports(can, held, trial.io, wanted, trial.generator)
+    kinds = usable_ports(can, held, trial.io, wanted, trial.generator, trial.workload)
     if remote:
         kinds = ports_between(trial.switch, kinds)
     topology = expand_scenario(trial)
@@ -146,7 +146,8 @@ def instrument_pages(trial: Trial) -> tuple[PageSize, ...] | None:
     """Return the kinds of pages that a foreign instrument can have; None for our own engine."""
     if trial.generator == OWN_ENGINE:
         return None
-    return INSTRUMENTS[trial.generator]().abilities.page_sizes
+    abilities = abilities_for(trial.generator, trial.workload)
+    return abilities.page_sizes if abilities is not None else ()
 
 
 def _wire_environment(environment: Environment, kind: PortKind) -> Environment:

@@ -45,6 +45,7 @@ from switchmark.record import (
     Record,
     SteadyRun,
     Timing,
+    Transport,
     TrialVerdict,
     Trim,
     Verification,
@@ -137,6 +138,7 @@ class MeasuredFacts:
 
     judged: JudgedFacts
     instrument: InstrumentNote | None
+    transport: Transport | None
     state_before: MachineState | None
     state_after: MachineState | None
     cpu_quota: CpuQuota | None

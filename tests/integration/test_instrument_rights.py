@@ -74,8 +74,8 @@ def launched(
     try:
         job = Job(
             asked,
-            station_of("tx0", source, instrument, session.run_dir),
-            station_of("rx0", target, instrument, session.run_dir),
+            station_of("tx0", source, instrument.abilities, session.run_dir),
+            station_of("rx0", target, instrument.abilities, session.run_dir),
             session.run_dir,
             0.5,
         )

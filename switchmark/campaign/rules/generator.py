@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.traffic import least_mean_bytes
+from switchmark.campaign.rules.workload import generator_of, runs, unread_by
 from switchmark.errors import Refusal
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Abilities
@@ -19,6 +20,7 @@ from switchmark.model.page_size import PageSize
 from switchmark.model.parameter_table import PARAMETERS, of_kinds
 from switchmark.model.parameter_type import Kind, Wire
 from switchmark.model.ports import PortKind
+from switchmark.model.workload import AUTO_GENERATOR, ENGINE_WORKLOADS, FRAMES
 
 # Parameters of the frames, their way, and other abilities of the ends.
 _OF_THE_ENDS = [
@@ -34,17 +36,34 @@ def generator_refusals(
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
 ) -> Iterator[Refusal]:
     """Return the parts of a sweep that its foreign instruments cannot do."""
-    for name in sweep.generator:
+    for name, workload in runs(sweep):
         if name == OWN_ENGINE:
+            if workload not in ENGINE_WORKLOADS:
+                yield _cannot_run(name, workload)
             continue
         instrument = INSTRUMENTS[name]()
-        traffic = _traffic(name, instrument.abilities, sweep)
-        layout = _layout(name, instrument.abilities, sweep, switch, can, environment_ports)
+        abilities = instrument.abilities_for(workload)
+        if abilities is None:
+            yield _cannot_run(name, workload)
+            continue
+        instead = f"generator: {OWN_ENGINE}" if workload == FRAMES else ""
+        traffic = _traffic(name, workload, abilities, sweep)
+        layout = _layout(name, workload, abilities, sweep, switch, can, environment_ports)
         for refusal in (*traffic, *layout, *instrument.refusals(sweep)):
-            yield replace(refusal.about("generator "), instead=f"generator: {OWN_ENGINE}")
+            yield replace(refusal.about("generator "), instead=instead)
 
 
-def _traffic(name: str, can: Abilities, sweep: Sweep) -> Iterator[Refusal]:
+def _cannot_run(generator: str, workload: str) -> Refusal:
+    """Return the refusal of a workload that a program does not run, with one that does."""
+    if workload == FRAMES:
+        return Refusal(f"generator {generator} sends no frames", f"use generator: {OWN_ENGINE}")
+    usual = generator_of(AUTO_GENERATOR, workload)
+    return Refusal(
+        f"generator {generator} does not run workload {workload}", f"use generator: {usual}"
+    )
+
+
+def _traffic(name: str, workload: str, can: Abilities, sweep: Sweep) -> Iterator[Refusal]:
     if sweep.dimension not in can.dimensions:
         yield Refusal(
             f"{name} measures no {sweep.dimension}", f"use dimension: {can.dimensions[0]}"
@@ -55,7 +74,7 @@ def _traffic(name: str, can: Abilities, sweep: Sweep) -> Iterator[Refusal]:
                 f"{name} runs once, and method {method} makes many trials", f"use method: {PLAIN}"
             )
     for row in _OF_THE_ENDS:
-        if row.field in can.fields:
+        if row.field in can.fields or row.field in unread_by(workload):
             continue
         other = [value for value in getattr(sweep, row.field) if value != row.default]
         if other:
@@ -104,6 +123,7 @@ def _times(name: str, can: Abilities, sweep: Sweep) -> Iterator[Refusal]:
 
 def _layout(
     name: str,
+    workload: str,
     can: Abilities,
     sweep: Sweep,
     switch: str,
@@ -122,7 +142,7 @@ def _layout(
             continue
         offered = None if environment_ports is None else environment_ports.get(environment, ())
         for kind in sweep.port_kind:
-            if not usable_ports(switch_can, offered, Io.AUTO, kind, name):
+            if not usable_ports(switch_can, offered, Io.AUTO, kind, name, workload):
                 kinds = " and ".join(can.ports)
                 has = kind or ", ".join(usable_ports(switch_can, offered))
                 yield Refusal(

@@ -18,6 +18,7 @@ from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.model.ports import ConnectMode
 from switchmark.model.traffic import ONE_FLOW
+from switchmark.model.workload import FRAMES
 
 MIN_BURSTS = 3  # in the measured part of a trial
 MIN_SAMPLES = 3  # in what is left of a trial after trimming
@@ -26,10 +27,12 @@ MIN_SAMPLES = 3  # in what is left of a trial after trimming
 def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
     """Return why loads and times of a sweep are impossible, each with its key."""
     yield from (one.at("schedule") for one in _schedule_refusals(sweep))
+    frames = FRAMES in sweep.workload
     yield from _bit_rate_refusals(sweep)
     yield from (one.at("probe_rate") for one in _probe_refusals(sweep))
     yield from (one.at("duration") for one in _duration_refusals(sweep, trim))
-    yield from (one.at("rate") for one in _burst_refusals(sweep, trim))
+    if frames:
+        yield from (one.at("rate") for one in _burst_refusals(sweep, trim))
     yield from _small_frame_refusals(sweep)
     yield from _unread_refusals(sweep)
     yield from (one if one.key else one.at("function") for one in sweep_refusals(sweep))
@@ -55,6 +58,14 @@ def _bit_rate_refusals(sweep: Sweep) -> Iterator[Refusal]:
         assert row.limits is not None
         for rate in getattr(sweep, row.field):
             if isinstance(rate, rates.BitRate) and rate.pps(least_bytes) > row.limits.high:
+                if not rate.layer:
+                    most = row.limits.high // 1_000_000_000
+                    yield Refusal(
+                        f"{rate} is above the highest set rate, {most} Gbit/s",
+                        "use rate: max",
+                        key=row.name,
+                    )
+                    continue
                 yield Refusal(
                     f"{rate} is {rate.pps(least_bytes)} frames/s of {least_bytes:g} bytes, which "
                     f"is {row.limits.above}",

@@ -133,6 +133,14 @@ class ThreadTimes:
                     times[int(path.parent.name)] = int(ran_ns) / 1e9, int(waited_ns) / 1e9
         return cls(time.monotonic(), times)
 
+    def ran_s(self, later: ThreadTimes) -> float:
+        """Return the seconds that all threads have run until `later`; threads that started
+        meanwhile count from their start."""
+        return sum(
+            max(0.0, ran_s - self.by_thread.get(thread, (0.0, 0.0))[0])
+            for thread, (ran_s, _) in later.by_thread.items()
+        )
+
     def kept_waiting_s(self, later: ThreadTimes) -> float:
         """Return the longest time in seconds that a polling thread waited for its core until
         `later`; 0 if no thread polls."""

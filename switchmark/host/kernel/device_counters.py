@@ -41,3 +41,21 @@ def _device_counters(netns: str | None, device: str) -> list[int]:
 
 def _lines(netns: str | None, file: str) -> list[str]:
     return inside(netns, Path("/proc/thread-self/net", file).read_text).splitlines()
+
+
+def protocol_counters(netns: str | None) -> dict[str, int]:
+    """The counters of the protocols in a namespace, such as `Tcp.RetransSegs` and
+    `TcpExt.ListenOverflows` (proc(5): snmp, netstat), and `TimeWait`, the TCP sockets that wait for
+    late segments."""
+    found: dict[str, int] = {}
+    for file in ("snmp", "netstat"):
+        lines = [line.split() for line in _lines(netns, file)]
+        for names, values in zip(lines[::2], lines[1::2], strict=True):
+            protocol = names[0]
+            pairs = zip(names[1:], values[1:], strict=True)
+            found |= {f"{protocol.rstrip(':')}.{name}": int(value) for name, value in pairs}
+    for line in _lines(netns, "sockstat"):
+        fields = line.split()
+        if fields[0] == "TCP:" and "tw" in fields:
+            found["TimeWait"] = int(fields[fields.index("tw") + 1])
+    return found

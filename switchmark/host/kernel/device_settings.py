@@ -25,15 +25,21 @@ OFFLOADS_OFF = {
     "generic-receive-offload": 0x2C,
 }
 
-# The same and others, as ETHTOOL_G... reads them.
-_OFFLOADS_READ = {
-    "tx-checksumming": 0x16,
-    "rx-checksumming": 0x14,
-    "scatter-gather": 0x18,
-    "tcp-segmentation-offload": 0x1E,
-    "generic-segmentation-offload": 0x23,
-    "generic-receive-offload": 0x2B,
+# Offloads that a TCP connection uses, with the ethtool requests that read and set each.
+OFFLOADS = {
+    "tx-checksumming": (0x16, 0x17),
+    "rx-checksumming": (0x14, 0x15),
+    "scatter-gather": (0x18, 0x19),
+    "tcp-segmentation-offload": (0x1E, 0x1F),
+    "generic-segmentation-offload": (0x23, 0x24),
+    "generic-receive-offload": (0x2B, 0x2C),
 }
+# Those that a new veth has, in the order in which they depend on each other. Receive offload is off
+# there by default, and a veth without it does not poll.
+USUAL_OFFLOADS = (
+    *("scatter-gather", "tx-checksumming", "tcp-segmentation-offload"),
+    "generic-segmentation-offload",
+)
 
 
 class RequestRefused(OSError):
@@ -96,6 +102,15 @@ def disable_offloads(device: str) -> None:
             set_by_ethtool(device, command, 0)
 
 
+def enable_offloads(device: str) -> None:
+    """Switch `USUAL_OFFLOADS` on; an offload that the device lacks stays off.
+
+    Raises OSError if the request cannot be sent."""
+    for name in USUAL_OFFLOADS:
+        with suppress(RequestRefused):
+            set_by_ethtool(device, OFFLOADS[name][1], 1)
+
+
 def driver_of(device: str) -> str | None:
     """Return the name of the driver of a device; None if the device does not report it.
 
@@ -112,9 +127,9 @@ def offloads_of(device: str) -> dict[str, bool]:
 
     Raises OSError if a request cannot be sent."""
     states = {}
-    for name, command in _OFFLOADS_READ.items():
+    for name, (read, _) in OFFLOADS.items():
         with suppress(RequestRefused):
-            reply = _ethtool(device, struct.pack("II", command, 0))
+            reply = _ethtool(device, struct.pack("II", read, 0))
             states[name] = bool(struct.unpack("II", reply)[1])
     return states
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
 
-from switchmark.errors import Refusal
+from switchmark.errors import Refusal, UsageError
 from switchmark.host.host import Spawned
 from switchmark.instrument.support.reading import Reading
 from switchmark.model.campaign import Sweep
@@ -23,6 +24,10 @@ from switchmark.model.node import NodePort
 from switchmark.model.page_size import PageSize
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
+from switchmark.model.workload import FRAMES
+
+if TYPE_CHECKING:
+    from switchmark.instrument.support.workload import LaunchedWorkload
 
 # What every instrument is asked for, within limits that it says, and what the bench sees to.
 COMMON_FIELDS = frozenset({
@@ -129,7 +134,10 @@ class Instrument(Protocol):
     """A traffic program that we did not write."""
 
     name: str
-    abilities: Abilities
+    abilities: Abilities  # for frames; of a program that sends none, for its first workload
+    sends_frames: bool = True
+    # By the workloads that it runs beside frames (`support/workload.py`).
+    workloads: Mapping[str, Abilities] = MappingProxyType({})
 
     def availability(self) -> Availability:
         """The instrument's version, or why this machine lacks it, and the remedy. Changes
@@ -142,5 +150,16 @@ class Instrument(Protocol):
         return iter(())
 
     def launch(self, job: Job) -> Launched:
-        """Start everything that must be there before the traffic."""
-        ...
+        """Start everything that must be there before the traffic of frames."""
+        del job
+        raise UsageError(f"{self.name} sends no frames")
+
+    def launch_workload(self, job: Job) -> LaunchedWorkload:
+        """Start the server of the trial's workload."""
+        raise UsageError(f"{self.name} runs no {job.trial.workload}")
+
+    def abilities_for(self, workload: str) -> Abilities | None:
+        """Return the abilities for a workload; None if the program does not run it."""
+        if workload == FRAMES:
+            return self.abilities if self.sends_frames else None
+        return self.workloads.get(workload)

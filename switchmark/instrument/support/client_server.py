@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.program import ProgramEnd, close_all, running
-from switchmark.instrument.support.reading import Reading
 
 _SERVER_GRACE_S = 5.0  # in which a server says what it counted, once its client has ended
 
 ClientCommand = Callable[[float], list[str]]  # for a duration in seconds
-ReadBoth = Callable[[ProgramEnd, ProgramEnd], Reading]  # of the client, of the server
+R = TypeVar("R")  # Reading, or WorkloadReading
 
 
-class ClientServer:
+class ClientServer(Generic[R]):
     """A `Launched` of two programs. The server is started at once, the client by `begin`."""
 
     def __init__(
@@ -27,7 +27,7 @@ class ClientServer:
         server: list[str],
         client: ClientCommand,
         listens: tuple[str, int],  # protocol and port of the server
-        read: ReadBoth,
+        read: Callable[[ProgramEnd, ProgramEnd], R],  # of the client, of the server
         server_ends: bool,  # by itself, after its one client; else it is told to
     ) -> None:
         self._name, self._job, self._client_command, self._read = name, job, client, read
@@ -55,7 +55,7 @@ class ClientServer:
             raise self._server.failed("ended in mid-run")
         return not ended
 
-    def finish(self, timeout_s: float) -> Reading:
+    def finish(self, timeout_s: float) -> R:
         """Read the counts of both, once the server has ended, too."""
         deadline = time.monotonic() + timeout_s
         client = self._started()
@@ -70,6 +70,14 @@ class ClientServer:
     def process_ids(self) -> Sequence[int]:
         """The processes of client and server, while they run."""
         return running(self._server, self._client)
+
+    def client_ids(self) -> Sequence[int]:
+        """Return the process of the client while it runs."""
+        return running(self._client)
+
+    def server_ids(self) -> Sequence[int]:
+        """Return the process of the server while it runs."""
+        return running(self._server)
 
     def close(self) -> None:
         """End both."""

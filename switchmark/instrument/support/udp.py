@@ -1,4 +1,4 @@
-"""Instruments on UDP sockets: sizes, addresses, the port."""
+"""Instruments on sockets: sizes, addresses, ports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from switchmark.instrument.support.base import Station
 from switchmark.model.trial import Trial
 
 UDP_PORT = 18_000  # of foreign instruments; our own applications have others
+TCP_PORT = 18_001
 ETHERNET, IPV4, UDP, FCS = 14, 20, 8, 4  # bytes around the payload in a frame
 
 

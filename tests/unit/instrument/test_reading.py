@@ -22,6 +22,7 @@ from switchmark.errors import TrialFailed, UsageError
 from switchmark.experiment.steps import Step, _Question, leave_out_unavailable, plan_steps
 from switchmark.instrument import iperf3, moongen, pkt_gen, sockperf, testpmd, trex
 from switchmark.instrument.registry import INSTRUMENTS, generator_names
+from switchmark.instrument.support import sockperf_log
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.polled_run import final_count
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
@@ -351,7 +352,7 @@ def test_sockperf_is_read_to_the_round_trip(tmp_path: Path) -> None:
 
 
 def _log(*lines: str) -> str:
-    return "\n".join([sockperf.COLUMNS, *lines, "-" * 30])
+    return "\n".join([sockperf_log.COLUMNS, *lines, "-" * 30])
 
 
 @pytest.mark.parametrize(
@@ -504,6 +505,6 @@ def _all_there(steps: Sequence[Step]) -> Any:
 def test_counters_of_an_instrument_are_those_of_an_engine() -> None:
     """The bench reads them as it reads those of an engine: each field that an engine has is valid,
     those that an instrument does not know."""
-    found = instrument_run._counters(3, 5)
+    found = instrument_run.counters_of_devices(3, 5)
     assert (found.rx_other, found.tx_offered) == (3, 5)
     assert found.ticks == found.t_ns and found.tsc_hz == 1e9

@@ -1,0 +1,126 @@
+"""Which workloads a sweep cannot have, and the program that runs each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from switchmark.errors import Refusal
+from switchmark.model.campaign import Sweep
+from switchmark.model.choices import MIN_FRAME_BYTES, OWN_ENGINE, Dimension
+from switchmark.model.parameter_table import PARAMETERS
+from switchmark.model.rates import BitRate
+from switchmark.model.workload import AUTO_GENERATOR, ENGINE_WORKLOADS, FRAMES
+from switchmark.workload.registry import WORKLOADS
+
+# Parameters that only applications have.
+OF_APPLICATIONS = frozenset().union(*(workload.reads for workload in WORKLOADS.values()))
+
+
+def unread_by(workload: str) -> frozenset[str]:
+    """Return the parameters of applications that this workload does not read."""
+    return OF_APPLICATIONS - (WORKLOADS[workload].reads if workload != FRAMES else frozenset())
+
+
+def generator_of(generator: str, workload: str) -> str:
+    """Return the program that runs a workload: `auto` stands for its usual one."""
+    if generator != AUTO_GENERATOR:
+        return generator
+    return OWN_ENGINE if workload in ENGINE_WORKLOADS else WORKLOADS[workload].generator
+
+
+def runs(sweep: Sweep) -> Iterator[tuple[str, str]]:
+    """Return each program of a sweep with a workload that it is to run."""
+    pairs = (
+        (generator_of(generator, workload), workload)
+        for generator in sweep.generator
+        for workload in sweep.workload
+    )
+    yield from dict.fromkeys(pairs)
+
+
+def workload_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """Return why the workloads of a sweep are impossible, whatever the switch."""
+    yield from _layerless_refusals(sweep)
+    applications = [name for name in sweep.workload if name != FRAMES]
+    yield from _unread_refusals(sweep)
+    if not applications:
+        return
+    if FRAMES in sweep.workload:
+        yield Refusal(
+            "frames have sizes and packet rates, which applications do not have",
+            "give workload: frames a sweep for itself",
+            key="workload",
+        )
+        return
+    yield from _frame_key_refusals(sweep, applications[0])
+    for name in applications:
+        workload = WORKLOADS[name]
+        if sweep.dimension is Dimension.LATENCY and not workload.times_requests:
+            yield Refusal(
+                f"{name} has no requests that could be timed",
+                "use dimension: throughput",
+                key="workload",
+            )
+        for rate in sweep.rate_pps:
+            if not isinstance(rate, BitRate):
+                continue
+            if not workload.is_stream:
+                yield Refusal(
+                    f"{rate} is a bit rate, and the rate of {name} is requests/s",
+                    "write e.g. 1k",
+                    key="rate",
+                )
+            elif rate.layer:
+                yield Refusal(
+                    f"{rate} counts frames, and the rate of {name} is bits/s of payload",
+                    f"write {str(rate).rpartition('-')[0]}",
+                    key="rate",
+                )
+
+
+def _layerless_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """Bit rates of frames that do not name their layer."""
+    if FRAMES not in sweep.workload:
+        return
+    for rate in sweep.rate_pps:
+        if isinstance(rate, BitRate) and not rate.layer:
+            yield Refusal(
+                f"'{rate}' does not name its layer",
+                f"write {rate}-l1 (20 bytes a frame more, as on the wire) or {rate}-l2 (the frames "
+                "with FCS)",
+                key="rate",
+            )
+
+
+def _unread_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """Keys with a value that none of the workloads reads."""
+    reads = {field for name in sweep.workload if name != FRAMES for field in WORKLOADS[name].reads}
+    for field in sorted(OF_APPLICATIONS - reads):
+        row = PARAMETERS[field]
+        if getattr(sweep, field) != (row.default,):
+            names = [name for name, each in WORKLOADS.items() if field in each.reads]
+            yield Refusal(
+                f"workload {' and '.join(sweep.workload)} does not read it",
+                f"leave it out, or use workload: {' or '.join(names)}",
+                key=row.name,
+            )
+
+
+def _frame_key_refusals(sweep: Sweep, name: str) -> Iterator[Refusal]:
+    """Keys of frames, which the kernel makes for an application."""
+    if sweep.packet_size_bytes != (MIN_FRAME_BYTES,):
+        yield Refusal(
+            f"the kernel chooses the frames of {name}",
+            "leave it out; requests have request_size",
+            key="packet_size",
+        )
+    row = PARAMETERS["burst"]
+    if sweep.burst != (row.usual_for(sweep.dimension),):
+        yield Refusal(f"{name} has no bursts", "leave it out", key="burst")
+    for scenario in sweep.scenario:
+        if scenario.chain:
+            yield Refusal(
+                f"{name} needs a path without VNFs, which rewrite frames only",
+                "use scenario: pairs",
+                key="scenario",
+            )

@@ -1,0 +1,145 @@
+"""The path of an application's connections: offloads of its devices, congestion control, and the
+kernel's counters at both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from switchmark.environment.support.base import Node
+from switchmark.errors import TrialFailed, UsageError
+from switchmark.host.host import Session
+from switchmark.host.kernel.device_counters import all_device_counters, protocol_counters
+from switchmark.host.kernel.device_settings import (
+    disable_offloads,
+    enable_offloads,
+    offloads_of,
+)
+from switchmark.host.kernel.namespaces import inside
+from switchmark.instrument.support.udp import TCP_PORT
+from switchmark.model.trial import Trial
+from switchmark.switch.support.base import Switch
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+RX_BYTES, RX_PACKETS = 0, 1  # columns of /proc/net/dev
+
+
+@dataclass(frozen=True, slots=True)
+class PathDevice:
+    """A network device on the path: its label in records, its namespace, its name."""
+
+    label: str
+    netns: str | None
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndCounters:
+    """The counters of one end at one moment."""
+
+    protocol: Mapping[str, int]
+    rx_bytes: int
+    rx_packets: int
+
+
+def end_device(node: Node) -> str:
+    """Return the device of a node that an application uses. Raises UsageError if it has none."""
+    device = node.spec.port.device_inside
+    if device is None or node.netns is None:
+        raise UsageError(
+            f"node {node.spec.name}: an application needs a device in a network namespace"
+        )
+    return device
+
+
+def path_devices(nodes: Iterable[Node], switch: Switch) -> list[PathDevice]:
+    """Return the devices of both ends and the ports of the switch that are devices."""
+    found = []
+    for node in nodes:
+        port = node.spec.port
+        found.append(
+            PathDevice(f"{node.spec.name}/{end_device(node)}", node.netns, end_device(node))
+        )
+        parent = port.made.macvlan_on if port.made is not None else None
+        if parent is not None:
+            found.append(PathDevice(f"switch/{parent.device}", parent.netns, parent.device))
+        elif port.device_switch_side is not None:
+            at = _where(port.device_switch_side, port.switch_netns, switch)
+            label = f"switch/port of {node.spec.name}"
+            found += [PathDevice(label, netns, port.device_switch_side) for netns in at]
+    return list(dict.fromkeys(found))
+
+
+def _where(device: str, made_in: str | None, switch: Switch) -> Iterator[str | None]:
+    """Yield the namespace of a switch's port: where it was made, or the switch's own."""
+    own_namespace = getattr(getattr(switch, "namespace", None), "name", None)
+    for netns in dict.fromkeys((made_in, own_namespace, None)):
+        with suppress(OSError):
+            if device in all_device_counters(netns):
+                yield netns
+                return
+
+
+def set_offloads(trial: Trial, switch: Switch, devices: Sequence[PathDevice]) -> str:
+    """Set the offloads of these devices as the trial asks. Return why they are not all as asked;
+    empty if they are. The bench has made the devices, with all of `OFFLOADS_OFF` off."""
+    if trial.offload == "off":
+        for each in devices:
+            inside(each.netns, partial(disable_offloads, each.device))
+        return ""
+    if not switch.capabilities.keeps_offloads:
+        return (
+            f"transmit checksums and segmentation stay off, because {switch.name} reads frames "
+            "from its devices: a checksum that a device would fill in later never arrives, and TCP "
+            "drops the segment"
+        )
+    for each in devices:
+        inside(each.netns, partial(enable_offloads, each.device))
+    return ""
+
+
+def offloads_on(devices: Iterable[PathDevice]) -> dict[str, dict[str, bool]]:
+    """Return the offloads of each device, as the kernel reports them."""
+    return {each.label: inside(each.netns, partial(offloads_of, each.device)) for each in devices}
+
+
+def set_congestion_control(session: Session, name: str, nodes: Iterable[Node]) -> None:
+    """Set the congestion control of new connections between the nodes, by their route. A namespace
+    may not choose every one by its sysctl. Raises TrialFailed if the kernel lacks it."""
+    for node in nodes:
+        port, device = node.spec.port, end_device(node)
+        ip = port.ip.partition("/")[0]
+        route = ["route", "replace", f"{port.peer_ip.partition('/')[0]}/32", "dev", device]
+        done = session.host.run(
+            ["ip", "-n", str(node.netns), *route, "src", ip, "congctl", name], check=False
+        )
+        if done.exit_code != 0:
+            reason = " ".join(done.stderr.split())[:160] or "ip gave no reason"
+            raise TrialFailed(f"congestion_control {name}: {reason}")
+
+
+def congestion_controls() -> tuple[str, ...]:
+    """Return the congestion controls that the kernel has loaded."""
+    try:
+        return tuple(AVAILABLE.read_text().split())
+    except OSError:
+        return ()
+
+
+def seen_congestion_control(session: Session, node: Node, known: Sequence[str]) -> str:
+    """Return the congestion control of the open connections of a node; empty if none is open."""
+    ports = f"( sport = :{TCP_PORT} or dport = :{TCP_PORT} )"
+    shown = session.host.run(["ss", "-N", str(node.netns), "-tinH", ports], check=False)
+    if shown.exit_code != 0:
+        return ""
+    found = {word for line in shown.stdout.splitlines() for word in line.split() if word in known}
+    return "+".join(sorted(found))
+
+
+def end_counters(node: Node) -> EndCounters:
+    """Return the counters of an end now."""
+    counted = all_device_counters(node.netns)[end_device(node)]
+    return EndCounters(protocol_counters(node.netns), counted[RX_BYTES], counted[RX_PACKETS])

@@ -1,0 +1,147 @@
+"""A trial whose traffic is an application: its throughput, or the round trips of its requests.
+
+Intended is the rate of the campaign, offered what the client wrote or asked, completed what the
+server read or what was answered, over the kept window of each. Facts that the program cannot know
+are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import stdev
+
+from switchmark.engine.loads import NO_FRAMES
+from switchmark.errors import TrialFailed
+from switchmark.instrument.support.reading import CountedInterval
+from switchmark.instrument.support.workload import WorkloadReading
+from switchmark.model.campaign import TrimPolicy
+from switchmark.model.choices import Dimension
+from switchmark.model.trial import Trial
+from switchmark.record import Figures, Latency, Transfer, Trim
+from switchmark.statistics.order_statistics import percentile_intervals_ns
+from switchmark.trial.foreign import ON_SCHEDULE_SHARE
+from switchmark.trial.recording import Measurement
+from switchmark.trial.traffic import Tick
+from switchmark.trial.trim import describe, kept_intervals, window_ns
+from switchmark.trial.workload_run import WorkloadRun
+
+
+def measure(trial: Trial, run: WorkloadRun, policy: TrimPolicy, tick: Tick) -> Measurement:
+    """Let the application run once on ports that are verified. Raises `TrialFailed`."""
+    reading = run.measure(tick)
+    if trial.dimension is Dimension.LATENCY:
+        figures, trim, samples = _latency(trial, run, reading)
+    else:
+        figures, trim, samples = _throughput(trial, run, reading, policy)
+    return Measurement(
+        figures=figures,
+        trim=trim,
+        kept_samples=samples,
+        source_counters=NO_FRAMES,
+        sink_counters=NO_FRAMES,
+        on_schedule=_on_schedule(trial, run, reading),
+        stretch=max(0.0, reading.duration_ns / (trial.duration_s * 1e9) - 1),
+        passed_frames=run.passed_packets,
+        cpu=[run.cpu()],
+    )
+
+
+def _throughput(
+    trial: Trial, run: WorkloadRun, reading: WorkloadReading, policy: TrimPolicy
+) -> tuple[Figures, Trim, int]:
+    whole = (0, max((one.t_ns for one in reading.client.counts), default=reading.duration_ns))
+    window = whole if reading.warm_up else window_ns(policy, *whole)
+    sent = list(kept_intervals(reading.client.counts, window))
+    done = list(kept_intervals(reading.server.counts, window))
+    for end, counts in (("client", sent), ("server", done)):
+        if not counts:
+            raise TrialFailed(
+                f"no sample of {trial.generator}'s {end} lies wholly in the kept window: measure "
+                "longer, or trim less"
+            )
+    workload = run.workload
+    each = 8 if workload.is_stream else 1  # bits of a byte
+    completed = each * _per_s(done)
+    payload = reading.payload_forth + reading.payload_back
+    share = completed / (each * reading.done) if reading.done else 0.0  # 1/s
+    trim = describe(policy, *whole, reading.server.counts)
+    if reading.warm_up:
+        trim = trim.model_copy(
+            update={
+                "policy": reading.warm_up,
+                "kept_from_ns": whole[0],
+                "kept_to_ns": whole[1],
+                "samples_kept": len(done),
+                "samples_dropped": len(reading.server.counts) - len(done),
+            }
+        )
+    figures = Figures(
+        transfer=Transfer(
+            unit=workload.unit,
+            intended_per_s=trial.rate_pps,
+            offered_per_s=each * _per_s(sent),
+            completed_per_s=completed,
+            stdev_per_s=_stdev(done, each),
+            goodput_bps=completed if workload.is_stream else None,
+            transactions_per_s=None if workload.is_stream else completed,
+            payload_bps=completed if workload.is_stream else 8 * payload * share,
+            loss_ratio=0.0
+            if workload.is_stream or not reading.sent
+            else max(0, reading.sent - reading.done) / reading.sent,
+            samples=len(done),
+        )
+    )
+    trim = trim.model_copy(
+        update={
+            "policy": f"{trim.policy}; by {trial.generator}'s own clock",
+            "kept_from_ns": run.begun_ns + trim.kept_from_ns,
+            "kept_to_ns": run.begun_ns + trim.kept_to_ns,
+        }
+    )
+    return figures, trim, len(done)
+
+
+def _per_s(counts: Sequence[CountedInterval]) -> float:
+    """All amounts over the true length of all intervals."""
+    return sum(one.frames for one in counts) * 1e9 / sum(one.duration_ns for one in counts)
+
+
+def _stdev(counts: Sequence[CountedInterval], each: int) -> float:
+    rates = [each * one.frames * 1e9 / one.duration_ns for one in counts]
+    return stdev(rates) if len(rates) > 1 else 0.0
+
+
+def _on_schedule(trial: Trial, run: WorkloadRun, reading: WorkloadReading) -> bool:
+    """Return True if the client sent at its intended rate, as far as its own counts tell. A stream
+    whose connection is full cannot write more: that is its throughput, and not the client's
+    fault."""
+    if trial.rate_pps is None or run.workload.is_stream:
+        return True
+    due = trial.rate_pps * reading.duration_ns / 1e9
+    return reading.sent >= ON_SCHEDULE_SHARE * due
+
+
+def _latency(trial: Trial, run: WorkloadRun, reading: WorkloadReading) -> tuple[Figures, Trim, int]:
+    timed = reading.round_trips
+    if timed is None or not timed.histogram.count:
+        raise TrialFailed(f"no request of {trial.generator} was answered: there is no latency")
+    latency = Latency(
+        kind="rtt",
+        count=timed.histogram.count,
+        min_ns=timed.min_ns,
+        mean_ns=timed.mean_ns,
+        stdev_ns=timed.stdev_ns,
+        max_ns=timed.max_ns,
+        percentiles_ns=timed.histogram.percentiles_ns(max_ns=timed.max_ns),
+        percentile_intervals_ns=percentile_intervals_ns(timed.histogram, timed.max_ns),
+        histogram=timed.histogram,
+        lost=max(0, reading.sent - reading.done),
+    )
+    trim = Trim(
+        policy=reading.warm_up or "none: every request counts",
+        kept_from_ns=run.begun_ns,
+        kept_to_ns=run.begun_ns + reading.duration_ns,
+        samples_kept=timed.histogram.count,
+        samples_dropped=0,
+    )
+    return Figures(latency=latency), trim, timed.histogram.count

@@ -1,0 +1,269 @@
+"""An application on the ports of a deployment: server and client are started and watched, and the
+kernel's counts of their connections stand beside their own.
+
+Our own applications have taught and verified the switch before, and have left the ports.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from switchmark.engine.events import EngineCounters
+from switchmark.environment.support.base import Node
+from switchmark.errors import TrialFailed
+from switchmark.host.host import Session
+from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.support.base import Abilities, Job
+from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
+from switchmark.model.campaign import sample_s
+from switchmark.model.trial import Trial
+from switchmark.model.workload import Workload
+from switchmark.record import EndCpu, EngineRun, InstrumentNote, Interval, Transport
+from switchmark.switch.support.base import Switch
+from switchmark.trial import tcp_path
+from switchmark.trial.cost import ApplicationCpu
+from switchmark.trial.instrument_run import GRACE_S, ProcessesCpu, counters_of_devices, station_of
+from switchmark.trial.reconcile import CounterReading
+from switchmark.trial.traffic import Tick
+from switchmark.trial.verification import PairEnds
+from switchmark.workload.registry import WORKLOADS
+
+_LOOK_S = 0.05
+_SETTLED_SHARE = 0.4  # share of the run after which the congestion control is read
+# Most headers of a packet, without the FCS: Ethernet, IPv4, TCP with all its options.
+HEADERS_BYTES = 14 + 20 + 60
+_AGREES_SHARE, _AGREES_BYTES = 0.02, 65_536  # control connections, dummy messages, retransmissions
+
+
+class WorkloadRun:
+    """One workload between the two nodes of a pair. `close` may be called at any time."""
+
+    def __init__(
+        self,
+        session: Session,
+        trial: Trial,
+        pair: PairEnds,
+        nodes: Mapping[str, Node],
+        switch: Switch,
+    ) -> None:
+        self.workload: Workload = WORKLOADS[trial.workload]
+        self.instrument = INSTRUMENTS[trial.generator]()
+        abilities = self.instrument.abilities_for(trial.workload)
+        assert abilities is not None, "the campaign's rules have checked it"
+        self.abilities: Abilities = abilities
+        self.begun_ns = 0  # CLOCK_MONOTONIC at the command to begin
+        self.reading: WorkloadReading | None = None
+        self._session, self._trial, self._pair = session, trial, pair
+        self._nodes = (nodes[pair.a.node], nodes[pair.b.node])
+        self._devices = tcp_path.path_devices(self._nodes, switch)
+        self._offload_note = tcp_path.set_offloads(trial, switch, self._devices)
+        self._offloads = tcp_path.offloads_on(self._devices)
+        self._known = tcp_path.congestion_controls()
+        self._seen: dict[str, str] = {}
+        if trial.congestion_control:
+            tcp_path.set_congestion_control(session, trial.congestion_control, self._nodes)
+        job = Job(
+            trial=trial,
+            source=station_of(pair.a.node, self._nodes[0], abilities, session.run_dir),
+            target=station_of(pair.b.node, self._nodes[1], abilities, session.run_dir),
+            folder=session.run_dir,
+            sample_s=max(
+                abilities.shortest_sample_s or 0.0, sample_s(trial.interval_s, trial.duration_s)
+            ),
+        )
+        self._launched = self.instrument.launch_workload(job)
+        self._used = (ProcessesCpu(from_start=True), ProcessesCpu())  # client, server
+        self._before = tuple(map(tcp_path.end_counters, self._nodes))
+        self._after = self._before
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return once the server listens. Raises `TrialFailed`."""
+        self._launched.wait_ready(timeout_s)
+
+    def measure(self, tick: Tick) -> WorkloadReading:
+        """Let the client run once to its end; call `tick` meanwhile. Raises `TrialFailed`."""
+        duration_s = self._trial.duration_s
+        self._before = tuple(map(tcp_path.end_counters, self._nodes))
+        self._look()
+        self.begun_ns = time.monotonic_ns()
+        self._launched.begin(duration_s)
+        deadline = time.monotonic() + duration_s + GRACE_S
+        read_at = time.monotonic() + _SETTLED_SHARE * duration_s
+        while self._launched.running():
+            self._look()
+            if time.monotonic() > deadline:
+                raise TrialFailed(
+                    f"{self.instrument.name} did not end within {duration_s + GRACE_S:.0f} s"
+                )
+            if self.workload.protocol == "tcp" and time.monotonic() > read_at:
+                read_at = self._read_congestion_control()
+            tick()
+            time.sleep(_LOOK_S)
+        self._look()
+        self.reading = self._launched.finish(GRACE_S)
+        self._after = tuple(map(tcp_path.end_counters, self._nodes))
+        return self.reading
+
+    def _look(self) -> None:
+        """Read the CPU time of client and server."""
+        client, server = self._used
+        client.look(self._launched.client_ids())
+        server.look(self._launched.server_ids())
+
+    def _read_congestion_control(self) -> float:
+        """Read the congestion control of both ends; return the time of the next reading."""
+        for node in self._nodes:
+            if name := tcp_path.seen_congestion_control(self._session, node, self._known):
+                self._seen[node.spec.name] = name
+        missing = len(self._seen) < len(self._nodes)
+        return time.monotonic() + (0.2 if missing else float("inf"))
+
+    def cpu(self) -> ApplicationCpu:
+        """CPU time of its programs at both ends since the start of the client; for a process
+        that has ended, up to its last reading."""
+        client, server = (used.of(time.monotonic_ns() - self.begun_ns) for used in self._used)
+        return ApplicationCpu(
+            client.wall_ns,
+            client.cpu_ns + server.cpu_ns,
+            run_delay_ns=max(client.run_delay_ns, server.run_delay_ns),
+        )
+
+    def counters(self) -> dict[str, EngineCounters]:
+        """Frames that passed the devices of both ends, by the kernel's counts."""
+        names = (self._pair.a.node, self._pair.b.node)
+        pairs = zip(names, self._nodes, strict=True)
+        return {
+            name: counters_of_devices(*(node.device_frames() or (0, 0))) for name, node in pairs
+        }
+
+    @property
+    def passed_packets(self) -> int:
+        """Packets that the switch forwarded, both ways."""
+        pairs = zip(self._before, self._after, strict=True)
+        return sum(after.rx_packets - before.rx_packets for before, after in pairs)
+
+    def transport(self, switch_s: float | None) -> Transport:
+        """Return the record's account of the connections. `switch_s` is the CPU time of the
+        switch's processes."""
+        assert self.reading is not None, "it has run"
+        (client, server), names = self._changes(), [node.spec.name for node in self._nodes]
+        ends = dict(zip(names, (client, server), strict=True))
+        payload = self.reading.payload_forth + self.reading.payload_back
+        requests = None if self.workload.is_stream else self.reading.done
+
+        def counted(name: str) -> dict[str, int]:
+            return {node: max(0, counts.get(name, 0)) for node, counts in ends.items()}
+
+        wall_ns = max(1, time.monotonic_ns() - self.begun_ns)
+        used_s = [used.of(wall_ns).cpu_ns / 1e9 for used in self._used]
+        return Transport(
+            protocol=self.workload.protocol,
+            congestion_control=dict(self._seen),
+            retransmitted_segments=counted("Tcp.RetransSegs"),
+            checksum_errors={
+                node: max(0, counts.get("Tcp.InCsumErrors", 0) + counts.get("Udp.InCsumErrors", 0))
+                for node, counts in ends.items()
+            },
+            listen_overflows=counted("TcpExt.ListenOverflows"),
+            time_wait={
+                name: after.protocol.get("TimeWait", 0)
+                for name, after in zip(names, self._after, strict=True)
+            },
+            payload_forth=self.reading.payload_forth,
+            payload_back=self.reading.payload_back,
+            requests_sent=None if self.workload.is_stream else self.reading.sent,
+            requests_answered=requests,
+            packets_forth=server["rx_packets"],
+            bytes_forth=server["rx_bytes"],
+            packets_back=client["rx_packets"],
+            bytes_back=client["rx_bytes"],
+            offloads=self._offloads,
+            offload_note=self._offload_note,
+            client_cpu=_cpu(used_s[0], payload, requests),
+            server_cpu=_cpu(used_s[1], payload, requests),
+            switch_cpu=None if switch_s is None else _cpu(switch_s, payload, requests),
+        )
+
+    def _changes(self) -> list[dict[str, int]]:
+        """Return the changes of the counters of client and server over the traffic."""
+        return [
+            {name: value - before.protocol.get(name, 0) for name, value in after.protocol.items()}
+            | {
+                "rx_bytes": after.rx_bytes - before.rx_bytes,
+                "rx_packets": after.rx_packets - before.rx_packets,
+            }
+            for before, after in zip(self._before, self._after, strict=True)
+        ]
+
+    def note(self, before: CounterReading, after: CounterReading) -> InstrumentNote:
+        """The record's account of the program, with the kernel's counts between two readings.
+        Payload that it counted as read must have come to the device, without headers."""
+        assert self.reading is not None, "it has run"
+        first, last = before.applications, after.applications
+        a, b = self._pair.a.node, self._pair.b.node
+        client, server = self._changes()
+        return InstrumentNote(
+            name=self.instrument.name,
+            version=self.reading.client.version,
+            cannot_know=list(self.abilities.cannot_know),
+            sent_frames=None,
+            received_frames=None,
+            device_sent_frames=last[a].tx_offered - first[a].tx_offered,
+            device_received_frames=last[b].rx_other - first[b].rx_other,
+            agrees=_agree(self.reading.payload_forth, server)
+            and _agree(self.reading.payload_back, client),
+        )
+
+    def as_runs(self) -> list[EngineRun]:
+        """Both ends, as the record keeps applications, with their counts. Times are
+        those of the program, from the start of the client."""
+        if self.reading is None:
+            return [self._pair.a.as_run(), self._pair.b.as_run()]
+        stream = self.workload.is_stream
+        client, server = ("written_bytes", "read_bytes") if stream else ("requests", "answers")
+        return [
+            _run(self._pair.a.node, "client", self.reading.client, self.begun_ns, client),
+            _run(self._pair.b.node, "server", self.reading.server, self.begun_ns, server),
+        ]
+
+    def close(self) -> None:
+        """End its programs. Idempotent."""
+        self._launched.close()
+
+
+def _agree(payload: int, counted: Mapping[str, int]) -> bool:
+    """Return True if so much payload fits into the bytes that a device received, and these hold
+    little else."""
+    arrived = counted["rx_bytes"]
+    most = payload * (1 + _AGREES_SHARE) + _AGREES_BYTES + HEADERS_BYTES * counted["rx_packets"]
+    return payload <= arrived <= most
+
+
+def _cpu(seconds: float, payload_bytes: int, requests: int | None) -> EndCpu:
+    gigabits = payload_bytes * 8 / 1e9
+    return EndCpu(
+        seconds=seconds,
+        per_gigabit_s=seconds / gigabits if gigabits else None,
+        per_request_us=seconds * 1e6 / requests if requests else None,
+    )
+
+
+def _run(node: str, role: str, end: WorkloadEnd, begun_ns: int, counter: str) -> EngineRun:
+    return EngineRun(
+        node=node,
+        role=role,
+        pair=0,
+        args=list(end.command),
+        ready={"version": end.version},
+        intervals=[
+            Interval(
+                index=index,
+                t_ns=begun_ns + one.t_ns,
+                duration_ns=one.duration_ns,
+                counters={counter: one.frames},
+            )
+            for index, one in enumerate(end.counts)
+        ],
+        result=end.report,
+    )

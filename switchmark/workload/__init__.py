@@ -1,0 +1,1 @@
+"""Applications as traffic: one file for each workload that generators can run."""

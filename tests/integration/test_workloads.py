@@ -1,0 +1,144 @@
+"""Applications really run: TCP through switches of the kernel and through a program on veth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import pytest
+
+from switchmark.certify.support.stand import planned
+from switchmark.host.kernel.device_settings import enable_offloads
+from switchmark.host.kernel.namespaces import inside
+from switchmark.host.session import open_session
+from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.model.trial import Trial
+from switchmark.record import Record
+from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.base import Switch
+from switchmark.trial import tcp_path, workload_run
+from switchmark.trial.evidence import Baseline
+from switchmark.trial.run import run_trial
+from tests.integration.main_job import need
+from tests.integration.switch_rig import own_state_dir
+from tests.places import needs_namespaces
+
+pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_namespaces]
+
+STREAM = {
+    "workload": "tcp-stream",
+    "duration": "2s",
+    "trim.warm_up": "400ms",
+    "trim.cool_down": "200ms",
+}
+LARGEST_PACKET = 1514
+
+
+@pytest.fixture(autouse=True)
+def state_dir() -> Iterator[None]:
+    with own_state_dir():
+        yield
+
+
+def have(*names: str) -> None:
+    for name in names:
+        if not (found := INSTRUMENTS[name]().availability()).available:
+            pytest.skip(f"{name}: {found.reason}; {found.remedy}")
+
+
+def measured(switch: str, **settings: str) -> Record:
+    """The record of one trial, as the bench runs it."""
+    need((switch,), ("netns",))
+    with open_session(measuring=False) as session:
+        return run_trial(
+            session,
+            planned(SWITCHES[switch](), **settings),
+            campaign="workloads",
+            run_id="abc123",
+            baseline=Baseline(),
+            provenance={},
+            observe=lambda _: None,
+        )
+
+
+@pytest.mark.parametrize(("offload", "is_whole"), [("on", True), ("off", False)])
+def test_tcp_passes_a_bridge_with_and_without_offloads(offload: str, is_whole: bool) -> None:
+    """With offloads the kernel passes segments on whole, without them each packet fits the MTU. The
+    payload that iperf3 read came to the device."""
+    have("iperf3")
+    record = measured("linux-bridge", offload=offload, congestion_control="reno", **STREAM)
+    assert record.status == "finished", record.message
+    assert record.transfer is not None and record.transport is not None
+    assert record.transfer.goodput_bps == record.transfer.completed_per_s > 0
+    path = record.transport
+    assert path.bytes_forth >= path.payload_forth > 0
+    assert set(path.checksum_errors.values()) == {0}
+    assert record.instrument is not None and record.instrument.agrees
+    assert path.client_cpu is not None and path.server_cpu is not None
+    assert path.switch_cpu is None, "a bridge has no process"
+    assert set(path.congestion_control.values()) == {"reno"}
+    assert len(path.offloads) == 4, "both ends, and both ports of the bridge"
+    for device in path.offloads.values():
+        assert device["tx-checksumming"] == device["tcp-segmentation-offload"] == is_whole
+    assert path.bytes_per_packet_forth is not None
+    assert (path.bytes_per_packet_forth > LARGEST_PACKET) == is_whole
+
+
+@pytest.mark.parametrize("switch", ["macvlan", "direct"])
+def test_requests_are_answered_through_other_switches(switch: str) -> None:
+    """sockperf begins about two seconds after its start, so the trial is long."""
+    have("sockperf")
+    record = measured(switch, workload="tcp-rr", dimension="latency", rate="200", duration="5s")
+    assert record.status == "finished", record.message
+    assert record.latency is not None and record.transport is not None
+    assert record.latency.count > 0
+    path = record.transport
+    assert path.requests_answered is not None and path.requests_sent is not None
+    assert 0 < path.requests_answered <= path.requests_sent
+    assert path.payload_back == 64 * path.requests_answered
+
+
+def test_tcp_passes_a_switch_that_reads_frames() -> None:
+    """Checksums stay filled in, and the record states why offloads are off."""
+    have("iperf3")
+    record = measured("ovs-netdev", **STREAM)
+    assert record.status == "finished", record.message
+    assert record.transfer is not None and record.transport is not None
+    assert record.transfer.completed_per_s > 0
+    assert "ovs-netdev reads frames" in record.transport.offload_note
+    assert set(record.transport.checksum_errors.values()) == {0}
+    assert record.transport.switch_cpu is not None and record.transport.switch_cpu.seconds > 0
+    size = record.transport.bytes_per_packet_forth
+    assert size is not None and size <= LARGEST_PACKET
+
+
+def test_with_usual_offloads_tcp_would_not_pass_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same trial with the offloads of a new veth: the kernel drops segments because of their
+    checksums, and the trial fails instead of giving a figure."""
+    have("iperf3")
+    errors: list[int] = []
+
+    def set_all(trial: Trial, switch: Switch, devices: Sequence[tcp_path.PathDevice]) -> str:
+        for each in devices:
+            inside(each.netns, partial(enable_offloads, each.device))
+        return ""
+
+    def close(run: workload_run.WorkloadRun) -> None:
+        ends = [tcp_path.end_counters(node) for node in run._nodes]
+        errors.append(sum(one.protocol["Tcp.InCsumErrors"] for one in ends))
+        original(run)
+
+    original = workload_run.WorkloadRun.close
+    monkeypatch.setattr(tcp_path, "set_offloads", set_all)
+    monkeypatch.setattr(workload_run, "GRACE_S", 3.0)
+    monkeypatch.setattr(workload_run.WorkloadRun, "close", close)
+    record = measured("ovs-netdev", **STREAM)
+    assert record.status == "failed" and "iperf3" in record.message
+    assert errors and errors[0] > 0, "segments with wrong checksums arrived"
+
+
+def test_an_unknown_congestion_control_is_one_line() -> None:
+    have("iperf3")
+    record = measured("linux-bridge", congestion_control="nosuch", **STREAM)
+    assert record.status == "failed"
+    assert record.message.startswith("congestion_control nosuch: ")

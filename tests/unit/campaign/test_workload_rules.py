@@ -1,0 +1,87 @@
+"""Workloads that a campaign may have, the program that runs each, and refusals with one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.campaign.expand import expand
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_settings
+from switchmark.campaign.notation import from_notation, to_notation
+from switchmark.errors import UsageError
+from switchmark.model.trial import Trial
+from switchmark.workload.registry import WORKLOADS, workload_names
+
+THERE = installed()
+
+
+def planned(**given: str) -> list[Trial]:
+    campaign = load_settings(
+        {"switch": "linux-bridge", "duration": "2s", **given}, THERE.known, name="c"
+    )
+    return expand(campaign, THERE.switches, THERE.environments)
+
+
+def refusal(**given: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        planned(**given)
+    assert caught.value.exit_code == 2
+    text = str(caught.value)
+    assert "\n" not in text, "one line"
+    return text
+
+
+def test_the_folder_is_the_registry_of_workloads() -> None:
+    assert workload_names()[0] == "frames"
+    assert {"tcp-stream", "tcp-rr"} <= set(WORKLOADS)
+    for name, workload in WORKLOADS.items():
+        assert workload.name == name
+
+
+def test_each_workload_has_its_usual_program() -> None:
+    trials = {one.workload: one for one in planned(workload="tcp-stream, tcp-rr", streams="4")}
+    assert trials["tcp-stream"].generator == WORKLOADS["tcp-stream"].generator
+    assert trials["tcp-stream"].tcp_streams == 4
+    assert trials["tcp-rr"].tcp_streams == 1, (
+        "keys that a workload does not read keep their defaults"
+    )
+
+
+def test_a_trial_of_frames_keeps_its_id() -> None:
+    (single,) = planned()
+    assert single.generator == "switchmark" and "workload" not in to_notation(single)
+
+
+def test_a_notation_with_a_workload_is_read_back() -> None:
+    (single,) = planned(workload="tcp-stream", rate="1Gbps", offload="off")
+    assert single.rate_pps == 1_000_000_000
+    assert from_notation(to_notation(single), THERE.known) == single
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"rate": "1Gbps"}, "does not name its layer; write 1Gbps-l1"),
+        ({"workload": "tcp-stream", "rate": "1Gbps-l1"}, "bits/s of payload; write 1Gbps"),
+        ({"workload": "tcp-stream", "rate": "20Gbps"}, "above the highest set rate"),
+        ({"workload": "tcp-rr", "rate": "1Mbps"}, "the rate of tcp-rr is requests/s"),
+        ({"workload": "tcp-stream", "dimension": "latency"}, "no requests that could be timed"),
+        ({"workload": "tcp-rr", "streams": "2"}, "streams: workload tcp-rr does not read it"),
+        ({"streams": "2"}, "streams: workload frames does not read it"),
+        ({"offload": "off"}, "offload: workload frames does not read it"),
+        ({"workload": "frames, tcp-rr"}, "give workload: frames a sweep for itself"),
+        ({"workload": "tcp-rr", "packet_size": "512"}, "the kernel chooses the frames"),
+        ({"workload": "tcp-rr", "burst": "8"}, "has no bursts"),
+        ({"workload": "tcp-rr", "scenario": "loopback-1"}, "needs a path without VNFs"),
+        ({"workload": "tcp-rr", "method": "ndr-pdr"}, "makes many trials"),
+        ({"workload": "tcp-rr", "generator": "iperf3"}, "iperf3 does not run workload tcp-rr"),
+        ({"workload": "tcp-rr", "request_size": "64", "response_size": "65"}, "as many bytes"),
+        ({"workload": "tcp-rr", "switch": "ovs-dpdk"}, "takes veth and macvlan ports"),
+        ({"workload": "tcp-rr", "environment": "docker"}, "does not run in docker"),
+        ({"workload": "tcp-rr", "congestion_control": "a b"}, "is not a name"),
+        ({"workload": "tcp-rr", "connections": "0"}, "connections"),
+        ({"workload": "tpc-rr"}, "did you mean tcp-rr"),
+    ],
+)  # fmt: skip
+def test_an_impossible_workload_is_refused(given: dict[str, str], says: str) -> None:
+    assert says in refusal(**given)
