@@ -6,7 +6,7 @@ from switchmark.host.cores.placement import CATCH_UP_US
 from switchmark.instrument.registry import abilities_for
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import sample_s
-from switchmark.model.choices import OWN_ENGINE, PLAIN, Idle
+from switchmark.model.choices import OWN_ENGINE, PLAIN, WIRE, Idle
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.nics import is_pci
 from switchmark.model.node import NodePort
@@ -130,9 +130,18 @@ def engine_args(
         args += ["--flows", f"{trial.pairs}:src-mac"] if end == 0 else []
     elif trial.flows != ONE_FLOW and trial.function.is_plain:  # functions have a table of flows
         args += ["--flows", trial.flows if end == 0 else trial.flows.mirrored]
-    if trial.vlan:
-        args += ["--vlan", trial.vlan]
+    if tags := _tags(trial, end):
+        args += ["--vlan", tags]
     return args
+
+
+def _tags(trial: Trial, end: int) -> str:
+    """Return the VLAN tags of the frames at one end of a pair. Function `vlan` has them behind its
+    trunk port."""
+    if "vlan" not in trial.function.names or trial.switch == WIRE:
+        return trial.vlan
+    trunk = 0 if trial.direction == "pop" else 1
+    return str(trial.vid) if end == trunk else ""
 
 
 def _buffers(trial: Trial) -> list[str]:

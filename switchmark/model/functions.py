@@ -107,6 +107,8 @@ class FunctionSupport:
     directions: tuple[str, ...] = ()  # which vxlan or vlan can have; empty: all
     # Limits of single options: value of the switch option -> (scale, reason).
     scale_by_option: Mapping[str, tuple[int, str]] = field(default_factory=dict, hash=False)
+    # Campaign key -> the number of which its value must be a multiple.
+    units: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
 def support_refusal(
@@ -154,6 +156,20 @@ def scale_refusal(
     return Refusal(
         f"{switch} has at most {support.scale} {unit} for {name}, not {scale}: {support.limit}",
         f"use {support.scale} or less",
+    )
+
+
+def unit_refusal(
+    switch: str, name: str, support: FunctionSupport, key: str, value: int
+) -> Refusal | None:
+    """Return why a switch cannot have this value of a key of a function; None if it can."""
+    unit = support.units.get(key, 1)
+    if value % unit == 0:
+        return None
+    nearest = [near for near in (value // unit * unit, (value // unit + 1) * unit) if near]
+    return Refusal(
+        f"{switch} has {key} of {name} in units of {unit}, not {value}",
+        f"use {' or '.join(map(str, nearest))}",
     )
 
 

@@ -10,7 +10,13 @@ from switchmark.function.registry import FUNCTIONS, unread_keys
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE, WIRE, Dimension
-from switchmark.model.functions import ROUTE, FunctionList, scale_refusal, support_refusal
+from switchmark.model.functions import (
+    ROUTE,
+    FunctionList,
+    scale_refusal,
+    support_refusal,
+    unit_refusal,
+)
 from switchmark.model.io import sends_datagrams
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.model.ports import ConnectMode
@@ -36,6 +42,19 @@ def function_refusals(sweep: Sweep, switch: str, abilities: Capabilities) -> Ite
             if refused is not None:
                 yield refused
         yield from _scale_refusals(sweep, switch, abilities, functions)
+        yield from _unit_refusals(sweep, switch, abilities, functions)
+
+
+def _unit_refusals(
+    sweep: Sweep, switch: str, abilities: Capabilities, functions: FunctionList
+) -> Iterator[Refusal]:
+    for name in functions.names:
+        if (support := abilities.functions.get(name)) is None:
+            continue
+        for key in support.units:
+            for value in getattr(sweep, BY_NAME[key].field):
+                if (refused := unit_refusal(switch, name, support, key, value)) is not None:
+                    yield refused
 
 
 def _scale_refusals(

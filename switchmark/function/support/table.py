@@ -72,11 +72,15 @@ class Tunnel:
 
 @dataclass(frozen=True, slots=True)
 class Vlan:
-    """A tag that the switch pushes or pops on the way from even to odd ports. `both`: it pushes on
-    this way, and pops on the way back."""
+    """A tag that the switch pushes or pops on the way from even to odd ports; on the way back it
+    does the reverse. `both` is `push` for traffic both ways."""
 
     vid: int
     direction: str  # push, pop or both
+
+    def is_trunk(self, port: int) -> bool:
+        """Return True if the frames of a port have the tag."""
+        return port % 2 == (0 if self.direction == "pop" else 1)
 
 
 @dataclass(frozen=True, slots=True)

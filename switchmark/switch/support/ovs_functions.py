@@ -21,7 +21,10 @@ from switchmark.switch.support.ovs_rules import openflow_port
 
 TCP = 6
 HIGHEST_PRIORITY = 65_535
-ROUTER, ACL, ROUTES, FORWARD = "router ports", "acl", "routes", "forwarding rules"
+POLICER, ROUTER, ACL, ROUTES = "policed ports", "router ports", "acl", "routes"
+VLAN, FORWARD = "vlan ports", "forwarding rules"
+METERS, PORT_VLANS = "meters", "ports with a VLAN"  # which are not OpenFlow tables
+METER_CIR_BPS, METER_CBS_BYTES = 1000, 125  # units of a meter: kbit/s, kbit
 _PROTOCOLS = {(4, UDP): "udp", (6, UDP): "udp6", (4, TCP): "tcp", (6, TCP): "tcp6"}
 _TRIED = "3.1.0"
 
@@ -31,6 +34,10 @@ SUPPORT: Mapping[str, FunctionSupport] = {
         version=_TRIED,
     ),
     "acl": FunctionSupport(100_000, "more were not tried", version=_TRIED),
+    "policer": FunctionSupport(
+        version=_TRIED, units={"cir": METER_CIR_BPS, "cbs": METER_CBS_BYTES}
+    ),
+    "vlan": FunctionSupport(bases=("forward",), version=_TRIED),
 }  # fmt: skip
 
 
@@ -51,12 +58,15 @@ class Translation:
 
     table: FunctionTable
     base_rules: Sequence[str]
+    is_learning: bool = False  # the base is NORMAL, which has VLANs of its ports
     written: Counter[str] = field(default_factory=Counter)  # native entries by table
 
     @property
     def stages(self) -> list[Stage]:
         """The tables in the order in which a frame passes them."""
-        names = [ACL] if self.table.has_acl else []
+        names = [POLICER] if self.table.policer else []
+        names += [ACL] if self.table.has_acl else []
+        names += [VLAN] if self.table.vlan and not self.is_learning else []
         names += [ROUTER, ROUTES] if self.table.is_routed else [FORWARD]
         last = len(names) - 1
         return [
@@ -73,9 +83,19 @@ class Translation:
         fields = {ACL: f"{source},{destination}", ROUTES: destination}
         return {stage.number: fields[stage.name] for stage in self.stages if stage.name in fields}
 
+    def port_columns(self, port: int) -> list[str]:
+        """Return columns of a port in the database, which only NORMAL obeys."""
+        vlan = self.table.vlan
+        if vlan is None or not self.is_learning:
+            return []
+        self.written[PORT_VLANS] += 1
+        return [f"{'trunks' if vlan.is_trunk(port) else 'tag'}={vlan.vid}"]
+
     def lines(self) -> Iterator[str]:
         """Yield the entries as `ovs-ofctl add-flows` reads them, and count them."""
         makers: dict[str, Callable[[str], Iterator[str]]] = {
+            POLICER: lambda onward: policed_entries(self.table, onward),
+            VLAN: lambda onward: vlan_entries(self.table, onward),
             ACL: lambda onward: acl_entries(self.table, onward),
             ROUTER: lambda onward: router_entries(self.table, onward),
             ROUTES: lambda _: route_entries(self.table),
@@ -99,6 +119,41 @@ class Translation:
 def ip_match(ip_version: int) -> str:
     """Return the match for all frames of an IP version."""
     return "ip" if ip_version == 4 else "ipv6"
+
+
+def policed_entries(table: FunctionTable, onward: str) -> Iterator[str]:
+    """Yield an entry for each port, by which its frames pass its meter."""
+    for port in table.ports:
+        number = openflow_port(port.index)
+        yield f"in_port={number},actions=meter:{number},{onward}"
+
+
+def meters(table: FunctionTable) -> list[str]:
+    """Return a meter for each port if frames are policed. A meter counts bytes of the L2 frame
+    without FCS, as the neutral table does."""
+    policer = table.policer
+    if policer is None:
+        return []
+    rate, burst = policer.cir_bps // METER_CIR_BPS, policer.cbs_bytes // METER_CBS_BYTES
+    return [
+        f"meter={openflow_port(port.index)},kbps,burst,stats,"
+        f"bands=type=drop,rate={rate},burst_size={burst}"
+        for port in table.ports
+    ]
+
+
+def vlan_entries(table: FunctionTable, onward: str) -> Iterator[str]:
+    """Yield an entry for each port, by which frames without a tag get one, or frames of the VLAN
+    lose theirs; other frames match no entry."""
+    assert table.vlan is not None
+    for port in table.ports:
+        number = openflow_port(port.index)
+        if table.vlan.is_trunk(port.index):
+            yield f"in_port={number},dl_vlan={table.vlan.vid},actions=pop_vlan,{onward}"
+        else:
+            tag = 0x1000 | table.vlan.vid  # OpenFlow's bit for a tag that is present
+            push = f"push_vlan:0x8100,set_field:{tag}->vlan_vid"
+            yield f"in_port={number},vlan_tci=0,actions={push},{onward}"
 
 
 def router_entries(table: FunctionTable, onward: str) -> Iterator[str]:
@@ -219,10 +274,23 @@ class LoadedFunctions:
         self._load_time_s = 0.0
 
     def load(self) -> None:
-        """Write all entries."""
+        """Write all entries; meters come first, since rules refer to them."""
         begun = time.monotonic()
+        for meter in meters(self._translation.table):
+            self._instance.add_meter(meter)
+            self._translation.written[METERS] += 1
         self._instance.load_flows(self._translation.lines())
         self._load_time_s = time.monotonic() - begun
+
+    def policed_frames(self) -> dict[int, int]:
+        """Return the frames that the meter of each port has dropped, by the index of the port."""
+        if METERS not in self._translation.written:
+            return {}
+        dropped = self._instance.meter_drops()
+        return {
+            port.index: dropped.get(openflow_port(port.index), 0)
+            for port in self._translation.table.ports
+        }
 
     def entries(self) -> FunctionEntries:
         """Return the announced entries, and those that the switch daemon counts."""
@@ -230,4 +298,8 @@ class LoadedFunctions:
             stage.name: self._instance.count_flows(stage.number)
             for stage in self._translation.stages
         }
+        if METERS in self._translation.written:
+            read_back[METERS] = self._instance.count_meters()
+        if PORT_VLANS in self._translation.written:
+            read_back[PORT_VLANS] = self._instance.count_port_vlans()
         return FunctionEntries(dict(self._translation.written), read_back, self._load_time_s)

@@ -200,6 +200,27 @@ class OvsInstance:
         finally:
             file.unlink(missing_ok=True)
 
+    def add_meter(self, meter: str) -> None:
+        """Add an OpenFlow meter to the bridge."""
+        command = ["ovs-ofctl", "-O", "OpenFlow13", "add-meter"]
+        self.session.host.run([*command, f"unix:{self._openflow}", meter])
+
+    def count_meters(self) -> int:
+        """Return the number of the bridge's meters."""
+        command = ["ovs-ofctl", "-O", "OpenFlow13", "dump-meters"]
+        answer = self.session.host.run([*command, f"unix:{self._openflow}"]).stdout
+        return len(re.findall(r"\bmeter=\d+", answer, re.ASCII))
+
+    def meter_drops(self) -> dict[int, int]:
+        """Return the frames that each meter has dropped, by its number."""
+        command = ["ovs-ofctl", "-O", "OpenFlow13", "meter-stats"]
+        return parse_meter_drops(self.session.host.run([*command, f"unix:{self._openflow}"]).stdout)
+
+    def count_port_vlans(self) -> int:
+        """Return the number of ports that have a VLAN."""
+        rows = self._rows("Port", "tag", "trunks")
+        return sum(row["tag"] != ["set", []] or row["trunks"] != ["set", []] for row in rows)
+
     def count_flows(self, table: int) -> int:
         """Return the number of OpenFlow rules of a table, without those that are added and removed
         on purpose. Raises TrialFailed."""
@@ -323,3 +344,11 @@ def parse_datapath_counters(text: str) -> dict[str, PortCounters]:
             rx, tx = found["RX"], found["TX"]
             counters[paragraph.split()[0]] = PortCounters(rx[0], tx[0], rx[2], tx[2])
     return counters
+
+
+def parse_meter_drops(text: str) -> dict[int, int]:
+    """Read `ovs-ofctl meter-stats`: the frames of the only band of each meter."""
+    found = re.findall(
+        r"^meter:(\d+) .*\n(?:bands:\n)?\s*0: packet_count:(\d+)", text, re.MULTILINE | re.ASCII
+    )
+    return {int(meter): int(frames) for meter, frames in found}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
@@ -199,7 +200,7 @@ class OvsSwitch(WithProgram, WithResources):
         if self.function_table is None:
             return None
         base = [] if self._mode is ConnectMode.ROUTE else self._rules()
-        return Translation(self.function_table, base)
+        return Translation(self.function_table, base, self._mode is ConnectMode.LEARNING)
 
     def _rules(self) -> list[str]:
         """Return the rules of the connect mode."""
@@ -239,6 +240,8 @@ class OvsSwitch(WithProgram, WithResources):
             number = f"ofport_request={openflow_port(port.index)}"
             commands.append(["add-port", bridge, name])
             commands.append(["set", "Interface", name, number, *columns])
+            if self._translation and (own_vlan := self._translation.port_columns(port.index)):
+                commands.append(["set", "Port", name, *own_vlan])
         if self._witness:
             number = f"ofport_request={openflow_port(len(self._ports))}"
             commands.append(["add-port", bridge, self._witness])
@@ -288,6 +291,8 @@ class OvsSwitch(WithProgram, WithResources):
             self._check_continuity(name, now.get(name))
             before = self._before.get(name, PortCounters(0, 0))
             ports[index] = now.get(name, before).since(before)
+        for index, frames in (self._functions.policed_frames() if self._functions else {}).items():
+            ports[index] = replace(ports[index], rx_dropped=ports[index].rx_dropped + frames)
         self._last = now
         if self._witness is None:
             return SwitchCounters(ports)

@@ -13,18 +13,24 @@ from switchmark.errors import UsageError
 from switchmark.function.support.table import (
     FunctionTable,
     NextHop,
+    Policer,
     RouterPort,
     Routes,
     Rule,
+    Vlan,
 )
+from switchmark.model.functions import unit_refusal
 from switchmark.switch.support.lookups import LookupCounts, parse_lookups, since
 from switchmark.switch.support.ovs_functions import (
+    SUPPORT,
     Translation,
     acl_entries,
+    meters,
     port_blocks,
     priority_levels,
     rule_matches,
 )
+from switchmark.switch.support.ovs_instance import parse_meter_drops
 
 PORTS = tuple(
     RouterPort(k, f"02:72:00:00:00:{k:02x}", f"198.19.{k}.1/24", f"10.64.0.{k + 1}",
@@ -172,6 +178,61 @@ def test_rule_with_ports_and_no_protocol_matches_both_protocols() -> None:
         "tcp,nw_dst=10.0.0.0/8,tp_src=4",
     ]
     assert list(rule_matches(Rule(False, "0.0.0.0/0", "0.0.0.0/0", 47), 4)) == ["ip,nw_proto=47"]
+
+
+def vlan_table(direction: str) -> FunctionTable:
+    return FunctionTable(("forward", "vlan"), 4, PORTS, vlan=Vlan(100, direction))
+
+
+def test_tags_are_pushed_and_popped_by_entries_of_the_ports() -> None:
+    base = ["in_port=1,actions=output:2", "in_port=2,actions=output:1"]
+    push = "vlan_tci=0,actions=push_vlan:0x8100,set_field:4196->vlan_vid,goto_table:1"
+    assert entries_of(vlan_table("push"), base)[:2] == [
+        f"table=0,in_port=1,{push}",
+        "table=0,in_port=2,dl_vlan=100,actions=pop_vlan,goto_table:1",
+    ]
+    assert entries_of(vlan_table("pop"), base)[:2] == [
+        "table=0,in_port=1,dl_vlan=100,actions=pop_vlan,goto_table:1",
+        f"table=0,in_port=2,{push}",
+    ]
+
+
+def test_learning_switch_has_the_vlan_in_its_ports() -> None:
+    translation = Translation(vlan_table("push"), ["actions=NORMAL"], is_learning=True)
+    assert [translation.port_columns(port) for port in (0, 1)] == [["tag=100"], ["trunks=100"]]
+    assert list(translation.lines()) == ["table=0,actions=NORMAL"]
+    assert translation.written == {"ports with a VLAN": 2, "forwarding rules": 1}
+
+
+def test_each_port_has_a_meter() -> None:
+    policed = FunctionTable(("forward", "policer"), 4, PORTS, policer=Policer(10_000_000, 64_000))
+    band = "type=drop,rate=10000,burst_size=512"
+    assert meters(policed)[1] == f"meter=2,kbps,burst,stats,bands={band}"
+    entries = entries_of(policed, ["actions=NORMAL"])
+    assert entries[0] == "table=0,in_port=1,actions=meter:1,goto_table:1"
+
+
+METER_STATS = """\
+OFPST_METER reply (OF1.3) (xid=0x2):
+meter:1 flow_count:1 packet_in_count:9 byte_in_count:540 duration:0.064s bands:
+0: packet_count:4 byte_count:240
+
+meter:2 flow_count:0 packet_in_count:0 byte_in_count:0 duration:0.036s bands:
+0: packet_count:0 byte_count:0
+"""
+
+
+def test_frames_that_a_meter_dropped_are_read() -> None:
+    assert parse_meter_drops(METER_STATS) == {1: 4, 2: 0}
+
+
+def test_values_between_the_units_of_a_meter_are_refused() -> None:
+    support = SUPPORT["policer"]
+    assert unit_refusal("ovs-dpdk", "policer", support, "cir", 10_000) is None
+    refused = unit_refusal("ovs-dpdk", "policer", support, "cbs", 64_001)
+    assert refused is not None and "use 64000 or 64125" in str(refused)
+    refused = unit_refusal("ovs-dpdk", "policer", support, "cir", 10)
+    assert refused is not None and "use 1000" in str(refused)
 
 
 PMD_STATS = """\
