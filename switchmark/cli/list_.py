@@ -25,6 +25,7 @@ from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.function.registry import FUNCTIONS
+from switchmark.host.container_networks.listing import networks
 from switchmark.instrument.registry import INSTRUMENTS, abilities_for
 from switchmark.method.registry import METHODS
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, unavailable
@@ -43,6 +44,7 @@ Examples:
   switchmark list switches        with their ports, modes and options
   switchmark list scenarios environments
   switchmark list campaigns       the built-in campaigns
+  switchmark list networks        the networks of this host, and what each needs
   switchmark list --json          for programs
   switchmark list hosts --testbed lab.yaml   the hosts in that file
 
@@ -70,7 +72,11 @@ class What(StrEnum):
     FUNCTIONS = "functions"
     GENERATORS = "generators"
     WORKLOADS = "workloads"
+    NETWORKS = "networks"
     HOSTS = "hosts"
+
+
+ON_REQUEST = (What.NETWORKS, What.HOSTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +98,15 @@ def command(
     """List the names that campaign files, flags and notations may use: switches, environments,
     campaigns, scenarios, methods, I/O kinds, network functions, generators and workloads.
 
+    The networks of this host are listed only on request: its CNI configuration lists, Docker
+    networks, bridges and Open vSwitch bridges, and what a measurement of each needs. Nothing is
+    changed.
+
     The hosts of a testbed file are listed only on request, because the command connects to each of
     them. The exit code is then 3 if a host cannot take part in trials.
     """
     installation = installed()
-    kinds = what or [kind for kind in What if kind is not What.HOSTS]
+    kinds = what or [kind for kind in What if kind not in ON_REQUEST]
     listings = {kind: _listing(kind, installation, testbed) for kind in kinds}
     if json:
         print_json({kind.value: listing.rows for kind, listing in listings.items()})
@@ -154,6 +164,9 @@ def _listing(what: What, installation: Installed, testbed: Path | None) -> Listi
             columns, rows = ("name", "here", "ports", "description"), _generators()
         case What.WORKLOADS:
             columns, rows = ("name", "generators", "rate", "description"), _workloads()
+        case What.NETWORKS:
+            columns = ("name", "kind", "details", "needs")
+            rows = [asdict(row) for row in networks()]
         case What.HOSTS:
             return _hosts(testbed)
     return Listing(columns, rows)
