@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BufferedIOBase
 from pathlib import Path
 
@@ -59,10 +59,11 @@ def click_config(
     ports: Sequence[SwitchPort],
     mode: ConnectMode,
     control: str,
-    functions: Iterable[str] | None = None,
+    functions: Iterable[str] = (),
+    tails: Mapping[int, str] | None = None,
 ) -> str:
-    """The switch in Click's language; `functions`: the elements between the ports, if the switch
-    does not only forward. A full queue drops; Click's default is to wait, which would
+    """The switch in Click's language; `functions`: elements behind the ports, `tails`: the last of
+    them for each port. A full queue drops; Click's default is to wait, which would
     make the ports of one thread wait for each other."""
     lines = [f'ControlSocket(UNIX, "{control}");']
     numbers = ethdev_numbers(ports)
@@ -75,32 +76,34 @@ def click_config(
             f"t{k} :: ToDPDKDevice({number}, BLOCKING false, BURST {BURST}, "
             f"IQUEUE {QUEUE_FRAMES}, NDESC {DESCRIPTORS});"
         )
-    if functions is not None:
-        lines += functions
-    elif mode is ConnectMode.CROSS_CONNECT:
-        lines += [f"f{port.index} -> t{peer_index(port.index)};" for port in ports]
-    else:
+    lines += functions
+    sources = {port.index: f"f{port.index}" for port in ports} | dict(tails or {})
+    if mode is ConnectMode.CROSS_CONNECT:
+        lines += [f"{sources[port.index]} -> t{peer_index(port.index)};" for port in ports]
+    elif mode is not ConnectMode.ROUTE:
         # What reaches the witness was flooded, or went astray.
         lines.append("w :: Counter -> Discard;")
-        lines += _learning(ports) if mode is ConnectMode.LEARNING else _static(ports)
+        join = _learning if mode is ConnectMode.LEARNING else _static
+        lines += join(ports, sources)
     return "\n".join(lines) + "\n"
 
 
-def _learning(ports: Sequence[SwitchPort]) -> list[str]:
+def _learning(ports: Sequence[SwitchPort], sources: Mapping[int, str]) -> list[str]:
     """The elements of a learning switch. Without a time on every frame an address would age as soon
     as it is learnt."""
     witness = len(ports)
     return [
         f"switch :: EtherSwitch(TIMEOUT {MAC_AGING_S});",
         *(
-            f"f{port.index} -> SetTimestamp -> [{port.index}]switch[{port.index}] -> t{port.index};"
+            f"{sources[port.index]} -> SetTimestamp -> [{port.index}]switch[{port.index}] "
+            f"-> t{port.index};"
             for port in ports
         ),
         f"Idle -> [{witness}]switch[{witness}] -> w;",
     ]
 
 
-def _static(ports: Sequence[SwitchPort]) -> list[str]:
+def _static(ports: Sequence[SwitchPort], sources: Mapping[int, str]) -> list[str]:
     """The elements of a static table: one classifier a port, by destination address; what matches
     none is dropped. The witness is the last entry."""
     lines = []
@@ -108,7 +111,7 @@ def _static(ports: Sequence[SwitchPort]) -> list[str]:
         ways = [(o.mac, f"t{o.index}") for o in ports if o.index != port.index]
         ways.append((WITNESS_MAC, "w"))
         patterns = ", ".join(f"0/{mac.replace(':', '')}" for mac, _ in ways)
-        lines.append(f"f{port.index} -> c{port.index} :: Classifier({patterns});")
+        lines.append(f"{sources[port.index]} -> c{port.index} :: Classifier({patterns});")
         lines += [f"c{port.index}[{way}] -> {to};" for way, (_, to) in enumerate(ways)]
     return lines
 
@@ -221,7 +224,8 @@ class FastClick(WithOptions, ProgramSwitch):
         """Write the configuration, start, and wait for the control socket."""
         folder = self.resources.folder("click")
         self._control = check_socket_path(folder / "control.sock")
-        self._config = click_config(self.ports, self.mode, self._control, self._functions())
+        functions, tails = self._functions()
+        self._config = click_config(self.ports, self.mode, self._control, functions, tails)
         file = folder / "switch.click"
         file.write_text(self._config)
         devices = eal_devices(self.name, self.ports, self.option("cable_driver"))
@@ -233,10 +237,10 @@ class FastClick(WithOptions, ProgramSwitch):
         self.until(self._answers, "its control socket", timeout_s)
         self._load_time_s = time.monotonic() - began
 
-    def _functions(self) -> Iterator[str] | None:
+    def _functions(self) -> tuple[Sequence[str], Mapping[int, str]]:
         table = self.function_table
         if table is None:
-            return None
+            return (), {}
         if (impossible := fastclick_functions.refusal(table)) is not None:
             raise UnavailableError(impossible.reason, remedy=impossible.remedy)
         return fastclick_functions.configuration(table, self.options())

@@ -81,19 +81,18 @@ local function graph_with (more)
          config.app(graph, ports[i], RawSocket, port)
       end
    end
-   if plan then
-      functions.connect(graph, ports, plan)
-      return graph
-   end
    for i = 1, more do
       local name = "n"..(i - 1)
       table.insert(all, name)
       config.app(graph, name, VhostUser, {socket_path = parameters[1]..".n"..(i - 1)})
    end
+   local tails = {} -- the outputs from which the frames of each port go on
+   for _, port in ipairs(all) do tails[port] = port..".tx" end
+   if plan and functions.connect(graph, ports, plan, tails) then return graph end
    if mode == "cross-connect" then
       for i = 1, #all, 2 do
-         config.link(graph, all[i]..".tx -> "..all[i + 1]..".rx")
-         config.link(graph, all[i + 1]..".tx -> "..all[i]..".rx")
+         config.link(graph, tails[all[i]].." -> "..all[i + 1]..".rx")
+         config.link(graph, tails[all[i + 1]].." -> "..all[i]..".rx")
       end
    else
       local bridge = require("apps.bridge.learning").bridge
@@ -104,7 +103,7 @@ local function graph_with (more)
       config.link(graph, "bridge.witness -> sink.input")
       config.link(graph, "silent.output -> bridge.witness")
       for _, port in ipairs(all) do
-         config.link(graph, port..".tx -> bridge."..port)
+         config.link(graph, tails[port].." -> bridge."..port)
          config.link(graph, "bridge."..port.." -> "..port..".rx")
       end
    end

@@ -48,24 +48,16 @@ def memory_mb(links: int) -> int:
 
 
 def links_of(index: int, mode: ConnectMode, table: FunctionTable | None = None) -> tuple[str, str]:
-    """The links that leave and enter a port's app, named as Snabb names their folders."""
-    if table is not None:
-        return _function_links(index, table)
-    if mode is ConnectMode.CROSS_CONNECT:
-        peer = peer_index(index)
-        return f"p{index}.tx -> p{peer}.rx", f"p{peer}.tx -> p{index}.rx"
-    return f"p{index}.tx -> bridge.p{index}", f"bridge.p{index} -> p{index}.rx"
-
-
-def _function_links(index: int, table: FunctionTable) -> tuple[str, str]:
+    """The links that leave and enter a port's app, named as Snabb names their folders. Apps of the
+    functions stand between them and the rest."""
     peer = peer_index(index)
-    apps, before = snabb_functions.chain(table, index), snabb_functions.chain(table, peer)
-    if table.is_routed:
-        target, source = f"router.p{index}", f"router.p{index}"
+    apps = snabb_functions.chain(table, index) if table else []
+    before = snabb_functions.chain(table, peer) if table else []
+    if mode is ConnectMode.CROSS_CONNECT:
+        target, source = f"p{peer}.rx", f"{before[-1]}.output" if before else f"p{peer}.tx"
     else:
-        target, source = f"p{peer}.rx", f"p{peer}.tx"
-        if before:
-            source = f"{before[-1]}.output"
+        hub = "router" if mode is ConnectMode.ROUTE else "bridge"
+        target = source = f"{hub}.p{index}"
     if apps:
         target = f"{apps[0]}.input"
     return f"p{index}.tx -> {target}", f"{source} -> p{index}.rx"
@@ -104,11 +96,12 @@ class Snabb(ProgramSwitch):
 
     def memory_mb(self) -> int:
         """The memory of all packets that may be under way, in MiB."""
+        links = len(self.ports)
+        if self.mode is not ConnectMode.CROSS_CONNECT:
+            links = 2 * links + 2
         if (table := self.function_table) is not None:
-            chains = sum(len(snabb_functions.chain(table, port.index)) for port in self.ports)
-            return memory_mb(2 * len(self.ports) + chains)
-        learning = self.mode is ConnectMode.LEARNING
-        return memory_mb(2 * len(self.ports) + 2 if learning else len(self.ports))
+            links += sum(len(snabb_functions.chain(table, port.index)) for port in self.ports)
+        return memory_mb(links)
 
     def launch(self, program: Path) -> None:
         """Start it and wait for its first round."""

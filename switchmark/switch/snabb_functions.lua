@@ -3,8 +3,7 @@
 -- The plan is a Lua table in a file: ip_version, routers (a MAC address a port), hops (MAC address
 -- and port of each next hop), routes (a file of rows: network address, prefix length, number of
 -- the next hop in two bytes, network byte order), filter (an expression of pcap-filter(7) that
--- passes what the list permits), vlan (the tag), tagging and untagging (ports whose frames get or
--- lose it), policer (bytes/s and bytes). Ports are numbered from 0.
+-- passes what the list permits), policer (bytes/s and bytes). Ports are numbered from 0.
 
 local ffi = require("ffi")
 local C = ffi.C
@@ -16,7 +15,6 @@ local packet = require("core.packet")
 local poptrie = require("lib.poptrie")
 local PcapFilter = require("apps.packet_filter.pcap_filter").PcapFilter
 local RateLimiter = require("apps.rate_limiter.rate_limiter").RateLimiter
-local vlan = require("apps.vlan.vlan")
 
 local ETHERNET = 14
 local FIELDS = {
@@ -129,14 +127,14 @@ function Router:push ()
    end
 end
 
--- Join the ports by the functions of a plan. `ports`: the names of their apps, in order.
-local function connect (graph, ports, plan)
+-- Put the apps of a plan behind each port. `tails`: the output from which the frames of a port
+-- go on, by the name of the port. Return true if the plan has a router, which then joins all ports.
+local function connect (graph, ports, plan, tails)
    for i, port in ipairs(ports) do
-      local from = port..".tx"
       local function through (name, class, argument)
          config.app(graph, name, class, argument)
-         config.link(graph, from.." -> "..name..".input")
-         from = name..".output"
+         config.link(graph, tails[port].." -> "..name..".input")
+         tails[port] = name..".output"
       end
       local number = i - 1
       if plan.policer then
@@ -145,30 +143,21 @@ local function connect (graph, ports, plan)
       end
       if plan.filter then through("acl"..number, PcapFilter, {filter = plan.filter}) end
       if plan.routes then
-         config.link(graph, from.." -> router."..port)
+         config.link(graph, tails[port].." -> router."..port)
          config.link(graph, "router."..port.." -> "..port..".rx")
-      else
-         if plan.tagging and plan.tagging[number] then
-            through("tag"..number, vlan.Tagger, {tag = plan.vlan})
-         end
-         if plan.untagging and plan.untagging[number] then
-            through("untag"..number, vlan.Untagger, {tag = plan.vlan})
-         end
-         local peer = i % 2 == 1 and ports[i + 1] or ports[i - 1]
-         config.link(graph, from.." -> "..peer..".rx")
       end
    end
    if plan.routes then config.app(graph, "router", Router, plan) end
+   return plan.routes ~= nil
 end
 
 -- The entries of each kind that the running engine has.
 local function entries ()
-   local count = {routes = 0, filters = 0, policers = 0, tags = 0}
+   local count = {routes = 0, filters = 0, policers = 0}
    for name, app in pairs(engine.app_table) do
       if name == "router" then count.routes = app.found end
       if name:match("^acl%d") then count.filters = count.filters + 1 end
       if name:match("^policer%d") then count.policers = count.policers + 1 end
-      if name:match("^u?n?tag%d") then count.tags = count.tags + 1 end
    end
    return count
 end

@@ -38,17 +38,15 @@ def build(client: Any, request: dict[str, Any]) -> dict[str, Any]:
         client.add_worker(number, core)
     ports = request["ports"]
     plan = request.get("functions")
-    if plan is not None:
-        perform(client, ports, plan)
-    elif request["table"] is None:
-        join(client, "p", ports, None)
+    if request["table"] is None:
+        join(client, "p", ports, None, plan)
     else:
         client.create_module("Merge", "merge")
         client.create_module("L2Forward", "table")
         entries = {"entries": request["table"]}
         client.run_module_command("table", "add", "L2ForwardCommandAddArg", entries)
         client.connect_modules("merge", "table")
-        join(client, "p", ports, 0)
+        join(client, "p", ports, 0, plan)
         # No address leads there; BESS counts what goes through every gate.
         client.create_module("Sink", "witness")
         client.connect_modules("table", "witness", len(ports))
@@ -56,43 +54,46 @@ def build(client: Any, request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def join(client: Any, letter: str, ports: Sequence[dict[str, Any]], gate: int | None) -> None:
+def join(
+    client: Any,
+    letter: str,
+    ports: Sequence[dict[str, Any]],
+    gate: int | None,
+    plan: dict[str, Any] | None = None,
+) -> None:
     """Make ports under names of this letter, joined in pairs, or by the table from this gate of it
-    on."""
+    on. With a plan of functions, the frames of a port pass its chain of modules before."""
     names = [f"{letter}{k}" for k in range(len(ports))]
     for name, port in zip(names, ports, strict=True):
         client.create_port("PMDPort", name, dict(port))
         client.create_module("PortInc", f"in-{name}", {"port": name})
         client.create_module("PortOut", f"out-{name}", {"port": name})
+    tails = {k: (f"in-{name}", 0) for k, name in enumerate(names)}
+    if plan is not None:
+        tails |= perform(client, plan)
+        if plan["routed"]:
+            return
     for k, name in enumerate(names):
+        source, output = tails[k]
         if gate is None:
-            client.connect_modules(f"in-{name}", f"out-{names[k ^ 1]}")
+            client.connect_modules(source, f"out-{names[k ^ 1]}", output)
         else:
-            client.connect_modules(f"in-{name}", "merge")
+            client.connect_modules(source, "merge", output)
             client.connect_modules("table", f"out-{name}", gate + k)
 
 
-def perform(client: Any, ports: Sequence[dict[str, Any]], plan: dict[str, Any]) -> None:
-    """Make ports, the modules of the functions, and the links between them. The frames of a port
-    pass its chain, then leave by the other port of the pair, unless the chain ends in a router."""
-    names = [f"p{k}" for k in range(len(ports))]
-    for name, port in zip(names, ports, strict=True):
-        client.create_port("PMDPort", name, dict(port))
-        client.create_module("PortInc", f"in-{name}", {"port": name})
-        client.create_module("PortOut", f"out-{name}", {"port": name})
+def perform(client: Any, plan: dict[str, Any]) -> dict[int, tuple[str, int]]:
+    """Make the modules of the functions, and the links between them. Return the module and the
+    output gate at which the chain of each port ends."""
     for kind, name, argument in plan["modules"]:
         client.create_module(kind, name, with_bytes(argument))
     for source, gate, target in plan["links"]:
         client.connect_modules(source, target, gate)
-    for k, name in enumerate(names):
-        head, tail = plan["heads"].get(str(k)), plan["tails"].get(str(k))
-        if head is not None:
-            client.connect_modules(f"in-{name}", head)
-        if not plan["routed"]:
-            source, gate = tail or (f"in-{name}", 0)
-            client.connect_modules(source, f"out-{names[k ^ 1]}", gate)
+    for port, head in plan["heads"].items():
+        client.connect_modules(f"in-p{port}", head)
     for name, command, kind, argument in plan["commands"]:
         client.run_module_command(name, command, kind, with_bytes(argument))
+    return {int(port): (name, gate) for port, (name, gate) in plan["tails"].items()}
 
 
 def with_bytes(value: Any) -> Any:

@@ -14,7 +14,6 @@ from switchmark.errors import Refusal
 from switchmark.function.support.table import FunctionTable, Rule
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.functions import FunctionSupport
-from switchmark.switch.support.ports import peer_index
 
 RADIX, DIRECT = "radix", "direct"
 ROUTE_LOOKUP = SwitchOption(
@@ -50,35 +49,40 @@ def refusal(table: FunctionTable) -> Refusal | None:
     return None
 
 
-def configuration(table: FunctionTable, options: Mapping[str, str]) -> Iterator[str]:
-    """Yield the elements between those of the ports, `fK` and `tK`."""
-    if table.is_routed:
-        yield from _router(table, options["route_lookup"])
+def configuration(
+    table: FunctionTable, options: Mapping[str, str]
+) -> tuple[list[str], dict[int, str]]:
+    """Return the elements between those of the ports, and the element from which the frames of
+    each port go on; none for a router, which joins all ports."""
+    lines, tails = [], {}
     for port in table.ports:
         k = port.index
-        yield from _chain(table, k, f"t{peer_index(k)}" if not table.is_routed else f"m{k}")
+        chain, tails[k] = _chain(table, k)
+        lines += chain
         if table.is_routed:
-            yield f"m{k} :: HostEtherFilter({port.mac}, DROP_OWN false, DROP_OTHER true)"
-            yield f" -> {_checked(table)} -> rt;"
+            lines.append(f"m{k} :: HostEtherFilter({port.mac}, DROP_OWN false, DROP_OTHER true);")
+            lines.append(f"{tails[k]} -> m{k} -> {_checked(table)} -> rt;")
+    if not table.is_routed:
+        return lines, tails
+    return [*_router(table, options["route_lookup"]), *lines], {}
 
 
-def _chain(table: FunctionTable, k: int, target: str) -> Iterator[str]:
-    before = f"f{k}"
+def _chain(table: FunctionTable, k: int) -> tuple[list[str], str]:
+    """Return the elements behind a port before the base, and the last of them."""
+    lines, tail = [], f"f{k}"
     if table.policer:
         rate, burst = table.policer.cir_bps // 8, table.policer.cbs_bytes
-        yield f"p{k} :: BandwidthRatedSplitter({rate}Bps, BURST_BYTES {burst});"
-        yield f"{before} -> p{k};"
-        yield f"p{k}[1] -> Discard;"
-        before = f"p{k}"
+        lines.append(f"p{k} :: BandwidthRatedSplitter({rate}Bps, BURST_BYTES {burst});")
+        lines.append(f"{tail} -> p{k}; p{k}[1] -> Discard;")
+        tail = f"p{k}"
     if table.rules:
-        other = target if table.default_permit else "Discard"
-        yield f"e{k} :: Classifier(12/0800, -);"
-        yield f"a{k} :: IPFilter("
-        yield ",\n".join(map(_rule, table.rules)) + f",\n{_verdict(table.default_permit)} all);"
-        yield f"{before} -> e{k} -> MarkIPHeader(14) -> a{k} -> {target};"
-        yield f"e{k}[1] -> {other};"
-    else:
-        yield f"{before} -> {target};"
+        other = f"u{k}" if table.default_permit else "Discard"
+        rules = ",\n".join([*map(_rule, table.rules), f"{_verdict(table.default_permit)} all"])
+        lines.append(f"e{k} :: Classifier(12/0800, -); u{k} :: Null;")
+        lines.append(f"a{k} :: IPFilter({rules});")
+        lines.append(f"{tail} -> e{k} -> MarkIPHeader(14) -> a{k} -> u{k}; e{k}[1] -> {other};")
+        tail = f"u{k}"
+    return lines, tail
 
 
 def _verdict(permit: bool) -> str:

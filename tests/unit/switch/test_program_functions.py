@@ -154,7 +154,9 @@ def test_snabb_plan_is_a_table_of_lua(tmp_path: Path) -> None:
 
 def test_fastclick_router_and_filter() -> None:
     table = table_with("route", "acl", rules=(DENIAL, PERMIT))
-    text = "\n".join(fastclick_functions.configuration(table, {"route_lookup": "radix"}))
+    lines, tails = fastclick_functions.configuration(table, {"route_lookup": "radix"})
+    assert tails == {}
+    text = "\n".join(lines)
     assert "rt :: RadixIPLookup(\n10.64.0.1/32 4" in text and "10.1.2.128/25 1);" in text
     assert "rt[2] -> DecIPTTL -> Unstrip(14) -> EtherRewrite(02:72:00:00:00:01, " in text
     assert "deny udp && src net 198.18.0.9/32 && dst port 2000" in text and "deny all);" in text
