@@ -29,6 +29,7 @@ class PolicerFunction:
     keys = ("cir", "cbs")
     scale_key: str | None = None
     unit = ""
+    filters = True
 
     def refusals(self, trial: Trial) -> Iterator[Refusal]:
         """Refuse a burst size that no frame of the load fits into."""

@@ -20,6 +20,7 @@ from switchmark.plugins import PluginRegistry
 FORWARD, ROUTE = "forward", "route"
 BASES = (FORWARD, ROUTE)
 _FILES: PluginRegistry[None] = PluginRegistry("switchmark.function", lambda _module, _name: None)
+OUTER_BYTES = {4: 50, 6: 70}  # length of outer VXLAN headers, by IP version
 MIXED = "mix"  # prefix lengths as in a full routing table of the Internet
 _VNI_MOST = 2**24 - 1
 

@@ -23,6 +23,8 @@ class FunctionNote(Value):
     must_arrive: Count  # frames of the proof that arrived with the expected content
     must_not_arrive: Count  # frames of the proof that were dropped, as they had to be
     repeated: Count = 0  # frames that were sent again, since the first one did not arrive in time
+    # Outer header fields that the switch chooses in tunnels, by name: their values in the proof.
+    outer: dict[str, str] = Field(default_factory=dict)
     wrong_next_hop: Count = 0  # counted frames of the load with another destination address
     wrong_header: Count = 0  # counted frames of the load with another wrong field
     denied_sent: Count = 0  # frames that had to be dropped, sent beside the load

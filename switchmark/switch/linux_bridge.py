@@ -19,11 +19,11 @@ from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, available
 from switchmark.model.changes import Change
-from switchmark.model.functions import FORWARD, FunctionEntries
+from switchmark.model.functions import FORWARD, FunctionEntries, FunctionSupport
 from switchmark.model.options import mode_refusal
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
-from switchmark.switch.support import nft
+from switchmark.switch.support import kernel_tunnels, nft
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.options import WithOptions
@@ -73,7 +73,13 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             nft.ACL_ENGINE,
         ),
         functions={
-            name: replace(support, bases=(FORWARD,)) for name, support in nft.SUPPORT.items()
+            **{name: replace(support, bases=(FORWARD,)) for name, support in nft.SUPPORT.items()},
+            "vxlan": FunctionSupport(
+                1000,
+                "a bridge of Linux has 1024 ports, and each tunnel is a port",
+                bases=(FORWARD,),
+                version=nft.TRIED,
+            ),
         },
         functions_not_built={
             "vlan": "tags need VLAN filtering of the kernel, whose translation is not built",
@@ -94,12 +100,15 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         )
 
     def connect(self) -> None:
-        """Make the bridge and its witness, or a bridge for each pair."""
-        if self.mode is ConnectMode.CROSS_CONNECT:
+        """Make the bridge and its witness, or a bridge for each pair; then load the functions."""
+        self._load_time_s = 0.0
+        table = self.function_table
+        if table is not None and table.tunnels:
+            self._connect_tunnels(table)
+        elif self.mode is ConnectMode.CROSS_CONNECT:
             self._connect_pairs()
         else:
             self._connect_all()
-        table = self.function_table
         self._tables = None
         if table is None:
             return
@@ -110,12 +119,38 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         self._tables = nft.Filters.of(self.namespace, table, engine, devices, bridged=True)
         begun = time.monotonic()
         self._tables.load()
-        self._load_time_s = time.monotonic() - begun
+        self._load_time_s += time.monotonic() - begun
 
     def function_entries(self) -> FunctionEntries:
-        """Count rules, elements of sets and policers in the kernel."""
+        """Count rules, elements of sets, policers and tunnels in the kernel."""
         assert self._tables is not None
-        return self._tables.entries(self._load_time_s)
+        filters = self._tables.entries(self._load_time_s)
+        table = self.function_table
+        if table is None or not table.tunnels:
+            return filters
+        observed = kernel_tunnels.read_back(self.namespace, self._bridges[0], table)
+        return FunctionEntries(
+            {**filters.announced, **kernel_tunnels.announced(table)},
+            {**filters.read_back, **observed},
+            self._load_time_s,
+        )
+
+    def _connect_tunnels(self, table: FunctionTable) -> None:
+        """Bridge the access port with a VXLAN device for each tunnel, by static entries."""
+        if self._filters:
+            raise UsageError(
+                f"{self.name}: vlan_filtering is on, and function vxlan has untagged ports only",
+                remedy="use vlan_filtering: off",
+            )
+        bridge = f"sm{self.session.id}br"
+        access = device_of(self.ports[table.access_port])
+        underlay = device_of(self.ports[table.underlay_port])
+        self._masters = {access: bridge}
+        mtu_bytes = self.ports[table.access_port].mtu_bytes
+        self._make_bridge(bridge)
+        begun = time.monotonic()
+        kernel_tunnels.load(self.namespace, table, bridge, (access, underlay), mtu_bytes)
+        self._load_time_s = time.monotonic() - begun
 
     def _connect_pairs(self) -> None:
         refusal = mode_refusal(self.name, self.capabilities, self.options(), self.mode)

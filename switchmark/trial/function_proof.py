@@ -18,7 +18,7 @@ from switchmark.function.registry import cases, forwarded
 from switchmark.function.support.frames import differences
 from switchmark.function.support.functions import Case, Passing
 from switchmark.function.support.table import FunctionTable
-from switchmark.function.support.wire import arrived_frame, wire_bytes
+from switchmark.function.support.wire import arrived_frame, free_fields, wire_bytes
 from switchmark.model.functions import FunctionEntries
 from switchmark.record.function import FunctionNote
 
@@ -28,6 +28,7 @@ GAP_S = 0.002  # between batches
 ARRIVAL_TIMEOUT_S = 3.0
 SILENCE_S = 0.15  # in which frames that must not arrive would have arrived
 ATTEMPTS = 3  # for a frame that must arrive: an idle switch may lose the first one
+MOST_VALUES = 4  # a record lists so many values of a free outer field
 MOST_WRONG = 3  # that a message names
 CAPTURE_SPARE = 4096
 
@@ -57,6 +58,7 @@ class Findings:
     arrivals: dict[tuple[int, int], int] = field(default_factory=dict)  # (probe, port) -> times
     wrong: list[str] = field(default_factory=list)
     sent_again: dict[int, int] = field(default_factory=dict)  # probe -> further times
+    outer: list[dict[str, str]] = field(default_factory=list)  # free fields of outer headers
 
 
 def probes_of(table: FunctionTable) -> list[Probe]:
@@ -118,7 +120,21 @@ def prove(
         must_arrive=arriving,
         must_not_arrive=len(probes) - arriving,
         repeated=repeated,
+        outer=summary(findings.outer),
     )
+
+
+def summary(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return for each field its values, or their number if they are many."""
+    values: dict[str, list[str]] = {}
+    for row in rows:
+        for name, value in row.items():
+            values.setdefault(name, []).append(value)
+    distinct = {name: sorted(set(every)) for name, every in values.items()}
+    return {
+        name: ", ".join(every) if len(every) <= MOST_VALUES else f"{len(every)} values"
+        for name, every in distinct.items()
+    }
 
 
 def _missing(probes: Sequence[Probe]) -> Iterator[str]:
@@ -189,6 +205,8 @@ def _examine(
     try:
         frame, problems = arrived_frame(table, captured.data, expected)
         problems = [*problems, *differences(expected.frame, frame)]
+        if expected.tunnel is not None:
+            to.outer.append(free_fields(captured.data))
     except (ValueError, SwitchmarkError) as error:
         problems = [str(error)]
     if problems:

@@ -47,6 +47,8 @@ BRIDGE_CELLS: dict[str, dict[str, Any]] = {
         "switch_options": options("acl_engine:nft-linear"),
     },
     "policer": {"function": functions("forward+policer")},
+    "vxlan": {"function": functions("forward+vxlan"), "tunnels": 20},
+    "vxlan decap": {"function": functions("forward+vxlan"), "direction": "decap"},
 }  # fmt: skip
 MODES = (ConnectMode.LEARNING, ConnectMode.STATIC_MAC, ConnectMode.CROSS_CONNECT)
 HITS = ("last", "uniform", "none")

@@ -24,7 +24,8 @@ def lines_of(table: FunctionTable) -> Iterator[str]:
     if table.has_acl:
         yield f"default {'permit' if table.default_permit else 'deny'}"
     for tunnel in table.tunnels:
-        yield f"tunnel {tunnel.vni} {tunnel.local} {tunnel.remote} {tunnel.remote_mac}"
+        ends = f"{tunnel.local} {tunnel.remote} {tunnel.remote_mac}"
+        yield f"tunnel {tunnel.vni} {ends} station {tunnel.station_mac}"
     for name in ("vlan", "policer", "mirror"):
         if (value := getattr(table, name)) is not None:
             yield f"{name} {value}"

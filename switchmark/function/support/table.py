@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 UDP = 17
 HOP_MAC = "02:6e:00:00:{hop:02x}:{port:02x}"
+STATION_MAC = "02:76:00:00:{:02x}:{:02x}"  # destination behind a tunnel, by the tunnel's number
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +61,16 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Tunnel:
-    """A VXLAN tunnel: its VNI, its outer addresses as the switch sees them, and the MAC address to
-    which outer frames are sent."""
+    """A VXLAN tunnel: its VNI, its outer addresses as the switch sees them, the MAC address to
+    which outer frames are sent, and the MAC address of the station behind the remote end, by which
+    a frame chooses its tunnel."""
 
     vni: int
     local: str
     remote: str
     local_mac: str
     remote_mac: str
+    station_mac: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,16 @@ class FunctionTable:
     def has_acl(self) -> bool:
         """Return True if frames are filtered."""
         return "acl" in self.functions
+
+    @property
+    def access_port(self) -> int:
+        """The port whose frames have no outer headers, of function `vxlan`."""
+        return 1 if self.tunnel_direction == "decap" else 0
+
+    @property
+    def underlay_port(self) -> int:
+        """The port whose frames are inside tunnels."""
+        return self.access_port ^ 1
 
     @property
     def address_bytes(self) -> int:

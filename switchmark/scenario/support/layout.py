@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from switchmark.model.choices import WIRE, Dimension, rewrites
-from switchmark.model.functions import ROUTE
+from switchmark.model.functions import OUTER_BYTES, ROUTE
 from switchmark.model.nics import Nic
 from switchmark.model.topology import (
     NodePlace,
@@ -44,10 +44,12 @@ def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int) -> To
     assert fits(trial.pairs, chain), "campaign/rules/layout.py refuses it"
     duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
     routed = trial.function.base == ROUTE
+    is_tunnelled = "vxlan" in trial.function.names
+    outer_bytes = OUTER_BYTES[trial.ip_version] if is_tunnelled else 0
     return _topology(
         (trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
          trial.location == "remote", routed),
-        trial.switch == WIRE, trial.frame_sizes.largest,
+        trial.switch == WIRE, trial.frame_sizes.largest + outer_bytes,
     )  # fmt: skip
 
 

@@ -29,13 +29,16 @@ IPV6_SETTINGS = {
 }  # fmt: skip
 
 
-def settings_of(devices: Sequence[str], ip_version: int) -> Iterator[tuple[str, str]]:
-    """Yield the kernel settings of a router, as paths below /proc/sys/net and values."""
+def settings_of(
+    devices: Sequence[str], ip_version: int, *, forwards: bool = True
+) -> Iterator[tuple[str, str]]:
+    """Yield the kernel settings of a router, or of a host that forwards nothing, as paths below
+    /proc/sys/net and values."""
     if ip_version == 4:
         for device in ("all", "default", *devices):
             for key, value in IPV4_SETTINGS.items():
                 yield f"ipv4/conf/{device}/{key}", value
-        yield "ipv4/ip_forward", "1"
+        yield "ipv4/ip_forward", str(int(forwards))
         return
     for device in devices:
         for key, value in IPV6_SETTINGS.items():
@@ -43,7 +46,7 @@ def settings_of(devices: Sequence[str], ip_version: int) -> Iterator[tuple[str, 
     yield "ipv6/conf/all/disable_ipv6", "0"
     for device in devices:
         yield f"ipv6/conf/{device}/disable_ipv6", "0"
-    yield "ipv6/conf/all/forwarding", "1"
+    yield "ipv6/conf/all/forwarding", str(int(forwards))
 
 
 def write_settings(namespace: Namespace, settings: Iterator[tuple[str, str]]) -> None:
