@@ -230,6 +230,13 @@ class Engine:
         self.reader.join(timeout=30)
         return self.wait("result"), code
 
+    def finish_tcp(self) -> int:
+        """End a trial of a TCP client; the number of its completed requests."""
+        self.tell("stop")
+        totals: dict[str, int] = self.wait("tcp_result")["totals"]
+        assert totals["completed"] == totals["attempted"]
+        return totals["completed"]
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()

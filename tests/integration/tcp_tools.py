@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -32,6 +33,13 @@ def intervals_of(engine: Engine) -> list[TcpInterval]:
     return [one for one in parsed if isinstance(one, TcpInterval)]
 
 
+def between(intervals: list[TcpInterval], begin_ns: int, end_ns: int) -> list[TcpInterval]:
+    """The intervals that lie wholly between two times."""
+    return [
+        one for one in intervals if one.t_ns - one.duration_ns >= begin_ns and one.t_ns <= end_ns
+    ]
+
+
 @dataclass
 class Run:
     """The results of a client and its server in one trial."""
@@ -43,12 +51,18 @@ class Run:
 
 
 @contextlib.contextmanager
-def started(node: Node, end: TcpServer | TcpClient) -> Iterator[Engine]:
-    """A TCP role in the namespace of a node that is ready."""
+def started(node: Node, end: TcpServer | TcpClient, *, real_time: bool = False) -> Iterator[Engine]:
+    """A TCP role in the namespace of a node that is ready.
+
+    With `real_time` its worker runs before ordinary programs, where that is permitted: times of
+    microseconds then do not depend on what else the machine does. It sleeps between requests."""
     role, *arguments = end.arguments()
     engine = Engine(role, arguments, node.namespace)
     try:
         engine.wait("ready")
+        if real_time:
+            with contextlib.suppress(PermissionError):
+                os.sched_setscheduler(engine.process.pid, os.SCHED_FIFO, os.sched_param(10))
         yield engine
     finally:
         engine.close()
@@ -64,8 +78,18 @@ def run_trial(server: Engine, client: Engine, count: int = 1, start: str = "dura
     return Run(sent, result_of(server, count), intervals_of(client), intervals_of(server))
 
 
-def run_once(wire: tuple[Node, Node], server: TcpServer, client: TcpClient, start: str) -> Run:
+def run_once(
+    wire: tuple[Node, Node],
+    server: TcpServer,
+    client: TcpClient,
+    start: str,
+    *,
+    real_time: bool = False,
+) -> Run:
     """One trial of a client at the first node and a server at the second."""
     a, b = wire
-    with started(b, server) as serving, started(a, client) as sending:
+    with (
+        started(b, server, real_time=real_time) as serving,
+        started(a, client, real_time=real_time) as sending,
+    ):
         return run_trial(serving, sending, start=start)

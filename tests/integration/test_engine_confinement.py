@@ -74,6 +74,26 @@ def test_workers_are_confined() -> None:
         running.finish("stop")
 
 
+@pytest.mark.parametrize("role", ["tcp-client", "tcp-server"])
+def test_tcp_roles_reach_nothing_else(role: str) -> None:
+    """In all threads, while a server and its client exchange requests in a trial."""
+    with veth_pair("ct") as wire:
+        address = f"{wire[1].address}:5201"
+        server = Engine("tcp-server", ["--listen", address], wire[1].namespace)
+        client = Engine("tcp-client", ["--connect", address, "--rate", "100"], wire[0].namespace)
+        try:
+            for running in (server, client):
+                running.wait("ready")
+                running.tell("start duration=60")
+                running.wait("started")
+            asked = client if role == "tcp-client" else server
+            assert answers(asked.process.pid) == REFUSED
+            assert client.finish_tcp() > 0, "requests were answered all the while"
+        finally:
+            client.close()
+            server.close()
+
+
 def asked_of_each(pid: int, number: int, first: int, second: int = 0) -> set[int]:
     """What each thread of an engine with DPDK is answered to a call."""
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
