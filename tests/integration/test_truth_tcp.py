@@ -3,9 +3,12 @@ known time, and a server that is stopped."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import signal
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -23,7 +26,7 @@ from tests.integration.tcp_tools import (
     run_once,
     started,
 )
-from tests.truths import truth
+from tests.truths import ROOT, truth
 
 pytestmark = [*needs_engine, needs_root, pytest.mark.alone]
 
@@ -83,6 +86,22 @@ def test_stream_fills_a_token_bucket(shaped: tuple[Node, Node], streams: int) ->
     state = run.client.connection_state
     assert state is not None and state.connections == streams
     assert state.mss_bytes.min == state.mss_bytes.max == MSS_BYTES
+
+
+@pytest.mark.parametrize(
+    ("comparison", "program", "most"), [("bulk", "iperf3", 2.0), ("latency-epoll", "sockperf", 1.4)]
+)
+def test_engine_agrees_with_other_programs(comparison: str, program: str, most: float) -> None:
+    """In turns; wide bounds, because docs/engine-io.md has the ratios of a quiet machine."""
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    command = [ROOT / "bench/tcp/agreement.py", comparison, "--turns=5", "--seconds=1"]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=True, timeout=300
+    )
+    found = re.search(rf"engine / {program} ([\d.]+)", done.stdout)
+    assert found is not None, done.stdout
+    assert 1 / most < float(found.group(1)) < most
 
 
 def median_us(wire: tuple[Node, Node], spin_us: int) -> float:
