@@ -144,6 +144,16 @@ NoBaseline = Annotated[
         rich_help_panel=MEASURE,
     ),
 ]
+ThisNetwork = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--yes-this-network",
+        metavar="NAME",
+        help="Permit traffic through this device or bridge, although it leads out of this machine; "
+        "can be repeated.",
+        rich_help_panel=MEASURE,
+    ),
+]
 Recalibrate = Annotated[
     bool,
     typer.Option(

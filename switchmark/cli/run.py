@@ -28,12 +28,14 @@ from switchmark.cli.options import (
     ResultsIn,
     StoreAt,
     TestbedFile,
+    ThisNetwork,
     Verbose,
     takes,
 )
 from switchmark.cli.output import note
 from switchmark.cli.pool_options import CredentialFiles, PoolContact
 from switchmark.cli.run_in_pool import refuse_options, run_in_pool
+from switchmark.host.network.guard_rails import permit
 from switchmark.results import DEFAULT_ROOT
 from switchmark.results.find import find_latest
 from switchmark.results.run_directory import open_run
@@ -88,6 +90,7 @@ def command(
     ] = False,
     recalibrate: Recalibrate = False,
     testbed: TestbedFile = None,
+    this_network: ThisNetwork = None,
     json: RecordsAsJson = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -126,6 +129,7 @@ def command(
     On a terminal the command shows the current trial, the figures so far and the time left. At the
     end it prints the comparison, the warnings and the commands for more.
     """
+    permit(this_network or [])
     installation = installed()
     given = overrides or []
     if resume:

@@ -19,8 +19,10 @@ from switchmark.cli.options import (
     RecordsAsJson,
     ResultsIn,
     TestbedFile,
+    ThisNetwork,
     Verbose,
 )
+from switchmark.host.network.guard_rails import permit
 from switchmark.results import DEFAULT_ROOT
 
 EPILOG = """
@@ -138,6 +140,7 @@ def command(
     no_baseline: NoBaseline = False,
     recalibrate: Recalibrate = False,
     testbed: TestbedFile = None,
+    this_network: ThisNetwork = None,
     _private: Private = False,
     json: RecordsAsJson = False,
     quiet: Quiet = False,
@@ -158,6 +161,7 @@ def command(
         "repetitions": repetitions,
     }
     given = {key: value for key, value in flags.items() if value is not None}
+    permit(this_network or [])
     installation = installed()
     request = CommandRequest(
         campaign_text="".join(f"{key}: {value}\n" for key, value in given.items()),

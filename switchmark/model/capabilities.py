@@ -29,7 +29,8 @@ class SwitchOption:
     default: str
     choices: tuple[str, ...] = ()
     range: tuple[int, int] | None = None
-    form: str = ""  # a regular expression; so far of a probability only
+    form: str = ""  # a regular expression
+    described: str = "a probability, 0 to 1"  # values of that form, for messages
     path: str = ""  # the option also takes a path with a slash, of such a thing; empty: no path
     modes: tuple[ConnectMode, ...] = ()  # where it can be other than the default; none: everywhere
     # By value: the fewest `switch_cores` it can be had with, and the other options that it sets.
@@ -42,7 +43,7 @@ class SwitchOption:
     def allowed(self) -> str:
         """The values that the option takes, in words for messages and tables."""
         if self.form:
-            return "a probability, 0 to 1"
+            return self.described
         if self.path:
             return f"{', '.join(self.choices)}, or the path of {self.path} with a / in it"
         return ", ".join(self.choices) if self.range is None else "{} to {}".format(*self.range)

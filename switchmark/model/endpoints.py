@@ -139,3 +139,49 @@ def read_endpoints(text: str) -> Endpoints:
     endpoints = Endpoints.of(text.replace(" ", ""))
     _ = endpoints.parts
     return endpoints
+
+
+_ADDRESS = r"[0-9.]{7,15}/[0-9]{1,2}"
+
+
+class Addresses(WrittenValue):
+    """The addresses of two ends that the bench attaches, with prefix length; empty: none."""
+
+    form = rf"^({_ADDRESS}\+{_ADDRESS})?$"
+
+    @cached_property
+    def interfaces(self) -> tuple[ipaddress.IPv4Interface, ...]:
+        """The two addresses. Raises ValueError that names the bad part."""
+        if not self:
+            return ()
+        if re.fullmatch(self.form or "", self, re.ASCII) is None:
+            raise ValueError(
+                f"'{self}' is not two addresses with prefix length; write e.g. "
+                "10.77.0.201/24+10.77.0.202/24"
+            )
+        found = tuple(_interface(text) for text in self.split("+"))
+        if found[0].ip == found[1].ip:
+            raise ValueError(f"'{self}': both ends have {found[0].ip}; name two addresses")
+        if found[0].network != found[1].network:
+            raise ValueError(f"'{self}': the two addresses are in different networks")
+        return found
+
+
+def _interface(text: str) -> ipaddress.IPv4Interface:
+    try:
+        interface = ipaddress.IPv4Interface(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not an IPv4 address with prefix length") from None
+    ip, network = interface.ip, interface.network
+    if ip.is_multicast or ip.is_unspecified or ip.is_loopback or interface.network.prefixlen < 8:
+        raise ValueError(f"'{text}' is not the address of a host in a network")
+    if network.prefixlen < 31 and ip in (network.network_address, network.broadcast_address):
+        raise ValueError(f"'{text}' is the address of the network itself; name one of a host")
+    return interface
+
+
+def read_addresses(text: str) -> Addresses:
+    """Read the value of a campaign. Raises ValueError."""
+    addresses = Addresses.of(text.replace(" ", ""))
+    _ = addresses.interfaces
+    return addresses

@@ -27,6 +27,8 @@ class NodePort:
     device_mac: str | None = None
     peer_mac: str = ""  # where frames that are sent here go next
     peer_ip: str = ""
+    udp_port: int | None = None  # of the application; None: the usual one
+    peer_udp_port: int | None = None
 
     switch_netns: str | None = None  # where the switch's end of a veth is to be; None: the host's
 

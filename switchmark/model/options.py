@@ -20,7 +20,7 @@ from switchmark.model.written import WrittenValue
 NONE = "none"
 
 
-_OPTION = re.compile(r"([a-z][a-z0-9_]*)\s*:\s*([A-Za-z0-9._/-]+)")
+_OPTION = re.compile(r"([a-z][a-z0-9_]*)\s*:\s*([A-Za-z0-9._/:-]+)")
 
 
 class SwitchOptions(WrittenValue):

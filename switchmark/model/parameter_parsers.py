@@ -42,6 +42,7 @@ VNI = Limits(1, 2**24 - 1, "not a VNI", "above the largest VNI (RFC 7348)")
 VID = Limits(1, 4094, "not a VLAN ID", "above the largest VLAN ID")
 CIR = Limits(8_000, 400_000_000_000, "too low a rate", "above the highest rate", suffixes=True)
 CBS = Limits(64, 1_000_000_000, "below a frame", "above the largest burst size", suffixes=True)
+PPS_CAP = Limits(1, 10**9, "not a rate", "above every rate", suffixes=True)
 REPETITION = Limits(0, choices.MAX_REPETITIONS - 1, "not a repetition", "above the last repetition")
 STREAMS = Limits(1, 128, "not a number of streams", "above the most streams of a pair")
 CONNECTIONS = Limits(

@@ -118,6 +118,8 @@ class NetworkEnd:
     gateway: str = ""
     reached_at: str = ""  # the address at which others reach it; empty: its own
     is_host: bool = False  # its namespace is that of the host itself
+    port: int | None = None  # UDP port for its application; None: the usual one
+    reached_port: int | None = None  # at which others reach that port
 
 
 @dataclass(frozen=True, slots=True)

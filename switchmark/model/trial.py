@@ -31,6 +31,7 @@ from switchmark.model.choices import (
     Idle,
 )
 from switchmark.model.cpu_choice import ANY_CPUS, AUTO_CPUS, CpuChoice
+from switchmark.model.endpoints import Addresses, Endpoints, read_addresses, read_endpoints
 from switchmark.model.functions import (
     MIXED,
     PLAIN_FORWARDING,
@@ -482,6 +483,26 @@ class Trial(Frozen):
         "response_size", TRAFFIC, SAME, "64, 16384",
         "payload of a response", unit="bytes", limits=read.MESSAGE, ranges=True,
         axis=Axis("response (bytes)"), say="responses of {} B".format)] = 64
+    endpoints: Annotated[Endpoints, Parameter(
+        "endpoints", CONTENDER, DEFAULT, "docker:web+docker:db",
+        "two endpoints that run, for switch `existing`: `netns:NAME`, `pid:N`, `docker:NAME`, "
+        "`podman:NAME`, `lxc:NAME`, `pod:NAMESPACE/NAME` or `dev:NAME`, with `+` between them; "
+        "`A+address:IP:PORT+B` leads from A through a published port or a service to B "
+        "(docs/existing.md); `none`: the bench makes its ends",
+        read=read.words(read_endpoints), none="none", by_switch=True,
+        say=lambda value: value.replace("+", " to ") or "ends of the bench")] = Endpoints("")
+    addresses: Annotated[Addresses, Parameter(
+        "addresses", LAYOUT, DEFAULT, "10.77.0.201/24+10.77.0.202/24",
+        "free IPv4 addresses, with prefix length, of the two ends that the bench attaches to a "
+        "bridge of the user (`switch_options: {attach: br0}`). It refuses addresses that somebody "
+        "answers for; `none`: no bridge, or a Docker network, which chooses them",
+        read=read.words(read_addresses), none="none")] = Addresses("")
+    max_rate_pps: Annotated[int | None, Parameter(
+        "max_rate", LAYOUT, DEFAULT, "5k",
+        "highest `rate` that a network which leaves this machine may get, after "
+        "`--yes-this-network`; `none`: 1k packets/s, 10 Mbit/s and 10 s",
+        unit="packets/s", show=format_rate, none="none", limits=read.PPS_CAP,
+        say=lambda v: f"at most {format_rate(v)} pps" if v else "the usual cap")] = None
     # fmt: on
 
     @property

@@ -116,4 +116,6 @@ def _with_addresses(port: NodePort, own: NetworkEnd | None, peer: NetworkEnd | N
         device_mac=None,
         peer_mac=peer.mac,
         peer_ip=peer.reached_at or peer.ip,
+        udp_port=own.port,
+        peer_udp_port=peer.reached_port or peer.port,
     )

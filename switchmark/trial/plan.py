@@ -37,6 +37,8 @@ from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.support.draw import Labels
 from switchmark.scenario.support.split import split_of
 from switchmark.switch.direct import Direct
+from switchmark.switch.existing import Existing
+from switchmark.switch.existing import Request as NetworkRequest
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.across import AcrossHosts, CableEnds
 from switchmark.switch.support.base import (
@@ -105,6 +107,15 @@ def plan_trial(
         switch.main_core = placement.switch_main_core
     if isinstance(switch, HasSocketBuffers):
         switch.unforced_buffers = trial.socket_buffers == UNFORCED
+    if isinstance(switch, Existing):
+        switch.request = NetworkRequest(
+            endpoints=trial.endpoints,
+            addresses=trial.addresses,
+            rate_pps=trial.rate_pps,
+            max_rate_pps=trial.max_rate_pps,
+            frame_bytes=trial.frame_sizes.largest,
+            duration_s=trial.duration_s,
+        )
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
     environment = ENVIRONMENTS[trial.environment]()
     plan = TrialPlan(

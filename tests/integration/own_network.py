@@ -16,12 +16,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SETUP = """set -e
-mount -t tmpfs -o mode=755 own /run; mkdir -p /run/netns /run/lock
-mount -t sysfs own /sys || true
+mount -t tmpfs -o mode=755 own /run; mkdir -p /run/netns /run/lock /run/groups
+mount --rbind /sys/fs/cgroup /run/groups
+mount -t sysfs own /sys
+mount --rbind /run/groups /sys/fs/cgroup
+umount -l /run/groups; rmdir /run/groups
+sysctl -qw $QUIET
 ip link set lo up
 touch "$READY"
 exec sleep 600
 """
+# Without IPv6 the kernel sends nothing by itself, which the bench would count as traffic of others.
+QUIET = "net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1"
 
 
 class OwnNetwork:
@@ -33,7 +39,7 @@ class OwnNetwork:
         ready = folder / "ready"
         self._holder = subprocess.Popen(
             ["unshare", "--net", "--mount", "--propagation", "private", "bash", "-c", SETUP],
-            env={**os.environ, "READY": str(ready)},
+            env={**os.environ, "READY": str(ready), "QUIET": QUIET},
         )
         while not ready.exists():
             assert self._holder.poll() is None, "the host of the test did not start"
@@ -41,6 +47,7 @@ class OwnNetwork:
             **os.environ,
             "SWITCHMARK_STATE_DIR": str(folder / "s"),
             "PYTHONPATH": str(ROOT),
+            "QUIET": QUIET,
         }
 
     def command(self, args: Sequence[str]) -> list[str]:
@@ -71,13 +78,21 @@ class OwnNetwork:
             cwd=ROOT, env=self.environment,
         )  # fmt: skip
 
-    def state(self) -> str:
-        """Devices, addresses, routes, neighbours, bridges, rules and settings of the host and its
-        namespaces, without counters and ages."""
+    def engines_at(self, address: str) -> bool:
+        """Return True if a traffic engine with this address runs."""
+        lines = self.sh("ps -eo args").splitlines()
+        return any("switchmark-traffic" in line and address in line for line in lines)
+
+    def state(self, *, learned: bool = True) -> str:
+        """Devices, addresses, routes, bridges, rules and settings of the host and its namespaces,
+        without counters and ages. `learned`: also neighbours and the tables of bridges, which the
+        kernel learns from traffic and forgets."""
         script = """
         show() { $1 ip -d link; $1 ip addr; $1 ip rule; $1 ip route show table all
-          $1 ip -6 route show table all; $1 ip neigh | awk '{ $NF = ""; print }'; $1 bridge link
-          $1 bridge fdb | sort; $1 nft -s list ruleset; $1 tc qdisc; $1 tc filter show dev lo
+          $1 ip -6 route show table all; $1 bridge link
+          [ -z "$LEARNED" ] || { $1 ip neigh | awk '{ $NF = ""; print }'
+            $1 bridge fdb | sort; }
+          $1 nft -s list ruleset; $1 tc qdisc; $1 tc filter show dev lo
           $1 sysctl -a 2>/dev/null | grep -v -e random -e count -e inode -e dentry -e file-nr \\
             -e '^kernel' -e '^fs' -e '^vm' | sort; }
         show ""
@@ -85,7 +100,7 @@ class OwnNetwork:
           show "ip netns exec $name"; done
         ls -la /run/netns | awk '{ print $1, $NF }'
         """
-        text = self.run("bash", "-c", script).stdout
+        text = self.run("env", f"LEARNED={learned or ''}", "bash", "-c", script).stdout
         return "\n".join(map(_without_timers, text.splitlines()))
 
     def end(self) -> None:
@@ -96,7 +111,7 @@ class OwnNetwork:
 
 
 def _without_timers(line: str) -> str:
-    return re.sub(r"\b\w+_timer\s+\S+ ?", "", line)
+    return re.sub(r"\b\w+_timer\s+\S+ ?| tentative\b", "", line)
 
 
 @contextmanager
@@ -109,11 +124,31 @@ def own_network(folder: Path) -> Iterator[OwnNetwork]:
         host.end()
 
 
+OVS = """
+mkdir -p $D; ovsdb-tool create $D/conf.db /usr/share/openvswitch/vswitch.ovsschema
+ovsdb-server $D/conf.db --remote=punix:$D/db.sock --unixctl=$D/db.ctl \\
+  --pidfile=$D/db.pid --detach --no-chdir --log-file=$D/db.log
+ovs-vsctl --db=unix:$D/db.sock --no-wait init
+OVS_RUNDIR=$D ovs-vswitchd unix:$D/db.sock --unixctl=$D/vs.ctl --pidfile=$D/vs.pid --detach \\
+  --no-chdir --log-file=$D/vs.log
+ovs-vsctl --db=unix:$D/db.sock --timeout=20 add-br br-int -- set bridge br-int datapath_type=netdev
+ip link set br-int up
+"""
+OVS_PAIR = """
+for n in a b; do
+  ip netns add $n; ip netns exec $n sysctl -qw $QUIET
+  ip link add v$n type veth peer name eth0 netns $n; ip link set v$n up
+  ip -n $n link set lo up; ip -n $n link set eth0 up
+  ovs-vsctl --db=unix:$D/db.sock --timeout=20 add-port br-int v$n
+done
+ip -n a addr add 10.79.0.2/24 dev eth0; ip -n b addr add 10.79.0.3/24 dev eth0
+"""
 PAIR_ON_A_BRIDGE = """
 ip link add br0 address 52:54:00:11:22:33 mtu 1400 type bridge
 ip addr add 10.77.0.1/24 dev br0; ip link set br0 up
 for n in a b; do
-  ip netns add $n; ip link add v$n type veth peer name eth0 netns $n
+  ip netns add $n; ip netns exec $n sysctl -qw $QUIET
+  ip link add v$n type veth peer name eth0 netns $n
   ip link set v$n mtu 1400 master br0 up
   ip -n $n link set lo up; ip -n $n link set eth0 mtu 1400 up
 done
@@ -121,7 +156,8 @@ ip -n a addr add 10.77.0.2/24 dev eth0; ip -n b addr add 10.77.0.3/24 dev eth0
 for n in a b; do ip -n $n route add default via 10.77.0.1; done
 """
 ROUTED = """
-ip netns add c; ip link add vc type veth peer name eth0 netns c; ip link set vc up
+ip netns add c; ip netns exec c sysctl -qw $QUIET
+ip link add vc type veth peer name eth0 netns c; ip link set vc up
 ip addr add 10.78.0.1/24 dev vc; ip -n c link set lo up; ip -n c link set eth0 up
 ip -n c addr add 10.78.0.2/24 dev eth0; ip -n c route add default via 10.78.0.1
 sysctl -qw net.ipv4.ip_forward=1

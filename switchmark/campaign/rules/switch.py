@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import product
 
 from switchmark.campaign.port_kinds import usable_ports
+from switchmark.campaign.rules.existing import existing_refusals
 from switchmark.campaign.rules.functions import function_refusals
 from switchmark.campaign.rules.generator import generator_refusals
 from switchmark.campaign.rules.layout import environment_refusals, scenario_refusals
@@ -70,6 +71,7 @@ def refusals(
     yield from frame_refusals(sweep)
     if can.is_network:
         yield from network_refusals(sweep, switch)
+    yield from existing_refusals(sweep, switch)
     yield from tag_refusals(sweep, switch, can)
     yield from _long_frame_refusals(sweep, switch, can)
     yield from scenario_refusals(sweep, switch, can)

@@ -9,7 +9,7 @@ refusal. With the name the load is capped.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from switchmark.errors import Refusal
@@ -53,9 +53,32 @@ def judge_path(path: NetworkPath, host: NamespaceState, permitted: Collection[st
     return Verdict((*verdict.refusals, *dict.fromkeys(missing)), verdict.leaves, verdict.names)
 
 
-def judge_bridge(state: NamespaceState, bridge: str, permitted: Collection[str]) -> Verdict:
-    """Judge a bridge to which the bench would attach ends."""
-    return _verdict(judge_device(state, bridge, is_host=True), permitted)
+def judge_bridge(
+    state: NamespaceState, bridge: str, permitted: Collection[str], ovs_ports: Sequence[str] = ()
+) -> Verdict:
+    """Judge a bridge to which the bench would attach ends; `ovs_ports`: the ports of one of Open
+    vSwitch, which the kernel does not list as its ports."""
+    problems = judge_device(state, bridge, is_host=True)
+    outside = [port for port in ovs_ports if port in state.links and _leads_out(state.links[port])]
+    if outside:
+        problems.append((bridge, Refusal(
+            f"bridge {bridge} leads out of this machine by its port {outside[0]}",
+            f"{OPTION} {bridge} permits it, with a capped rate",
+        )))  # fmt: skip
+    return _verdict(problems, permitted)
+
+
+_PERMITTED: set[str] = set()  # by the user, for this process
+
+
+def permit(names: Collection[str]) -> None:
+    """Permit traffic through these networks, devices and bridges."""
+    _PERMITTED.update(names)
+
+
+def permitted() -> frozenset[str]:
+    """The names that the user has permitted."""
+    return frozenset(_PERMITTED)
 
 
 def judge_device(state: NamespaceState, device: str, *, is_host: bool) -> list[tuple[str, Refusal]]:

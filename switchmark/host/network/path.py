@@ -7,19 +7,21 @@ sent and nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.host.network import ovs
 from switchmark.host.network.entered import OpenEndpoint
 from switchmark.host.network.handle import NamespaceHandle, other_namespaces, own_namespace
 from switchmark.host.network.state import Link, NamespaceState, read_state
-from switchmark.host.process_output import parse_json, parsing, stdout_of
+from switchmark.host.process_output import parse_json, parsing
 from switchmark.host.programs import which
 
 MOST_STATIONS = 64  # a longer path is a loop
+OURS = "sm"  # begins the names of the devices of the bench
+COUNTING = ("sends", "receives", "leaves")
 ON_A_PARENT = ("macvlan", "macvtap", "ipvlan")
 
 
@@ -75,14 +77,34 @@ class NetworkPath:
         links = [self.link(*device) for device in self.devices()]
         return min((link.mtu_bytes for link in links if link), default=None)
 
-    def digest(self) -> str:
-        """A hash of the devices on the path and of the rules and settings around them."""
+    def digest(self, excluded: Collection[int] = ()) -> str:
+        """A hash of the devices on the path and of the rules and settings around them, without the
+        devices of the bench and the `excluded` namespaces."""
         parts = []
-        for inode, state in sorted(self.states.items()):
-            names = [device for namespace, device in self.devices() if namespace == inode]
-            if names:
-                parts.append(state.digest(iter(names)))
-        return "-".join(parts)
+        for inode, state in self.states.items():
+            names = [
+                device
+                for namespace, device in self.devices()
+                if namespace == inode and not device.startswith(OURS)
+            ]
+            if names and inode not in excluded:
+                parts.append(state.digest(names))
+        return "-".join(sorted(parts))
+
+    def lines(self) -> list[str]:
+        """A line for each station of the way forth."""
+        return [
+            f"{self.states[one.namespace].label}: {one.device} {one.action}"
+            + (f" ({one.note})" if one.note else "")
+            for one in self.forth.stations
+        ]
+
+    def counted(self) -> list[tuple[int, str]]:
+        """The devices that count each packet. A bridge and the parent of macvlan devices do not
+        count the packets that they hand from port to port."""
+        stations = (*self.forth.stations, *self.back.stations)
+        places = {(one.namespace, one.device) for one in stations if one.action in COUNTING}
+        return [place for place in self.devices() if place in places]
 
 
 @dataclass
@@ -137,6 +159,12 @@ class PathReader:
             {inode: self._states[inode] for inode in self._states if inode in crossed},
             self.host.inode, tuple(dict.fromkeys(self.unseen)),
         )  # fmt: skip
+
+    def path_of(self, inode: int) -> str | None:
+        """The path of an open namespace, for `namespaces.inside`; None for this process's own."""
+        handles = (self.host, *(end.handle for end in self.ends), *self._others)
+        handle = next(one for one in handles if one.inode == inode)
+        return None if handle.is_own else handle.path
 
     def state(self, handle: NamespaceHandle) -> NamespaceState:
         """The state of a namespace, read once. Raises SwitchmarkError if it cannot be entered."""
@@ -436,17 +464,9 @@ class _Tracing:
 
 def ovs_bridge_of(device: str) -> str | None:
     """The Open vSwitch bridge that a device is a port of; None if it is not a port of any."""
-    return (_ovs("port-to-br", device) or None) if device else None
+    return None if ovs.missing() else ovs.vsctl(ovs.database(), "port-to-br", device) or None
 
 
 def ovs_ports_of(bridge: str) -> list[str]:
     """The ports of an Open vSwitch bridge."""
-    return (_ovs("list-ports", bridge) or "").split()
-
-
-def _ovs(*args: str) -> str | None:
-    if which("ovs-vsctl") is None:
-        return None
-    with suppress(OSError):
-        return stdout_of(["ovs-vsctl", "--timeout=5", "--no-wait", *args])
-    return None
+    return (ovs.vsctl(ovs.database(), "list-ports", bridge) or "").split()

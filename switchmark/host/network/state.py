@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ TUNNELS = frozenset({
     "vxlan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ipip", "sit", "ip6tnl",
     "wireguard", "vti", "xfrm",
 })  # fmt: skip
+_NUMBERS = ("index", "peer_index", "peer_namespace")  # a device that is made again has others
 FIREWALL_COUNTERS = ("packets", "bytes", "handle", "used", "expires")
 
 
@@ -110,11 +111,15 @@ class NamespaceState:
         texts = (text for link in self.links.values() for text in link.addresses)
         return {text.partition("/")[0] for text in texts}
 
-    def digest(self, devices: Iterator[str] | None = None) -> str:
+    def digest(self, devices: Collection[str] | None = None) -> str:
         """A hash of all that decides how these devices (None: all) treat packets, without counters.
         Equal hashes at two moments mean that nothing has changed."""
         names = set(self.links) if devices is None else set(devices)
-        links = {name: asdict(link) for name, link in self.links.items() if name in names}
+        links = {
+            name: {key: value for key, value in asdict(link).items() if key not in _NUMBERS}
+            for name, link in self.links.items()
+            if name in names
+        }
         text = json.dumps(
             {
                 "links": links,

@@ -19,9 +19,12 @@ from switchmark.host.undo.entries.containers import (
 from switchmark.host.undo.entries.entry import UndoEntry
 from switchmark.host.undo.entries.files import Directory, File, FilesNamed, MountsBelow
 from switchmark.host.undo.entries.network import (
+    BridgePort,
+    Entered,
     LentDevice,
     NetworkDevice,
     NetworkNamespace,
+    OvsPort,
     ValeAttachment,
 )
 from switchmark.host.undo.entries.networks import CniAttachment
@@ -30,6 +33,7 @@ from switchmark.host.undo.entries.settings import Hugepages, KernelSetting, chos
 
 __all__ = [
     "KINDS",
+    "BridgePort",
     "Cgroup",
     "CgroupController",
     "CgroupsNamed",
@@ -37,6 +41,7 @@ __all__ = [
     "Container",
     "Directory",
     "DockerObject",
+    "Entered",
     "File",
     "FilesNamed",
     "Hugepages",
@@ -47,6 +52,7 @@ __all__ = [
     "MountsBelow",
     "NetworkDevice",
     "NetworkNamespace",
+    "OvsPort",
     "Process",
     "UndoEntry",
     "ValeAttachment",
@@ -77,6 +83,9 @@ KINDS: dict[str, type[UndoEntry]] = {
         LxcPivot,
         ValeAttachment,
         CniAttachment,
+        Entered,
+        BridgePort,
+        OvsPort,
     )
 }
 

@@ -100,3 +100,53 @@ class ValeAttachment(UndoEntry):
 
         with suppress(OSError):  # namespace, switch or device gone: it is off
             inside(self.netns, partial(netmap.detach, self.port))
+
+
+@dataclass(frozen=True, slots=True)
+class Entered(NamedEntry):
+    """A name of the bench for a network namespace that is not its own. Only the name is removed;
+    nothing in the namespace is."""
+
+    kind: ClassVar[str] = "entered"
+    survives_boot: ClassVar[bool] = False
+    inode: int
+    endpoint: str
+
+    @override
+    def undo(self) -> None:
+        path = NETNS_DIR / self.name
+        mounts.unmount(path)
+        path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class BridgePort(NamedEntry):
+    """A veth end of the bench that is a port of a Linux bridge of the user. Entries of the bridge's
+    table go with the port."""
+
+    kind: ClassVar[str] = "bridge-port"
+    survives_boot: ClassVar[bool] = False
+    bridge: str
+
+    @override
+    def undo(self) -> None:
+        from switchmark.host.kernel import netlink
+
+        netlink.delete_link(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class OvsPort(NamedEntry):
+    """A veth end of the bench that is a port of an Open vSwitch bridge of the user."""
+
+    kind: ClassVar[str] = "ovs-port"  # its database keeps it over a reboot
+    bridge: str
+    database: str  # as the argument of `ovs-vsctl --db`
+
+    @override
+    def undo(self) -> None:
+        from switchmark.host.kernel import netlink
+        from switchmark.host.network import ovs
+
+        ovs.delete_port(self.database, self.bridge, self.name)
+        netlink.delete_link(self.name)

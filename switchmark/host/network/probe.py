@@ -1,0 +1,235 @@
+"""Packets of the bench along a path before any load: free ports, reachability, TTL, path MTU.
+
+Sockets are opened inside network namespaces of the user and closed at once; nothing else is done
+there. At most ten packets a second are sent.
+"""
+
+from __future__ import annotations
+
+import errno
+import secrets
+import socket
+import struct
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.host.network.handle import NamespaceHandle
+
+FIRST_PORT, LAST_PORT = 17000, 17999
+INTERVAL_S, TRIES = 0.1, 20
+IP_MTU, IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_RECVTTL = 14, 10, 2, 12
+UDP_HEADERS = 28  # IPv4 and UDP
+MOST_DATAGRAM = 65535 - UDP_HEADERS
+ARP_WAIT_S = 0.3
+ETH_P_ARP = 0x0806
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """The facts of a path that packets showed."""
+
+    source: str  # address and port at which the second end received the packets of the first
+    source_port: int
+    ttl_forth: int | None
+    ttl_back: int | None
+    path_mtu: int | None
+
+
+def free_port(handle: NamespaceHandle, address: str, only: int | None = None) -> int:
+    """A UDP port that no socket of this namespace has; `only`: no other.
+
+    Raises UnavailableError."""
+
+    def choose() -> int:
+        for port in [only] if only is not None else range(FIRST_PORT, LAST_PORT + 1):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+                probe.bind(("", port))  # on every address: a socket on any of them counts
+                return port
+        which = f"port {only} is" if only is not None else f"ports from {FIRST_PORT} on are"
+        raise UnavailableError(f"{handle.label}: UDP {which} in use at {address}")
+
+    return handle.inside(choose)
+
+
+def _socket(handle: NamespaceHandle, address: str, port: int) -> socket.socket:
+    def bind() -> socket.socket:
+        bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            bound.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
+            bound.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+            bound.setblocking(False)
+            bound.bind((address, port))
+        except BaseException:
+            bound.close()
+            raise
+        return bound
+
+    return handle.inside(bind)
+
+
+def probe(
+    near: tuple[NamespaceHandle, str, int],
+    far: tuple[NamespaceHandle, str, int],
+    target: tuple[str, int],
+) -> Probed:
+    """Send datagrams from `near` to `target`, which are to arrive at `far`, and answers back. The
+    ends are a namespace, an address and a port. Raises TrialFailed if they do not arrive."""
+    token = secrets.token_bytes(16)
+    with _socket(*near) as sender, _socket(*far) as receiver:
+        sender.connect(target)
+        found = _reach(sender, receiver, token, f"{near[0].label} to {target[0]}:{target[1]}")
+        source, ttl = found
+        answer = token[::-1]
+        back = None
+        for _ in range(TRIES):
+            with suppress(OSError):
+                receiver.sendto(answer, source)
+            time.sleep(INTERVAL_S)
+            back = _received(sender, answer)
+            if back is not None:
+                break
+        if back is None:
+            raise TrialFailed(
+                f"{far[0].label}: its answers do not arrive at {near[0].label}",
+                remedy="a rule or a route on the way back may drop them (switchmark path)",
+            )
+        mtu = _path_mtu(sender, receiver, token)
+        return Probed(source[0], source[1], ttl, back[1], mtu)
+
+
+def find_port(
+    near: NamespaceHandle, address: str, far: NamespaceHandle, target: tuple[str, int]
+) -> int:
+    """The UDP port in `far` to which the network translates `target`. Raises TrialFailed."""
+
+    def listen() -> socket.socket:
+        raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+        raw.setblocking(False)
+        return raw
+
+    token = secrets.token_bytes(16)
+    with _socket(near, address, 0) as sender, far.inside(listen) as raw:
+        for _ in range(TRIES):
+            with suppress(OSError):
+                sender.sendto(token, target)
+            time.sleep(INTERVAL_S)
+            port = _port_of(raw, token)
+            if port is not None:
+                return port
+    raise TrialFailed(
+        f"{near.label} to {target[0]}:{target[1]}: no packet arrives at {far.label}",
+        remedy="is the UDP port published to this endpoint?",
+    )
+
+
+def _port_of(raw: socket.socket, token: bytes) -> int | None:
+    """The destination port of a packet of the bench that has arrived at a raw socket."""
+    while True:
+        try:
+            packet = raw.recv(2048)
+        except OSError:
+            return None
+        header = packet[(packet[0] & 15) * 4 :]
+        if header[8:] == token:
+            return int.from_bytes(header[2:4], "big")
+
+
+def _reach(
+    sender: socket.socket, receiver: socket.socket, token: bytes, way: str
+) -> tuple[tuple[str, int], int | None]:
+    refused = ""
+    for _ in range(TRIES):
+        try:
+            sender.send(token)
+        except OSError as error:
+            refused = f": {error.strerror}"
+        time.sleep(INTERVAL_S)
+        arrived = _received(receiver, token)
+        if arrived is not None:
+            return arrived
+    raise TrialFailed(
+        f"{way}: no packet arrives{refused}",
+        remedy="a rule, an isolated network or a missing route may drop them (switchmark path)",
+    )
+
+
+def _received(receiver: socket.socket, token: bytes) -> tuple[tuple[str, int], int | None] | None:
+    """The source and the TTL of a datagram of the bench that has arrived; others are ignored."""
+    while True:
+        try:
+            data, more, _, source = receiver.recvmsg(len(token) + 1, 64)
+        except OSError:
+            return None
+        if data == token:
+            ttl = next(
+                (struct.unpack("i", value[:4])[0] for level, kind, value in more
+                 if level == socket.IPPROTO_IP and kind == socket.IP_TTL and len(value) >= 4),
+                None,
+            )  # fmt: skip
+            return (str(source[0]), int(source[1])), ttl
+
+
+def _path_mtu(sender: socket.socket, receiver: socket.socket, token: bytes) -> int | None:
+    """The largest packet that arrives whole, if one byte more is refused; None if that is unclear.
+    Routers on the way report a smaller MTU once, so it is read again after each loss."""
+    for _ in range(4):
+        try:
+            mtu = int(sender.getsockopt(socket.IPPROTO_IP, IP_MTU))
+        except OSError:
+            return None
+        size = min(mtu - UDP_HEADERS, MOST_DATAGRAM)
+        payload = token + bytes(max(0, size - len(token)))
+        try:
+            sender.send(payload)
+        except OSError:
+            continue
+        time.sleep(INTERVAL_S)
+        if not _received_size(receiver, size):
+            with suppress(OSError):
+                sender.recv(1)  # takes the error that a router has reported
+            continue
+        try:
+            sender.send(payload + b"x")
+        except OSError as error:
+            return mtu if error.errno == errno.EMSGSIZE else None
+        return mtu if size == MOST_DATAGRAM else None
+    return None
+
+
+def _received_size(receiver: socket.socket, size: int) -> bool:
+    while True:
+        try:
+            if len(receiver.recv(MOST_DATAGRAM + 1)) == size:
+                return True
+        except OSError:
+            return False
+
+
+def answering_mac(handle: NamespaceHandle, device: str, address: str) -> str | None:
+    """The MAC address that answers an ARP probe (RFC 5227) for this address; None if nobody does.
+
+    The probe has no sender address, so that no table of the network changes. Raises OSError."""
+    return handle.inside(partial(_ask, device, socket.inet_aton(address)))
+
+
+def _ask(device: str, address: bytes) -> str | None:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ARP)) as asking:
+        asking.bind((device, ETH_P_ARP))
+        mac = asking.getsockname()[4]
+        head = b"\xff" * 6 + mac + struct.pack("!H", ETH_P_ARP)
+        frame = head + struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + mac + bytes(4) + bytes(6)
+        for _ in range(3):
+            asking.send(frame + address)
+            deadline = time.monotonic() + ARP_WAIT_S
+            while (left := deadline - time.monotonic()) > 0:
+                asking.settimeout(left)
+                try:
+                    answer = asking.recv(128)
+                except (TimeoutError, OSError):
+                    break
+                if len(answer) >= 42 and answer[28:32] == address and answer[22:28] != mac:
+                    return ":".join(f"{byte:02x}" for byte in answer[22:28])
+    return None

@@ -1,0 +1,422 @@
+"""`existing`: a network that the user has, between two endpoints that run, or to which the bench
+attaches two ends.
+
+The bench enters only network namespaces, sends datagrams through sockets of the kernel, and leaves
+nothing behind. Guard rails (`host/network/guard_rails.py`) refuse paths that lead out of this
+machine. Learning, MAC addresses and flooding are not verified; the counters of the devices on the
+path prove the crossing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from switchmark.errors import (
+    BusyError,
+    Refusal,
+    SwitchmarkError,
+    TrialFailed,
+    UnavailableError,
+    UsageError,
+)
+from switchmark.host import place
+from switchmark.host.host import Session
+from switchmark.host.kernel import mounts, namespaces
+from switchmark.host.kernel.capabilities import NEEDED, has_capability
+from switchmark.host.network import guard_rails
+from switchmark.host.network.counted import CountedDevice, KnownNetwork, PathFacts
+from switchmark.host.network.entered import OpenEndpoint, open_endpoint, opened
+from switchmark.host.network.handle import NamespaceHandle, own_namespace
+from switchmark.host.network.path import NetworkPath, PathReader, ovs_ports_of
+from switchmark.host.network.probe import Probed, find_port, free_port, probe
+from switchmark.host.network.state import NamespaceState, read_state
+from switchmark.host.place import Facility
+from switchmark.host.programs import not_installed
+from switchmark.host.state import state_folder
+from switchmark.host.undo.entries import Entered
+from switchmark.locks import open_lock
+from switchmark.model.capabilities import (
+    Availability,
+    Capabilities,
+    SwitchOption,
+    available,
+    refused,
+    unavailable_for,
+)
+from switchmark.model.endpoints import Endpoint, EndpointKind, Endpoints
+from switchmark.model.ports import (
+    ConnectMode,
+    MadePort,
+    NetworkEnd,
+    PortKind,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.support.attaching import (
+    Attachment,
+    linux_bridge_refusal,
+    ovs_refusal,
+)
+from switchmark.switch.support.docker_ends import docker_ends, docker_refusal
+from switchmark.switch.support.made import MadeFirst
+from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.ports import check_request
+from switchmark.switch.support.tools import kernel_release
+
+NONE = "none"
+FRESH_S = 10.0  # for which an answer about the network holds while a campaign is planned
+OVER_IP = 18  # bytes of a frame beyond its IP packet, with FCS
+_KNOWN: dict[tuple[object, ...], tuple[float, Availability]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The network and the load that a trial asks for."""
+
+    endpoints: Endpoints = field(default_factory=partial(Endpoints, ""))
+    addresses: str = ""
+    rate_pps: int | None = None
+    max_rate_pps: int | None = None
+    frame_bytes: int = 64
+    duration_s: float = 1.0
+
+
+class Existing(WithOptions, MadeFirst):
+    """A network of the user."""
+
+    name = "existing"
+    capabilities = Capabilities(
+        port_kinds=(PortKind.ATTACHMENT,),
+        connect_modes=(ConnectMode.NETWORK,),
+        polling=False,
+        in_kernel=True,
+        max_ports=2,
+        is_network=True,
+        foreign=True,
+        overhead_s=2.5,
+        cable_ends=(),
+        uncabled="both endpoints are on this machine",
+        cannot_reconfigure="it is a network of the user, which the bench does not change",
+        description="a network that exists: between two endpoints, or with two ends attached to it",
+        options=(
+            SwitchOption(
+                "attach",
+                "the network to which the bench attaches two ends: a Linux bridge, ovs:BRIDGE or "
+                "docker:NETWORK; `none`: `endpoints` names two that run",
+                NONE,
+                form=r"none|((ovs|docker):)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}",
+                described="a bridge, ovs:BRIDGE, docker:NETWORK or none",
+            ),
+            SwitchOption(
+                "attach_vlan",
+                "the VLAN of attached ends, for a bridge that filters VLANs or an OVS tag",
+                NONE,
+                form=r"none|[1-9][0-9]{0,2}|[1-3][0-9]{3}|40[0-8][0-9]|409[0-4]",
+                described="none, or 1 to 4094",
+            ),
+        ),
+    )
+    request = Request()
+
+    def availability(self) -> Availability:
+        """Available if the network is there and the guard rails permit the traffic. Without a
+        request, whether such networks can be measured here at all."""
+        problem = (
+            place.missing(Facility.NETWORK_NAMESPACE)
+            or not_installed("ip", "iproute2")
+        )  # fmt: skip
+        if problem is not None:
+            return problem
+        answer = available(f"Linux {kernel_release()}")
+        if not self.request.endpoints and self.option("attach") == NONE:
+            return answer
+        # A command without these rights only plans: the run checks the network before it starts.
+        if not has_capability(NEEDED["sys_admin"]):
+            return answer
+        key = (self.request, *sorted(self.options().items()), guard_rails.permitted())
+        known = _KNOWN.get(key)
+        if known is None or time.monotonic() - known[0] > FRESH_S:
+            try:
+                refusal = self._refusal()
+                found = answer if refusal is None else refused(refusal)
+            except SwitchmarkError as error:
+                found = unavailable_for(error)
+            _KNOWN[key] = known = (time.monotonic(), found)
+        return known[1]
+
+    def _refusal(self) -> Refusal | None:
+        """Return why traffic must not be sent; nothing is changed."""
+        attach = self.option("attach")
+        if attach != NONE:
+            return self._attach_refusal(attach)
+        with opened(self.request.endpoints.ends) as ends, PathReader(ends) as reader:
+            path = self._path(reader)
+            return self._guard(path, reader.state(reader.host))
+
+    def _attach_refusal(self, attach: str) -> Refusal | None:
+        kind, _, network = attach.rpartition(":")
+        host = _host_state()
+        vlan = self._vlan()
+        if kind == "docker":
+            return docker_refusal(network, vlan)
+        problem = (
+            ovs_refusal(network) if kind == "ovs" else linux_bridge_refusal(host, network, vlan)
+        )
+        if problem is not None:
+            return problem
+        ports = ovs_ports_of(network) if kind == "ovs" else ()
+        verdict = guard_rails.judge_bridge(host, network, guard_rails.permitted(), ports)
+        return self._judged(verdict)
+
+    def _guard(self, path: NetworkPath, host: NamespaceState) -> Refusal | None:
+        return self._judged(guard_rails.judge_path(path, host, guard_rails.permitted()))
+
+    def _judged(self, verdict: guard_rails.Verdict) -> Refusal | None:
+        if verdict.refusals:
+            return verdict.refusals[0]
+        if not verdict.leaves:
+            return None
+        load = self.request
+        return guard_rails.cap_refusal(
+            load.rate_pps, load.frame_bytes, load.duration_s, load.max_rate_pps
+        )
+
+    def _path(self, reader: PathReader) -> NetworkPath:
+        through = self.request.endpoints.through
+        return reader.read(through.address if through else None)
+
+    def _vlan(self) -> int | None:
+        chosen = self.option("attach_vlan")
+        return None if chosen == NONE else int(chosen)
+
+    def make(self, _ports: Sequence[SwitchPort]) -> list[MadePort]:
+        """Enter the endpoints, or attach two ends; then read the path and probe it."""
+        attach = self.option("attach")
+        self._lock()
+        if attach == NONE:
+            self._open, ends = self._enter()
+        else:
+            self._open, ends = self._attach(attach)
+        reader = PathReader(self._open)
+        self.resources.at_end(partial(reader.__exit__))
+        self._reader = reader
+        self._seen_path = path = self._path(reader)
+        host = reader.state(reader.host)
+        if (refusal := self._guard(path, host)) is not None:
+            raise UnavailableError(refusal)
+        self._tracked = {inode: state.conntrack_count for inode, state in path.states.items()}
+        return [MadePort(end=end) for end in self._probed(path, ends)]
+
+    def _enter(self) -> tuple[list[OpenEndpoint], list[NetworkEnd]]:
+        ends = []
+        for number, endpoint in enumerate(self.request.endpoints.ends):
+            end = open_endpoint(endpoint)
+            self.resources.at_end(end.handle.close)
+            name = f"sm{self.session.id}e{number}"
+            self.resources.note(Entered(name, end.handle.inode, str(endpoint)))
+            name_open_namespace(name, end.handle)
+            ends.append(end)
+        if ends[0].handle.inode == ends[1].handle.inode:
+            raise UnavailableError(
+                f"endpoints: {ends[0].endpoint} and {ends[1].endpoint} are in one network "
+                "namespace: packets between them stay on its loopback device"
+            )
+        return ends, [NetworkEnd(f"sm{self.session.id}e{k}", "", "", "") for k in (0, 1)]
+
+    def _attach(self, attach: str) -> tuple[list[OpenEndpoint], list[NetworkEnd]]:
+        kind, _, network = attach.rpartition(":")
+        if (refusal := self._attach_refusal(attach)) is not None:
+            raise UnavailableError(refusal)
+        if kind == "docker":
+            ends, handles = docker_ends(self.session, self.resources, network)
+        else:
+            attachment = Attachment(self.session, self.resources, _host_state)
+            addresses = self.request.addresses.split("+")
+            ends = attachment.join_bridge(network, addresses, self._vlan(), is_ovs=kind == "ovs")
+            handles = attachment.handles
+        names = [Endpoint(EndpointKind.NETNS, end.netns) for end in ends]
+        return list(map(OpenEndpoint, names, handles)), ends
+
+    def _probed(self, path: NetworkPath, ends: Sequence[NetworkEnd]) -> list[NetworkEnd]:
+        """Choose free ports, and send packets along the path to see where they arrive."""
+        near, far = self._open
+        target = self._reader.address_of(far, near)
+        through = self.request.endpoints.through
+        port = free_port(near.handle, path.source_address)
+        reached = (path.target_address, through.port if through and through.port else 0)
+        try:
+            published = None
+            if through is not None:
+                published = find_port(near.handle, path.source_address, far.handle, reached)
+            far_port = free_port(far.handle, target, published)
+            reached = reached if through is not None else (target, far_port)
+            self._facts = probe(
+                (near.handle, path.source_address, port), (far.handle, target, far_port), reached
+            )
+        except OSError as error:
+            raise TrialFailed(f"{near.endpoint} to {far.endpoint}: {error.strerror}") from None
+        self._check_mtu(self._facts)
+        own_ends = (
+            (path.forth.stations[0].device, path.source_address, port),
+            (path.back.stations[0].device, target, far_port),
+        )
+        others_reach = ((self._facts.source, self._facts.source_port), reached)
+        return [
+            replace(
+                end,
+                device=device,
+                mac=self._mac(number, device),
+                ip=f"{address}/32",
+                port=udp_port,
+                reached_at=others_reach[number][0],
+                reached_port=others_reach[number][1],
+            )
+            for number, (end, (device, address, udp_port)) in enumerate(
+                zip(ends, own_ends, strict=True)
+            )
+        ]
+
+    def _mac(self, number: int, device: str) -> str:
+        state = self._reader.state(self._open[number].handle)
+        return state.links[device].mac or "02:53:4d:00:00:00"
+
+    def _check_mtu(self, found: Probed) -> None:
+        packet = self.request.frame_bytes - OVER_IP
+        if found.path_mtu is not None and packet > found.path_mtu:
+            raise UnavailableError(
+                f"packet_size {self.request.frame_bytes} makes IP packets of {packet} bytes, and "
+                f"the path carries {found.path_mtu}",
+                remedy=f"use packet_size up to {found.path_mtu + OVER_IP}",
+            )
+
+    def _lock(self) -> None:
+        """Keep other benches off this network until the trial ends. Raises BusyError."""
+        named = self.option("attach")
+        text = named if named != NONE else "+".join(sorted(map(str, self.request.endpoints.ends)))
+        handle = own_namespace()
+        key = hashlib.sha256(f"{text} {handle.inode}".encode()).hexdigest()[:16]
+        handle.close()
+        fd = open_lock(state_folder() / f"network-{key}.lock")
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise BusyError(
+                f"another bench is measuring in {text}", remedy="wait for it, or stop it"
+            ) from None
+        self.resources.at_end(partial(os.close, fd))
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Note the ports: the network forwards already."""
+        del cores
+        check_request(self.name, self.capabilities, ports, mode)
+        if self._resources is None:
+            raise UsageError(f"{self.name}: its ends are made before the nodes")
+        self.session, self.ports, self.mode = session, tuple(ports), mode
+
+    def connect(self) -> None:
+        """Do nothing: the network is there."""
+
+    def wait_ports_up(self, timeout_s: float) -> None:
+        """Return at once: packets have crossed the path in `make`."""
+
+    def counters(self) -> SwitchCounters:
+        """No counters of ports: others may use the devices. `network` names what is counted."""
+        return SwitchCounters()
+
+    def fault(self) -> str | None:
+        """Return why an endpoint is no longer the one that was entered; None if both are."""
+        return next(filter(None, (end.moved() for end in self._open)), None)
+
+    def network(self) -> KnownNetwork:
+        """The devices on the path and the facts that packets showed."""
+        path, facts = self._seen_path, self._facts
+        handles = {end.handle.inode: end.handle for end in self._open}
+        devices = [
+            CountedDevice(
+                self._reader.path_of(inode), device, path.states[inode].label
+            )
+            for inode, device in path.counted()
+        ]  # fmt: skip
+        excluded = set() if self.option("attach") == NONE else set(handles)
+        return KnownNetwork(
+            key=self.option("attach") if excluded else str(self.request.endpoints),
+            devices=devices,
+            path=path.lines(),
+            facts=PathFacts(
+                source_address=path.source_address,
+                source_seen=facts.source,
+                translated=facts.source != path.source_address or path.forth.translated,
+                ttl_forth=facts.ttl_forth,
+                ttl_back=facts.ttl_back,
+                path_mtu=facts.path_mtu,
+            ),
+            digest=lambda: self._path_now().digest(excluded),
+            others=True,
+            expiring=self._expiring,
+        )
+
+    def _path_now(self) -> NetworkPath:
+        with PathReader(self._open) as reader:
+            return self._path(reader)
+
+    def _expiring(self) -> list[str]:
+        """The entries of conntrack that have appeared on the path since the ends were made."""
+        lines = []
+        for inode, state in self._path_now().states.items():
+            before, now = self._tracked.get(inode), state.conntrack_count
+            if before is not None and now is not None and now > before:
+                lines.append(
+                    f"{state.label}: {now - before} entries of conntrack, which expire by "
+                    "themselves (nf_conntrack_udp_timeout_stream, usually 120 s)"
+                )
+        return lines
+
+    def details(self) -> dict[str, str]:
+        """The path, and what was entered or attached."""
+        path = self._seen_path
+        entered = ", ".join(str(end.endpoint) for end in self._open)
+        attach = self.option("attach")
+        about = (
+            {"entered": f"network namespaces only: {entered}", "endpoints": self.request.endpoints}
+            if attach == NONE
+            else {"attached": attach, "addresses": self.request.addresses or "chosen by Docker"}
+        )
+        return {
+            "version": f"Linux {kernel_release()}",
+            "datapath": "the user's network; senders' softirq",
+            "connect_mode": self.mode.value,
+            **self.option_details(),
+            **about,
+            "path": "; ".join(path.lines()),
+            "not verified": "learning, MAC addresses, flooding",
+            **{
+                f"firewall of {state.label}": f"{state.firewall.rules} rules"
+                for state in path.states.values()
+            },
+        }
+
+
+def name_open_namespace(name: str, handle: NamespaceHandle) -> None:
+    """Give a name of the bench to an open namespace, as `ip netns attach` does. Raises OSError."""
+    namespaces.NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    mounts.make_shared(namespaces.NETNS_DIR)
+    path = namespaces.NETNS_DIR / name
+    os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
+    mounts.bind(handle.path, path)
+
+
+def _host_state() -> NamespaceState:
+    handle = own_namespace()
+    try:
+        return read_state(handle)
+    finally:
+        handle.close()

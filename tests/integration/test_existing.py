@@ -1,0 +1,259 @@
+"""`switch: existing`: networks that the test has made, in a separate host, measured by the bench.
+
+The bench leaves the networks as they were, also after `kill -9`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.machine import needs_root
+from tests.integration.own_network import PAIR_ON_A_BRIDGE, ROUTED, OwnNetwork, own_network
+
+pytestmark = [pytest.mark.integration, needs_root]
+FREE = "10.77.0.201/24+10.77.0.202/24"
+SHORT = ("--set", "duration=400ms", "--set", "rate=200", "--set", "burst=1")
+
+
+@pytest.fixture(scope="module")
+def shared_host() -> Iterator[OwnNetwork]:
+    folder = Path(f"/var/tmp/smexist{os.getpid()}")
+    with own_network(folder) as network:
+        network.sh(PAIR_ON_A_BRIDGE + ROUTED)
+        yield network
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def host(shared_host: OwnNetwork) -> Iterator[OwnNetwork]:
+    """The host, which every test leaves as it was."""
+    before = shared_host.state(learned=False)
+    yield shared_host
+    assert shared_host.state(learned=False) == before
+    left = [path.name for path in (shared_host.folder / "s").glob("*.ledger")]
+    assert left == []
+
+
+def trial(host: OwnNetwork, *settings: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    results = ["--results", str(host.folder / "r")]
+    return host.bench(
+        "trial", "existing", "--no-baseline", "--json", *SHORT, *arguments, *results, check=check
+    )
+
+
+def record(host: OwnNetwork, *settings: str) -> dict[str, Any]:
+    (found,) = json.loads(trial(host, *settings).stdout)
+    assert found["status"] == "finished", found["message"]
+    return dict(found)
+
+
+def message(host: OwnNetwork, *settings: str) -> str:
+    """The message of a trial that fails, or of a start that is refused."""
+    done = trial(host, *settings, check=False)
+    assert done.returncode != 0
+    return done.stderr + done.stdout
+
+
+def test_two_namespaces_are_measured_and_the_crossing_proven(host: OwnNetwork) -> None:
+    found = record(host, "endpoints=netns:a+netns:b", "packet_size=64")
+    crossing = found["crossing"]
+    assert [one["device"] for one in crossing["devices"]] == ["eth0", "va", "vb", "eth0"]
+    assert all(one["bytes"] >= crossing["least_bytes"] > 0 for one in crossing["devices"])
+    assert (crossing["ttl_forth"], crossing["ttl_back"], crossing["path_mtu"]) == (64, 64, 1400)
+    assert crossing["source_seen"] == "10.77.0.2" and not crossing["translated"]
+    assert not crossing["shared"] and not crossing["changed"]
+    assert found["throughput"]["forwarded_pps"] > 0
+    assert "wrong-connect-mode" not in found["verdict"]["marks"]
+
+
+def test_round_trips_cross_a_router(host: OwnNetwork) -> None:
+    found = record(host, "endpoints=netns:a+netns:c", "dimension=latency", "duration=1s")
+    assert found["crossing"]["ttl_forth"] == found["crossing"]["ttl_back"] == 63
+    assert found["latency"]["percentiles_ns"]["50"] > 0
+
+
+def test_a_frame_above_the_path_mtu_is_refused(host: OwnNetwork) -> None:
+    text = message(host, "endpoints=netns:a+netns:b", "packet_size=1500")
+    assert "the path carries 1400" in text and "use packet_size up to 1418" in text
+
+
+def test_a_published_port_is_a_path(host: OwnNetwork) -> None:
+    """Packets to an address of the host are translated to another port of an endpoint."""
+    hook = "'{ type nat hook prerouting priority -100; }'"
+    host.sh(f"nft add table ip t; nft add chain ip t p {hook}; "
+            "nft add rule ip t p ip daddr 10.77.0.1 udp dport 8080 dnat to 10.78.0.2:17123; "
+            "nft add chain ip t o '{ type nat hook postrouting priority 100; }'; "
+            "nft add rule ip t o ip daddr 10.78.0.2 masquerade")  # fmt: skip
+    try:
+        found = record(host, "endpoints=netns:a+address:10.77.0.1:8080+netns:c")
+        crossing = found["crossing"]
+        assert crossing["translated"] and crossing["source_seen"] == "10.78.0.1"
+        assert found["throughput"]["forwarded_pps"] > 0
+        receiver = next(one for one in found["engines"] if one["role"] == "receiver")
+        assert "17123" in receiver["args"]
+    finally:
+        host.sh("nft delete table ip t")
+
+
+def test_ports_in_use_are_avoided(host: OwnNetwork) -> None:
+    user = host.spawn("ip", "netns", "exec", "b", sys.executable, "-c",
+                      "import socket, time; s = socket.socket(socket.AF_INET, 2); "
+                      "s.bind(('10.77.0.3', 17000)); print('bound', flush=True); "
+                      "time.sleep(60)")  # fmt: skip
+    try:
+        assert user.stdout is not None and user.stdout.readline() == "bound\n"
+        found = record(host, "endpoints=netns:a+netns:b")
+        receiver = next(one for one in found["engines"] if one["role"] == "receiver")
+        at = receiver["args"].index("--src-port")
+        assert receiver["args"][at + 1] == "17001"
+    finally:
+        user.kill()
+        user.wait()
+
+
+def test_ends_are_attached_to_a_bridge_and_removed(host: OwnNetwork) -> None:
+    found = record(host, "switch_options=attach:br0", f"addresses={FREE}")
+    crossing = found["crossing"]
+    names = [one["device"] for one in crossing["devices"]]
+    assert names[0] == names[-1] == "eth0" and all(one.startswith("sm") for one in names[1:3])
+    assert crossing["path_mtu"] == 1400
+
+
+def test_an_address_in_use_is_refused(host: OwnNetwork) -> None:
+    text = message(host, "switch_options=attach:br0", "addresses=10.77.0.9/24+10.77.0.3/24")
+    assert "10.77.0.3 is in use in br0" in text
+    text = message(host, "switch_options=attach:br0", "addresses=10.77.0.1/24+10.77.0.9/24")
+    assert "10.77.0.1 is in use in br0" in text
+
+
+def test_a_bridge_whose_mac_would_change_is_refused(host: OwnNetwork) -> None:
+    host.sh("ip link add brz type bridge; ip link set brz up")
+    try:
+        text = message(host, "switch_options=attach:brz", f"addresses={FREE}")
+        assert "would change its MAC address" in text
+        assert "sm" not in host.sh("ip -br link")
+    finally:
+        host.sh("ip link del brz")
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "reason"),
+    [
+        ("nope", "true", "no network device nope"),
+        ("vc", "true", "vc is not a bridge"),
+        ("brz", "ip link add brz type bridge stp_state 1; ip link set brz up", "spanning tree"),
+        ("brz", "ip link add brz type bridge", "is down"),
+    ],
+)
+def test_a_network_that_cannot_take_ends_is_refused(
+    host: OwnNetwork, name: str, make: str, reason: str
+) -> None:
+    host.sh(make)
+    try:
+        assert reason in message(host, f"switch_options=attach:{name}", f"addresses={FREE}")
+    finally:
+        host.sh("ip link del brz 2>/dev/null || true")
+
+
+def test_a_vlan_needs_a_bridge_that_filters(host: OwnNetwork) -> None:
+    text = message(host, "switch_options=attach:br0+attach_vlan:7", f"addresses={FREE}")
+    assert "does not filter VLANs" in text
+
+
+def test_the_default_route_needs_its_name_and_a_low_rate(host: OwnNetwork) -> None:
+    host.sh("ip route add default via 10.77.0.2")
+    try:
+        settings = ("switch_options=attach:br0", f"addresses={FREE}")
+        assert "br0 is the device of this host's default route" in message(host, *settings)
+        arguments = [word for one in settings for word in ("--set", one)]
+        begin = ("trial", "existing", "--no-baseline", "--json", *SHORT, *arguments,
+                 "--results", str(host.folder / "r"))  # fmt: skip
+        done = host.bench(*begin, "--yes-this-network", "br0")
+        assert json.loads(done.stdout)[0]["status"] == "finished"
+        done = host.bench(*begin, "--yes-this-network", "br0", "--set", "rate=5k", check=False)
+        assert done.returncode == 3 and "at most 1000 packets/s" in done.stderr
+        done = host.bench(*begin, "--yes-this-network", "br1", check=False)
+        assert done.returncode == 3 and "default route" in done.stderr
+    finally:
+        host.sh("ip route del default")
+
+
+def wait_for(condition: Any, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("settings", [
+    ("endpoints=netns:a+netns:b",),
+    ("switch_options=attach:br0", f"addresses={FREE}"),
+])  # fmt: skip
+@pytest.mark.parametrize("moment", ["making", "measuring"])
+def test_a_killed_bench_leaves_nothing_after_clean(
+    host: OwnNetwork, settings: tuple[str, ...], moment: str
+) -> None:
+    arguments = [word for one in settings for word in ("--set", one)]
+    running = host.spawn(
+        sys.executable, "-m", "switchmark", "trial", "existing", "--no-baseline", "--rate", "200",
+        "--duration", "20s", *arguments, "--results", str(host.folder / "r"),
+    )  # fmt: skip
+    try:
+        wait_for(lambda: "sm" in host.sh("ip netns; ip -br link"))
+        if moment == "measuring":
+            wait_for(lambda: host.engines_at("10.77.0.2"))
+            time.sleep(1.5)
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        done = host.bench("clean")
+        assert "could not" not in done.stdout + done.stderr
+        assert "sm" not in host.sh("ip netns; ip -br link")
+    finally:
+        running.kill()
+        running.wait()
+
+
+RESTARTING = """
+ip netns add r; ip link add vr type veth peer name eth0 netns r
+ip link set vr mtu 1400 master br0 up
+ip -n r link set lo up; ip -n r link set eth0 mtu 1400 up; ip -n r addr add 10.77.0.4/24 dev eth0
+"""
+
+
+def test_an_endpoint_that_restarts_fails_the_trial(host: OwnNetwork) -> None:
+    """A process in the namespace plays the container. It ends and another one takes its place in
+    another namespace of the same name."""
+    host.sh(RESTARTING)
+    user = host.spawn("ip", "netns", "exec", "r", "sleep", "100")
+    pid = ""
+    try:
+        wait_for(lambda: bool(host.run("ip", "netns", "pids", "r").stdout.strip()))
+        pid = host.run("ip", "netns", "pids", "r").stdout.split()[0]
+        running = host.spawn(
+            sys.executable, "-m", "switchmark", "trial", "existing", "--no-baseline", "--rate",
+            "200", "--duration", "4s", "--set", f"endpoints=netns:a+pid:{pid}",
+            "--results", str(host.folder / "r"),
+        )  # fmt: skip
+        wait_for(lambda: host.engines_at("10.77.0.4"))
+        time.sleep(1.5)
+        user.kill()
+        user.wait()
+        output, _ = running.communicate(timeout=60)
+        assert running.returncode == 1
+        assert f"pid:{pid} has ended or was restarted" in " ".join(output.split())
+    finally:
+        user.kill()
+        user.wait()
+        host.sh("ip netns del r; ip link del vr 2>/dev/null || true")
