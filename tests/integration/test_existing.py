@@ -251,7 +251,7 @@ def test_an_endpoint_that_restarts_fails_the_trial(host: OwnNetwork) -> None:
         user.kill()
         user.wait()
         output, _ = running.communicate(timeout=60)
-        assert running.returncode == 1
+        assert running.returncode == 1, output
         assert f"pid:{pid} has ended or was restarted" in " ".join(output.split())
     finally:
         user.kill()
