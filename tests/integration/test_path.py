@@ -119,3 +119,30 @@ def test_an_ordinary_user_reads_which_parts_are_not_visible(host: OwnNetwork) ->
     assert stations(found["forth"])[0] == ("br0", "bridges")
     assert not found["forth"]["arrives"] and found["unseen"]
     assert found["namespaces"][0]["firewall"]["program"] == ""
+
+
+def test_a_pod_is_found_by_the_runtime(host: OwnNetwork) -> None:
+    """A program plays `crictl`; the process of the sandbox is real."""
+    inside = host.spawn("ip", "netns", "exec", "b", "sleep", "60")
+    try:
+        while not (pids := host.run("ip", "netns", "pids", "b").stdout.split()):
+            pass
+        ready = {"metadata": {"namespace": "shop", "name": "db"}, "state": "SANDBOX_READY"}
+        answers = {
+            "pods": {"items": [ready | {"id": "abc123"}]},
+            "inspectp": {"info": {"pid": int(pids[0])}},
+        }
+        for name, answer in answers.items():
+            (host.folder / name).write_text(json.dumps(answer))
+        program = host.folder / "crictl"
+        program.write_text(f'#!/bin/sh\nexec cat "{host.folder}/$1"\n')
+        program.chmod(0o755)
+        path = f"PATH={host.folder}:{os.environ['PATH']}"
+        bench = ("env", path, sys.executable, "-m", "switchmark")
+        found = json.loads(host.run(*bench, "path", "netns:a", "pod:shop/db", "--json").stdout)
+        assert found["forth"] == shown(host, "netns:a", "netns:b")["forth"]
+        done = host.run(*bench, "path", "netns:a", "pod:shop/web", check=False)
+        assert done.returncode == 3 and "no such pod that is ready" in done.stderr
+    finally:
+        inside.kill()
+        inside.wait()
