@@ -228,6 +228,11 @@ static bool has_probes_on_queues(const struct options *o, const struct traffic *
     return o->queues > 1 && (t->probes || t->probe_rate.amount > 0);
 }
 
+static bool has_frames_in_rate_of_requests(const struct options *o, const struct traffic *t)
+{
+    return o->role->speaks_tcp && t->rate.unit != RATE_PPS;
+}
+
 static bool lacks_recorded_file(const struct options *o, const struct traffic *t)
 {
     return t->schedule.shape == SCHEDULE_RECORDED && o->replay_path == NULL;
@@ -382,6 +387,8 @@ struct rule {
 
 /* Rules for the options that a `start` command may also set. */
 static const struct rule trial_rules[] = {
+    {has_frames_in_rate_of_requests,
+     "--rate: with TCP it is a number of requests per second (writes of a stream), such as 1k"},
     {lacks_recorded_file, "--schedule recorded: only with --replay FILE"},
     {has_rate_and_recorded_times,
      "--rate: a recorded schedule has the times of the file; leave --rate out"},
@@ -700,10 +707,6 @@ static bool check_tcp(struct options *o, char *error, size_t size)
     if (!check_tcp_role(o, error, size) || !check_path(t, error, size) ||
         !check_tcp_sizes(t, o->role->sends_requests, error, size))
         return false;
-    if (o->traffic.rate.unit != RATE_PPS)
-        return fail(error, size,
-                    "--rate: of TCP is a number of requests per second (writes of a stream), such "
-                    "as 1k");
     if (!o->idle_given)
         o->idle = IDLE_SLEEP;
     if (t->connections == 0)

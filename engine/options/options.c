@@ -10,7 +10,7 @@
 #include "options/value.h"
 #include "role/role.h"
 
-#define NAMES_MAX 62
+#define NAMES_MAX 120 /* names of options, aliases too */
 
 /* The bench writes names with '_' where options have '-': both are accepted. */
 static bool is_name(const char *known, const char *name, size_t length)

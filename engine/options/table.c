@@ -163,7 +163,8 @@ const struct option_row option_table[] = {
     {"workload", KIND_WORKLOAD, "rr|crr|stream|http", 0, 0, AT(tcp.workload), 0, false,
      "tcp-client and its server: requests on open connections, a connection for each request, a "
      "stream to the server, or HTTP/1.1 (default rr)"},
-    {"connections", KIND_COUNT, "N", 1, TCP_CONNECTIONS_MAX, AT(tcp.connections), 0, false,
+    {"connections", KIND_COUNT, "N", 1, TCP_CONNECTIONS_MAX, AT(tcp.connections),
+     AT(tcp.connections_given), false,
      "tcp-client: connections, each with one request at a time; tcp-server: the most at a time "
      "(default: client 1, server 4096)"},
     {"request-size", KIND_COUNT, "BYTES", 1, TCP_MESSAGE_MAX, AT(tcp.request_bytes), 0, false,

@@ -83,7 +83,7 @@ static void put_config(struct json *j, const struct trial *trial)
     else
         json_null(j, "rate_rps");
     report_shape(j, &trial->plan);
-    json_unsigned(j, "connections", o->connections);
+    json_unsigned(j, "connections", trial->tcp->connection_count);
     put_size(j, "request_bytes", client ? trial->tcp->message_bytes : o->request_bytes,
              client || o->workload < TCP_HTTP);
     put_size(j, "response_bytes", o->response_bytes,

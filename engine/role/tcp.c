@@ -24,7 +24,7 @@ bool tcp_state_open(struct trial *trial, uint64_t connections, char *error, size
     const bool client = trial->options->role->sends_requests;
     const struct tcp_options *o = &trial->options->tcp;
 
-    if (!tcp_sockets_suffice(connections, error, size) ||
+    if (!tcp_sockets_suffice(&connections, o->connections_given, error, size) ||
         !tcp_congestion_is_permitted(o, error, size))
         return false;
     struct tcp_state *s = calloc(1, sizeof *s);
@@ -89,8 +89,10 @@ void tcp_state_reset(struct tcp_state *s)
     s->congestion[0] = '\0';
     s->congestion_varies = s->sending_ended = false;
     s->unused_first = s->unused_count = 0;
-    for (unsigned i = 0; i < s->connection_count; i++)
+    for (unsigned i = 0; i < s->connection_count; i++) {
+        s->connections[i] = (struct tcp_connection){.fd = -1};
         tcp_put_unused(s, &s->connections[i]);
+    }
 }
 
 bool tcp_watch(struct tcp_state *s, struct tcp_connection *connection, uint32_t events)

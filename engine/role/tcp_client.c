@@ -52,7 +52,10 @@ static void complete(struct trial *trial, struct tcp_connection *c, uint64_t now
         c->phase = TCP_FINISHING;
         return;
     }
-    c->phase = TCP_IDLE;
+    if (c->http.closes) /* otherwise the next request could meet the end of the connection */
+        tcp_close(s, c);
+    else
+        c->phase = TCP_IDLE;
     tcp_put_unused(s, c);
 }
 
@@ -260,9 +263,10 @@ static void give_up_late(struct trial *trial, uint64_t now)
     if (now < s->next_timeout)
         return;
     s->next_timeout = now + timeout / TIMEOUT_SEARCHES;
-    for (unsigned i = 0; i < s->connection_count && !is_stream(trial); i++) {
+    for (unsigned i = 0; i < s->connection_count; i++) {
         struct tcp_connection *c = &s->connections[i];
-        if (c->phase == TCP_CLOSED || c->phase == TCP_IDLE || now < c->begun + timeout)
+        const bool writes = is_stream(trial) && c->phase == TCP_SENDING;
+        if (c->phase == TCP_CLOSED || c->phase == TCP_IDLE || writes || now < c->begun + timeout)
             continue;
         if (c->phase == TCP_FINISHING) {
             tcp_close(s, c);
@@ -418,7 +422,7 @@ static void settle(struct trial *trial)
         struct tcp_connection *c = &s->connections[i];
         const bool lacks_response =
             c->phase == TCP_CONNECTING || c->phase == TCP_SENDING || c->phase == TCP_RECEIVING;
-        if (lacks_response && !is_stream(trial)) {
+        if (lacks_response && !is_stream(trial) && c->begun != 0) {
             s->unfinished++;
             record(&s->times->unanswered, c->due, now);
         }

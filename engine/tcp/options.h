@@ -2,6 +2,8 @@
 #ifndef SM_TCP_OPTIONS_H
 #define SM_TCP_OPTIONS_H
 
+#include <stdbool.h>
+
 #include "tcp/address.h"
 
 enum tcp_workload {
@@ -21,8 +23,9 @@ enum tcp_workload {
 
 struct tcp_options {
     struct tcp_address connect, listen;
-    uint64_t workload;                      /* enum tcp_workload */
-    uint64_t connections;                   /* 0: default */
+    uint64_t workload;    /* enum tcp_workload */
+    uint64_t connections; /* 0: default */
+    bool connections_given;
     uint64_t request_bytes, response_bytes; /* 0: default */
     uint64_t timeout_ns;
     uint64_t spin_ns;       /* server: it computes for this time before each response */

@@ -68,20 +68,25 @@ void tcp_socket_congestion(int fd, char name[TCP_CONGESTION_NAME_MAX])
     name[length < TCP_CONGESTION_NAME_MAX ? length : TCP_CONGESTION_NAME_MAX - 1] = '\0';
 }
 
-bool tcp_sockets_suffice(uint64_t sockets, char *error, size_t size)
+bool tcp_sockets_suffice(uint64_t *sockets, bool given, char *error, size_t size)
 {
+    const uint64_t files = *sockets + OTHER_FILES;
     struct rlimit limit;
 
-    sockets += OTHER_FILES;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= sockets)
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= files)
         return true;
-    limit.rlim_cur = limit.rlim_max < sockets ? limit.rlim_max : sockets;
+    limit.rlim_cur = limit.rlim_max < files ? limit.rlim_max : files;
     setrlimit(RLIMIT_NOFILE, &limit);
-    return limit.rlim_cur >= sockets ||
-           fail(error, size,
+    if (limit.rlim_cur >= files)
+        return true;
+    if (!given && limit.rlim_cur > OTHER_FILES) {
+        *sockets = limit.rlim_cur - OTHER_FILES;
+        return true;
+    }
+    return fail(error, size,
                 "--connections: needs %llu open files, and this process may open %llu (ulimit -n); "
                 "raise the limit or use fewer connections",
-                (unsigned long long)sockets, (unsigned long long)limit.rlim_cur);
+                (unsigned long long)files, (unsigned long long)limit.rlim_cur);
 }
 
 bool tcp_congestion_is_permitted(const struct tcp_options *o, char *error, size_t size)

@@ -21,8 +21,9 @@ int tcp_socket_listen(const struct tcp_options *options, char *error, size_t siz
 /* The name of the congestion control of a socket; empty: unknown. */
 void tcp_socket_congestion(int socket, char name[TCP_CONGESTION_NAME_MAX]);
 
-/* Make sure that this process may open so many sockets; otherwise one line in `error`. */
-bool tcp_sockets_suffice(uint64_t sockets, char *error, size_t size);
+/* Make sure that this process may open so many sockets; otherwise one line in `error`. A number
+ * that the user has not given is lowered to the limit. */
+bool tcp_sockets_suffice(uint64_t *sockets, bool given, char *error, size_t size);
 
 /* Return true if the algorithm can be used with the rights that the engine keeps; otherwise one
  * line in `error`. */

@@ -89,6 +89,10 @@ static void bad_values_are_refused(void **state)
     refused("tcp-client --connect 1.2.3.4:5 --connections 0", "is not a number from 1 to 10000");
     refused("tcp-client --connect 1.2.3.4:5 --request-size 1048577", "from 1 to 1048576");
     refused("tcp-client --connect 1.2.3.4:5 --rate 1Gbps-l1", "requests per second");
+    assert_int_equal(parse("tcp-client --connect 1.2.3.4:5"), PARSE_OK);
+    struct traffic traffic = o.traffic;
+    assert_true(options_override(&traffic, "rate=500Mbps-l2", error, sizeof error));
+    assert_false(options_fit(&o, &traffic, error, sizeof error));
     refused("tcp-client --connect 1.2.3.4:5 --schedule recorded", "only with --replay");
     refused("tcp-client --connect 1.2.3.4:5 --path /x", "only with --workload http");
     refused("tcp-client --connect 1.2.3.4:5 --workload http --path x", "begins with /");

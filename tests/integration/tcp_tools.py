@@ -15,8 +15,8 @@ from tests.integration.waiting import DEADLINE_S
 PORT = 5201
 
 
-def address_of(node: Node) -> str:
-    return f"{node.address}:{PORT}"
+def address_of(node: Node, port: int = PORT) -> str:
+    return f"{node.address}:{port}"
 
 
 def result_of(engine: Engine, count: int = 1) -> TcpResult:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+from switchmark.engine.events import TcpResult, parse
 from switchmark.engine.tcp import TcpClient, TcpServer, failures_of, latency_from_due
 from switchmark.host.kernel import namespaces
-from tests.integration.engine_tools import Engine, Node, needs_engine, veth_pair
+from tests.integration.engine_tools import (
+    Engine,
+    Node,
+    engine_path,
+    ip,
+    needs_engine,
+    veth_pair,
+)
 from tests.integration.machine import needs_root
 from tests.integration.tcp_tools import (
     Run,
@@ -228,6 +238,68 @@ def test_closing_server_is_connected_again(wire: tuple[Node, Node]) -> None:
     totals = result.totals
     assert totals.completed + sum(failures_of(result).values()) == totals.attempted > 0
     assert totals.completed > 1 and totals.connected >= totals.completed
+
+
+def test_http_server_that_announces_its_close(wire: tuple[Node, Node]) -> None:
+    """No request is lost on a connection whose response said `Connection: close`."""
+    listener = namespaces.inside(
+        wire[1].namespace, lambda: socket.create_server((wire[1].address, 5201))
+    )
+    ended = threading.Event()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+
+    def serve() -> None:
+        listener.settimeout(0.1)
+        while not ended.is_set():
+            with contextlib.suppress(TimeoutError):
+                connection, _ = listener.accept()
+                with connection:
+                    if connection.recv(4096):
+                        connection.sendall(answer)
+                        connection.recv(1)  # the client closes first
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        client = TcpClient(connect=address_of(wire[1]), workload="http", rate_rps=50)
+        with started(wire[0], client) as sending:
+            sending.tell("start duration=0.4")
+            result = result_of(sending)
+    finally:
+        ended.set()
+        thread.join(DEADLINE_S)
+        listener.close()
+    totals = result.totals
+    assert totals.completed == totals.attempted == totals.connected > 1
+    assert failures_of(result) == {}
+    assert totals.received_bytes == len(answer) * totals.completed
+
+
+def test_connections_fit_the_limit_of_files(wire: tuple[Node, Node]) -> None:
+    """The default is lowered to the limit; a given number is refused with both numbers."""
+    server = [engine_path(), "tcp-server", "--listen", address_of(wire[1]), "--start", "now",
+              "--duration", "0.02"]  # fmt: skip
+    limited = ["ip", "netns", "exec", wire[1].namespace, "prlimit", "--nofile=300:300", *server]
+    done = subprocess.run(limited, capture_output=True, text=True, check=True, timeout=60)
+    result = parse(done.stdout.splitlines()[-1])
+    assert isinstance(result, TcpResult) and 1 < result.config.connections < 300
+    command = [*limited, "--connections", "400"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert "--connections: needs 464 open files" in done.stderr and "open 300" in done.stderr
+
+
+def test_stop_ends_a_client_that_still_connects(wire: tuple[Node, Node]) -> None:
+    """No SYN is answered (the neighbour does not exist): the result has no request."""
+    ip("-n", wire[0].namespace, "neigh", "replace", "198.18.0.9", "lladdr", "02:00:00:00:00:09",
+       "dev", wire[0].device)  # fmt: skip
+    with started(wire[0], TcpClient(connect="198.18.0.9:5201", connections=3)) as sending:
+        sending.tell("start duration=1")
+        sending.tell("stop")
+        result = result_of(sending)
+    assert result.totals.connects == 3 and result.totals.connected == 0
+    assert result.totals.attempted == result.unfinished == 0
+    assert result.latency is not None and result.latency.unanswered is None
 
 
 def test_server_counts_clients_that_leave(wire: tuple[Node, Node]) -> None:

@@ -24,6 +24,7 @@ from tests.integration.tcp_tools import (
     intervals_of,
     result_of,
     run_once,
+    run_trial,
     started,
 )
 from tests.truths import ROOT, truth
@@ -32,7 +33,7 @@ pytestmark = [*needs_engine, needs_root, pytest.mark.alone]
 
 S = 1_000_000_000
 MSS_BYTES, FRAME_BYTES = 1448, 1514  # with time stamps, MTU 1500, no FCS
-TBF_BPS, TBF_TOLERANCE = 50_000_000, 0.02
+TBF_BPS, TBF_TOLERANCE, QUEUE_BYTES = 50_000_000, 0.02, 100_000
 SPIN_US, SPIN_TOLERANCE_US = 500, 20
 STALL_S, LATE_NS = 0.4, 50_000_000
 
@@ -53,7 +54,7 @@ def shaped(wire: tuple[Node, Node]) -> Iterator[tuple[Node, Node]]:
         route = f"route replace 198.18.0.0/24 dev {node.device} src {node.address} congctl reno"
         ip("-n", node.namespace, *route.split())
     tc = ["tc", "-n", wire[0].namespace, "qdisc"]
-    bucket = f"root tbf rate {TBF_BPS}bit burst 32kb limit 100kb".split()
+    bucket = f"root tbf rate {TBF_BPS}bit burst 32kb limit {QUEUE_BYTES}".split()
     subprocess.run([*tc, "replace", "dev", wire[0].device, *bucket], check=True, timeout=30)
     try:
         yield wire
@@ -86,6 +87,34 @@ def test_stream_fills_a_token_bucket(shaped: tuple[Node, Node], streams: int) ->
     state = run.client.connection_state
     assert state is not None and state.connections == streams
     assert state.mss_bytes.min == state.mss_bytes.max == MSS_BYTES
+
+
+@truth("time of a TCP response beside a stream", "the queue of `tc tbf`", "kernel", "its length")
+def test_requests_wait_behind_a_stream(shaped: tuple[Node, Node]) -> None:
+    """They wait in the queue that the stream fills, for at most its length."""
+    a, b = shaped
+    bulk = address_of(b, 5202)
+    requests = TcpClient(connect=address_of(b), rate_rps=100)
+    with (
+        started(b, TcpServer(listen=bulk, workload="stream")) as sink,
+        started(b, TcpServer(listen=address_of(b)), real_time=True) as serving,
+        started(a, TcpClient(connect=bulk, workload="stream")) as filling,
+        started(a, requests, real_time=True) as sending,
+    ):
+        sink.tell("start")
+        sink.wait("started")
+        without = run_trial(serving, sending, 1, "duration=1").client
+        filling.tell("start interval=0.1")
+        filling.wait("tcp_interval", 10)
+        beside = run_trial(serving, sending, 2, "duration=2").client
+        filling.tell("stop")
+        result_of(filling)
+    assert without.latency is not None and without.latency.from_sent is not None
+    assert beside.latency is not None and beside.latency.from_sent is not None
+    assert without.latency.from_sent.percentiles.p50 < 2_000_000
+    assert beside.latency.from_sent.count == 200
+    queue_ns = 8e9 * QUEUE_BYTES / TBF_BPS
+    assert queue_ns / 5 < beside.latency.from_sent.percentiles.p50 < 1.1 * queue_ns
 
 
 @pytest.mark.parametrize(
