@@ -203,9 +203,11 @@ class Bess(WithOptions, ProgramSwitch):
         """Count the entries: modules that count them are asked, others have acknowledged them."""
         assert self._plan is not None
         plan, counted = self._plan, {}
-        names = [name for kind, name, _ in plan.modules if kind in ("WildcardMatch", "Qos")]
+        kinds = ("WildcardMatch", "Qos", "ExactMatch")
+        names = [name for kind, name, _ in plan.modules if kind in kinds]
         described = self._request({"do": "rules", "modules": names})["described"] if names else {}
-        for key, kind in (("tuple-space entries", "acl-"), ("meters", "policer-")):
+        counting = {"tuple-space entries": "acl-", "meters": "policer-", "VLAN rules": "vlan-"}
+        for key, kind in counting.items():
             if key in plan.announced:
                 found = [text for name, text in described.items() if name.startswith(kind)]
                 counted[key] = sum(_rules_in(text) for text in found)

@@ -86,13 +86,14 @@ local function graph_with (more)
       table.insert(all, name)
       config.app(graph, name, VhostUser, {socket_path = parameters[1]..".n"..(i - 1)})
    end
-   local tails = {} -- the outputs from which the frames of each port go on
-   for _, port in ipairs(all) do tails[port] = port..".tx" end
-   if plan and functions.connect(graph, ports, plan, tails) then return graph end
+   -- The outputs from which the frames of each port go on, and the inputs for frames to it.
+   local tails, heads = {}, {}
+   for _, port in ipairs(all) do tails[port], heads[port] = port..".tx", port..".rx" end
+   if plan and functions.connect(graph, ports, plan, tails, heads) then return graph end
    if mode == "cross-connect" then
       for i = 1, #all, 2 do
-         config.link(graph, tails[all[i]].." -> "..all[i + 1]..".rx")
-         config.link(graph, tails[all[i + 1]].." -> "..all[i]..".rx")
+         config.link(graph, tails[all[i]].." -> "..heads[all[i + 1]])
+         config.link(graph, tails[all[i + 1]].." -> "..heads[all[i]])
       end
    else
       local bridge = require("apps.bridge.learning").bridge
@@ -104,7 +105,7 @@ local function graph_with (more)
       config.link(graph, "silent.output -> bridge.witness")
       for _, port in ipairs(all) do
          config.link(graph, tails[port].." -> bridge."..port)
-         config.link(graph, "bridge."..port.." -> "..port..".rx")
+         config.link(graph, "bridge."..port.." -> "..heads[port])
       end
    end
    return graph

@@ -60,6 +60,8 @@ def links_of(index: int, mode: ConnectMode, table: FunctionTable | None = None) 
         target = source = f"{hub}.p{index}"
     if apps:
         target = f"{apps[0]}.input"
+    if table and snabb_functions.has_tag(table, index):
+        source = f"tag{index}.output"
     return f"p{index}.tx -> {target}", f"{source} -> p{index}.rx"
 
 

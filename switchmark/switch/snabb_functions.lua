@@ -3,7 +3,8 @@
 -- The plan is a Lua table in a file: ip_version, routers (a MAC address a port), hops (MAC address
 -- and port of each next hop), routes (a file of rows: network address, prefix length, number of
 -- the next hop in two bytes, network byte order), filter (an expression of pcap-filter(7) that
--- passes what the list permits), policer (bytes/s and bytes). Ports are numbered from 0.
+-- passes what the list permits), policer (bytes/s and bytes), vlan and trunks (the tag, and true for
+-- each trunk port). Ports are numbered from 0.
 
 local ffi = require("ffi")
 local C = ffi.C
@@ -14,6 +15,7 @@ local lpm4_248 = require("lib.lpm.lpm4_248").LPM4_248
 local packet = require("core.packet")
 local poptrie = require("lib.poptrie")
 local PcapFilter = require("apps.packet_filter.pcap_filter").PcapFilter
+local vlan = require("apps.vlan.vlan")
 local RateLimiter = require("apps.rate_limiter.rate_limiter").RateLimiter
 
 local ETHERNET = 14
@@ -128,8 +130,8 @@ function Router:push ()
 end
 
 -- Put the apps of a plan behind each port. `tails`: the output from which the frames of a port
--- go on, by the name of the port. Return true if the plan has a router, which then joins all ports.
-local function connect (graph, ports, plan, tails)
+-- go on, by the name of the port; `heads`: the input to which frames for a port go. Return true if the plan has a router, which then joins all ports.
+local function connect (graph, ports, plan, tails, heads)
    for i, port in ipairs(ports) do
       local function through (name, class, argument)
          config.app(graph, name, class, argument)
@@ -140,6 +142,12 @@ local function connect (graph, ports, plan, tails)
       if plan.policer then
          through("policer"..number, RateLimiter,
                  {rate = plan.policer.rate, bucket_capacity = plan.policer.burst})
+      end
+      if plan.trunks and plan.trunks[number] then
+         through("untag"..number, vlan.Untagger, {tag = plan.vlan})
+         config.app(graph, "tag"..number, vlan.Tagger, {tag = plan.vlan})
+         config.link(graph, "tag"..number..".output -> "..heads[port])
+         heads[port] = "tag"..number..".input"
       end
       if plan.filter then through("acl"..number, PcapFilter, {filter = plan.filter}) end
       if plan.routes then
@@ -153,10 +161,11 @@ end
 
 -- The entries of each kind that the running engine has.
 local function entries ()
-   local count = {routes = 0, filters = 0, policers = 0}
+   local count = {routes = 0, filters = 0, policers = 0, tags = 0}
    for name, app in pairs(engine.app_table) do
       if name == "router" then count.routes = app.found end
       if name:match("^acl%d") then count.filters = count.filters + 1 end
+      if name:match("^tag%d") then count.tags = count.tags + 1 end
       if name:match("^policer%d") then count.policers = count.policers + 1 end
    end
    return count

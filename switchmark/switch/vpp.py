@@ -188,6 +188,9 @@ class Vpp(WithOptions, ProgramSwitch):
                 self._cli("show", "acl-plugin", "interface")
             ),
             "policers": lambda: vpp_functions.policers_in(self._cli("show", "policer")),
+            "sub-interfaces": lambda: vpp_functions.sub_interfaces_in(
+                self._cli("show", "interface")
+            ),
         }
         counted = {name: readers[name]() for name in self._announced}
         return FunctionEntries(self._announced, counted, self._load_time_s)
@@ -225,11 +228,13 @@ class Vpp(WithOptions, ProgramSwitch):
         table = self.function_table
         if table is None:
             return commands(self.ports, self.mode, self.options())
-        if (impossible := vpp_functions.refusal(table)) is not None:
+        if (impossible := vpp_functions.refusal(table, self.options())) is not None:
             raise UnavailableError(impossible.reason, remedy=impossible.remedy)
         macs = {port.index: port.mac for port in table.ports} if table.is_routed else None
         functions = vpp_functions.setup_commands(table, self._names, self.options())
-        return commands(self.ports, self.mode, self.options(), macs, functions)
+        before = list(vpp_functions.sub_interfaces(table, self._names))
+        joined = vpp_functions.joined_names(table, self._names)
+        return commands(self.ports, self.mode, self.options(), macs, functions, before, joined)
 
     def _late_commands(self) -> list[str]:
         return late_commands(self.ports, self.options(), len(self._workers))

@@ -73,13 +73,15 @@ def join(
         tails |= perform(client, plan)
         if plan["routed"]:
             return
-    for k, name in enumerate(names):
-        source, output = tails[k]
+    exits = {k: f"out-{name}" for k, name in enumerate(names)}
+    if plan is not None:
+        exits |= {int(port): module for port, module in plan["exits"].items()}
+    for k, (source, output) in tails.items():
         if gate is None:
-            client.connect_modules(source, f"out-{names[k ^ 1]}", output)
+            client.connect_modules(source, exits[k ^ 1], output)
         else:
             client.connect_modules(source, "merge", output)
-            client.connect_modules("table", f"out-{name}", gate + k)
+            client.connect_modules("table", exits[k], gate + k)
 
 
 def perform(client: Any, plan: dict[str, Any]) -> dict[int, tuple[str, int]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from switchmark.errors import Refusal
 from switchmark.function.support.frames import mac_bytes
-from switchmark.function.support.table import FunctionTable, Rule
+from switchmark.function.support.table import FunctionTable, Rule, Vlan
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.functions import FunctionSupport
 
@@ -38,6 +38,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     "route": FunctionSupport(ROUTES_MOST, "more were not tried", ip_versions=IPV4),
     "acl": FunctionSupport(RULES_MOST, "more were not tried", ip_versions=IPV4),
     "policer": FunctionSupport(),
+    "vlan": FunctionSupport(bases=("forward",)),
 }
 _ETHERTYPE, _PROTOCOL, _FRAGMENT, _ADDRESSES, _PORTS = 12, 23, 20, 26, 34
 _IPV4 = "0800"
@@ -54,6 +55,7 @@ class Plan:
     commands: list[Any] = field(default_factory=list)  # module, command, type, argument
     heads: dict[int, str] = field(default_factory=dict)
     tails: dict[int, tuple[str, int]] = field(default_factory=dict)
+    exits: dict[int, str] = field(default_factory=dict)  # the module before the output of a port
     routed: bool = False
     announced: dict[str, int] = field(default_factory=dict)
 
@@ -82,6 +84,7 @@ class Plan:
             "commands": self.commands,
             "heads": self.heads,
             "tails": self.tails,
+            "exits": self.exits,
             "routed": self.routed,
         }
 
@@ -113,6 +116,8 @@ def plan_of(table: FunctionTable, options: Mapping[str, str]) -> Plan:
     for port in table.ports:
         if table.policer:
             _police(plan, port.index, table)
+        if table.vlan:
+            _tag(plan, port.index, table.vlan)
         if table.rules:
             _filter(plan, port.index, table, options["acl_lookup"])
         if table.is_routed:
@@ -139,6 +144,34 @@ def _police(plan: Plan, port: int, table: FunctionTable) -> None:
     plan.link(head, 0, name)
     plan.append(port, head, (name, _GREEN))
     plan.announced["meters"] = plan.announced.get("meters", 0) + 1
+
+
+def _tag(plan: Plan, port: int, vlan: Vlan) -> None:
+    """A trunk port takes frames of its VLAN, without their tag from there on, and gives them the
+    tag when they leave."""
+    if not vlan.is_trunk(port):
+        return
+    name = plan.module(
+        "ExactMatch",
+        f"vlan-{port}",
+        {
+            "fields": [
+                {"offset": _ETHERTYPE, "num_bytes": 2},
+                {"offset": _ETHERTYPE + 2, "num_bytes": 2},
+            ],
+            "masks": [{"value_int": mask} for mask in (0xFFFF, 0x0FFF)],
+            "entries": 16,
+        },
+    )
+    values = [_binary("8100"), _binary(f"{vlan.vid:04x}")]
+    argument = {"gate": 0, "fields": values}
+    plan.commands.append([name, "add", "ExactMatchCommandAddArg", argument])
+    popped = plan.module("VLANPop", f"pop-{port}")
+    plan.link(name, 0, popped)
+    plan.append(port, name, (popped, 0))
+    plan.exits[port] = plan.module("VLANPush", f"push-{port}", {"tci": vlan.vid})
+    plan.link(plan.exits[port], 0, f"out-p{port}")
+    plan.announced["VLAN rules"] = plan.announced.get("VLAN rules", 0) + 1
 
 
 def _filter(plan: Plan, port: int, table: FunctionTable, lookup: str) -> None:

@@ -23,6 +23,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
         RULES_MOST, "pflua makes one Lua function of a list, and LuaJIT limits its length"
     ),
     "policer": FunctionSupport(),
+    "vlan": FunctionSupport(bases=("forward",)),
 }
 _PROTOCOLS = {6: "tcp", 17: "udp"}
 
@@ -57,6 +58,9 @@ def write_plan(table: FunctionTable, folder: Path) -> Path:
     if table.policer:
         rate, burst = table.policer.cir_bps / 8, table.policer.cbs_bytes
         lines.append(f"policer = {{rate = {rate}, burst = {burst}}},")
+    if table.vlan:
+        trunks = ", ".join(f"[{p.index}] = true" for p in table.ports if has_tag(table, p.index))
+        lines.append(f"vlan = {table.vlan.vid}, trunks = {{{trunks}}},")
     plan = folder / "plan.lua"
     plan.write_text("\n".join(["return {", *lines, "}"]) + "\n")
     return plan
@@ -138,9 +142,16 @@ def chain(table: FunctionTable, port: int) -> list[str]:
     names = []
     if table.policer:
         names.append(f"policer{port}")
+    if has_tag(table, port):
+        names.append(f"untag{port}")
     if table.rules:
         names.append(f"acl{port}")
     return names
+
+
+def has_tag(table: FunctionTable, port: int) -> bool:
+    """Return True for a trunk port, whose frames have a tag."""
+    return table.vlan is not None and table.vlan.is_trunk(port)
 
 
 def announced(table: FunctionTable) -> dict[str, int]:
@@ -152,4 +163,6 @@ def announced(table: FunctionTable) -> dict[str, int]:
         numbers["filters"] = len(table.ports)
     if table.policer:
         numbers["policers"] = len(table.ports)
+    if table.vlan:
+        numbers["tags"] = sum(has_tag(table, port.index) for port in table.ports)
     return numbers

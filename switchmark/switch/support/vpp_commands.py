@@ -106,9 +106,12 @@ def commands(
     options: Mapping[str, str] = DEFAULTS,
     router_macs: Mapping[int, str] | None = None,
     functions: Sequence[str] = (),
+    before: Sequence[str] = (),
+    joined: Mapping[int, str] | None = None,
 ) -> list[str]:
     """The CLI commands for the ports, the connect mode and the functions; the last ones set the
-    ports up. `router_macs`: the MAC address of each port, if they matter."""
+    ports up. `router_macs`: the MAC address of each port, if they matter; `before`: commands of
+    functions that come before the ports are joined, `joined`: the interfaces that are."""
     names = interfaces_of(ports)
     lines = []
     for port in ports:
@@ -120,6 +123,8 @@ def commands(
             lines.append(f"set interface rx-mode {name} {options['rx_mode']}")
         if port.mtu_bytes > STANDARD_MTU_BYTES:
             lines.append(f"set interface mtu packet {port.mtu_bytes} {name}")
+    lines += before
+    ends = joined or names
     if mode in (ConnectMode.CROSS_CONNECT, ConnectMode.ROUTE):
         # With two interfaces alone, VPP of 2026-08 corrupts its heap as their links come up, and
         # aborts or hangs in two starts of three (link_state_process); one more is enough.
@@ -127,12 +132,12 @@ def commands(
     if mode is ConnectMode.CROSS_CONNECT:
         patch = options["cross_connect"] == "l2patch"
         command = "test l2patch rx {} tx {}" if patch else "set interface l2 xconnect {} {}"
-        lines += [
-            command.format(names[port.index], names[peer_index(port.index)]) for port in ports
-        ]
+        lines += [command.format(ends[port.index], ends[peer_index(port.index)]) for port in ports]
     elif mode is not ConnectMode.ROUTE:
-        lines += _bridge(ports, names, learning=mode is ConnectMode.LEARNING)
-    return [*lines, *functions, *(f"set interface state {name} up" for name in names.values())]
+        lines += _bridge(ports, ends, learning=mode is ConnectMode.LEARNING)
+    # A sub-interface can be up only if its port is.
+    up = dict.fromkeys([*names.values(), *ends.values()])
+    return [*lines, *functions, *(f"set interface state {name} up" for name in up)]
 
 
 def late_commands(
@@ -182,7 +187,7 @@ def _create(port: SwitchPort, options: Mapping[str, str], mac: str | None) -> li
     return [f"create vhost-user socket {socket_of(port)}{f' hwaddr {mac}' if mac else ''}"]
 
 
-def _bridge(ports: Sequence[SwitchPort], names: dict[int, str], *, learning: bool) -> list[str]:
+def _bridge(ports: Sequence[SwitchPort], names: Mapping[int, str], *, learning: bool) -> list[str]:
     on = int(learning)
     lines = [
         f"create bridge-domain {BRIDGE_DOMAIN} learn {on} forward 1 uu-flood {on} flood {on} "

@@ -28,6 +28,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     "route": FunctionSupport(ROUTES_MOST, "more were not tried"),
     "acl": FunctionSupport(RULES_MOST, "crashes with more are reported (VPP-1866)"),
     "policer": FunctionSupport(),
+    "vlan": FunctionSupport(bases=("forward",)),
 }
 PLUGINS = {"acl": "acl_plugin.so", "policer": "policer_plugin.so"}
 _SUMMARY_ROW = re.compile(r"^\s+\d+\s+(\d+)\s*$", re.MULTILINE)
@@ -39,7 +40,7 @@ def plugins(table: FunctionTable | None) -> list[str]:
     return [PLUGINS[name] for name in (table.functions if table else ()) if name in PLUGINS]
 
 
-def refusal(table: FunctionTable) -> Refusal | None:
+def refusal(table: FunctionTable, options: Mapping[str, str]) -> Refusal | None:
     """Return why VPP cannot express this table; None if it can."""
     if table.policer and table.policer.cbs_bytes < LEAST_BURST_BYTES:
         return Refusal(
@@ -50,7 +51,39 @@ def refusal(table: FunctionTable) -> Refusal | None:
         return Refusal(
             f"vpp: cir is {table.policer.cir_bps}; VPP takes whole kbit/s", "round it to 1000"
         )
+    if table.vlan and options["cross_connect"] == "l2patch":
+        return Refusal(
+            "vpp: l2patch passes whole interfaces, without their sub-interfaces",
+            "use cross_connect: xconnect",
+        )
     return None
+
+
+def joined_names(table: FunctionTable | None, names: Mapping[int, str]) -> dict[int, str]:
+    """Return the names of the interfaces that are joined: a trunk port takes part by the
+    sub-interface of its VLAN."""
+    if table is None or table.vlan is None:
+        return dict(names)
+    vlan = table.vlan
+    return {k: f"{name}.{vlan.vid}" if vlan.is_trunk(k) else name for k, name in names.items()}
+
+
+def sub_interfaces(table: FunctionTable | None, names: Mapping[int, str]) -> Iterator[str]:
+    """Yield the commands that make the sub-interfaces of a VLAN; they come before the ports are
+    joined. A tag is popped at the input, and pushed at the output."""
+    if table is None or table.vlan is None:
+        return
+    for k, name in names.items():
+        if table.vlan.is_trunk(k):
+            yield f"create sub-interfaces {name} {table.vlan.vid}"
+
+
+def tag_rewrites(table: FunctionTable, names: Mapping[int, str]) -> Iterator[str]:
+    """Yield the commands that come after the ports are joined."""
+    if table.vlan is not None:
+        for k, name in joined_names(table, names).items():
+            if table.vlan.is_trunk(k):
+                yield f"set interface l2 tag-rewrite {name} pop 1"
 
 
 def heap_mb(table: FunctionTable | None) -> int:
@@ -67,7 +100,8 @@ def setup_commands(
     table: FunctionTable, names: Mapping[int, str], options: Mapping[str, str]
 ) -> list[str]:
     """Return the commands that come before the routes: addresses, neighbours, lists, policers."""
-    lines: list[str] = []
+    lines = list(tag_rewrites(table, names))
+    names = joined_names(table, names)
     if table.is_routed:
         lines += _router(table, names)
     if table.rules:
@@ -134,6 +168,8 @@ def announced(table: FunctionTable) -> dict[str, int]:
         numbers["acl inputs"] = len(table.ports)
     if table.policer:
         numbers["policers"] = len(table.ports)
+    if table.vlan:
+        numbers["sub-interfaces"] = sum(table.vlan.is_trunk(p.index) for p in table.ports)
     return numbers
 
 
@@ -155,3 +191,8 @@ def inputs_in(text: str) -> int:
 def policers_in(text: str) -> int:
     """Return the number of policers in `show policer`."""
     return len(re.findall(r'^Name "', text, re.MULTILINE))
+
+
+def sub_interfaces_in(text: str) -> int:
+    """Return the number of interfaces of VLANs in `show interface`. Ends of pipes look alike."""
+    return len(re.findall(r"^(?!pipe)\S+\.\d+\s+\d+\s+up\s", text, re.MULTILINE))

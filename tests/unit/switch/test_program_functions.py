@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from switchmark.function.registry import next_hops, router_port
-from switchmark.function.support.table import FunctionTable, Policer, Routes, Rule
+from switchmark.function.support.table import FunctionTable, Policer, Routes, Rule, Vlan
 from switchmark.switch.support import (
     bess_functions,
     fastclick_functions,
@@ -68,9 +68,9 @@ def test_vpp_list_ends_with_the_default_verdict_if_it_permits() -> None:
 def test_vpp_refuses_a_burst_that_it_would_raise() -> None:
     """VPP raises bursts below 9216 bytes in silence."""
     table = table_with("forward", "policer", policer=Policer(10_000_000, 9000))
-    refusal = vpp_functions.refusal(table)
+    refusal = vpp_functions.refusal(table, {})
     assert refusal is not None and "9216" in refusal.reason
-    assert vpp_functions.refusal(replace(table, policer=Policer(10_000_000, 9216))) is None
+    assert vpp_functions.refusal(replace(table, policer=Policer(10_000_000, 9216)), {}) is None
 
 
 def test_vpp_counts_are_read_from_its_own_words() -> None:
@@ -161,3 +161,16 @@ def test_fastclick_router_and_filter() -> None:
     assert "rt[2] -> DecIPTTL -> Unstrip(14) -> EtherRewrite(02:72:00:00:00:01, " in text
     assert "deny udp && src net 198.18.0.9/32 && dst port 2000" in text and "deny all);" in text
     assert fastclick_functions.announced(table) == {"routes": 4, "filters": 2}
+
+
+def test_trunk_port_takes_part_by_its_vlan() -> None:
+    """VPP joins the sub-interface; BESS and Snabb put modules at both ends of the port."""
+    table = table_with("forward", "vlan", vlan=Vlan(100, "push"))
+    names = {0: "if0", 1: "if1"}
+    assert vpp_functions.joined_names(table, names) == {0: "if0", 1: "if1.100"}
+    assert list(vpp_functions.sub_interfaces(table, names)) == ["create sub-interfaces if1 100"]
+    text = "if1.100    4     up   0/0/0/0\npipe0.0    5     up   0/0/0/0\n"
+    assert vpp_functions.sub_interfaces_in(text) == 1
+    plan = bess_functions.plan_of(table, LINEAR)
+    assert plan.exits == {1: "push-1"} and plan.tails == {1: ("pop-1", 0)}
+    assert snabb_functions.chain(table, 1) == ["untag1"] and not snabb_functions.chain(table, 0)
