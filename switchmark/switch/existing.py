@@ -85,6 +85,7 @@ class Request:
     max_rate_pps: int | None = None
     frame_bytes: int = 64
     duration_s: float = 1.0
+    new_connections: bool = False  # each request opens a connection
 
 
 class Existing(WithOptions, MadeFirst):
@@ -175,7 +176,35 @@ class Existing(WithOptions, MadeFirst):
         return self._judged(verdict)
 
     def _guard(self, path: NetworkPath, host: NamespaceState) -> Refusal | None:
-        return self._judged(guard_rails.judge_path(path, host, guard_rails.permitted()))
+        refusal = self._judged(guard_rails.judge_path(path, host, guard_rails.permitted()))
+        if refusal is not None or not self.request.new_connections:
+            return refusal
+        return self._connections_refusal(path)
+
+    def _connections_refusal(self, path: NetworkPath) -> Refusal | None:
+        """Return why so many connections would leave too much behind; None if they may be made."""
+        load = self.request
+        if load.rate_pps is None:
+            return Refusal(
+                "connections at rate max would use up ports and entries of conntrack",
+                "write a rate",
+                key="rate",
+            )
+        free = [
+            int(most) - state.conntrack_count
+            for state in path.states.values()
+            if state.conntrack_count is not None
+            and (most := state.settings.get("netfilter/nf_conntrack_max", "")).isdigit()
+        ]
+        ranges = [
+            int(bounds[1]) - int(bounds[0]) + 1
+            for state in path.states.values()
+            if len(bounds := state.settings.get("ipv4/ip_local_port_range", "").split()) == 2
+        ]
+        count = round(load.rate_pps * min(load.duration_s, guard_rails.TIME_WAIT_S))
+        return guard_rails.connections_refusal(
+            count, min(ranges, default=guard_rails.USUAL_PORTS), min(free, default=None)
+        )
 
     def _judged(self, verdict: guard_rails.Verdict) -> Refusal | None:
         if verdict.refusals:

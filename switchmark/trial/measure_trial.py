@@ -115,9 +115,7 @@ def measure_deployed(
     function, violations = _with_counts(function, before, after, plan.switch)
 
     crossing = (
-        crossing_watch.end(
-            payload_bytes(trial, seen.passed_frames), seen.passed_frames / measured_s
-        )
+        crossing_watch.end(_payload(deployment, seen), seen.passed_frames / measured_s)
         if crossing_watch is not None
         else None
     )
@@ -197,6 +195,14 @@ def _used_by_switch(before: ThreadTimes, pids: Sequence[int]) -> tuple[float | N
     none), and the share of the time that they waited for a core."""
     after = ThreadTimes.of(pids)
     return before.ran_s(after) if pids else None, before.waiting_share(after)
+
+
+def _payload(deployment: Deployment, seen: Measurement) -> int:
+    """Return the bytes of payload that the applications received, both ways."""
+    guest = deployment.guest
+    if isinstance(guest, WorkloadRun) and guest.reading is not None:
+        return guest.reading.payload_forth + guest.reading.payload_back
+    return payload_bytes(deployment.plan.trial, seen.passed_frames)
 
 
 def _wait_forwarding(deployment: Deployment, plan: TrialPlan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ from switchmark.model.page_size import PageSize
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.topology import NodePlace, Topology, wire_kind
 from switchmark.model.trial import Trial
+from switchmark.model.workload import FRAMES
 from switchmark.port.vhost_user import SOCKET_KINDS
 from switchmark.record import Placement
 from switchmark.remote.site import FarSide, Site, SiteSwitch
@@ -52,7 +54,10 @@ from switchmark.switch.support.base import (
 from switchmark.switch.support.contained import HOST
 from switchmark.switch.support.options import configured
 from switchmark.trial.neighbour import cores_of
+from switchmark.workload.registry import WORKLOADS
 
+SEGMENT_BYTES = 1448  # payload of a full TCP segment
+NEW_CONNECTIONS = "tcp-crr"  # the workload with a connection for each request
 WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
 
 
@@ -111,10 +116,11 @@ def plan_trial(
         switch.request = NetworkRequest(
             endpoints=trial.endpoints,
             addresses=trial.addresses,
-            rate_pps=trial.rate_pps,
+            rate_pps=_packets_per_s(trial),
             max_rate_pps=trial.max_rate_pps,
             frame_bytes=trial.frame_sizes.largest,
             duration_s=trial.duration_s,
+            new_connections=trial.workload == NEW_CONNECTIONS,
         )
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
     environment = ENVIRONMENTS[trial.environment]()
@@ -141,6 +147,17 @@ def _mode(trial: Trial, can: Capabilities) -> ConnectMode:
     if trial.function.base == ROUTE and trial.switch != WIRE:
         return ConnectMode.ROUTE
     return trial.connect_mode or can.connect_modes[0]
+
+
+def _packets_per_s(trial: Trial) -> int | None:
+    """Return the load in packets/s, None for the highest. A stream has a rate in bits/s."""
+    if (
+        trial.rate_pps is None
+        or trial.workload == FRAMES
+        or not WORKLOADS[trial.workload].is_stream
+    ):
+        return trial.rate_pps
+    return math.ceil(trial.rate_pps / (8 * SEGMENT_BYTES))
 
 
 def with_pages(plan: TrialPlan, small: bool) -> TrialPlan:

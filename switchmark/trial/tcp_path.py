@@ -86,6 +86,8 @@ def _where(device: str, made_in: str | None, switch: Switch) -> Iterator[str | N
 def set_offloads(trial: Trial, switch: Switch, devices: Sequence[PathDevice]) -> str:
     """Set the offloads of these devices as the trial asks. Return why they are not all as asked;
     empty if they are. The bench has made the devices, with all of `OFFLOADS_OFF` off."""
+    if switch.capabilities.foreign:
+        return f"{switch.name} is a network of the user, whose devices keep their offloads"
     if trial.offload == "off":
         for each in devices:
             inside(each.netns, partial(disable_offloads, each.device))

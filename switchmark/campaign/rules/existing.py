@@ -13,6 +13,7 @@ from switchmark.method.registry import METHODS
 from switchmark.model.campaign import Sweep
 from switchmark.model.choices import PLAIN
 from switchmark.model.options import in_force
+from switchmark.model.workload import FRAMES
 from switchmark.switch.existing import NONE, Existing
 
 EXISTING = Existing.name
@@ -41,12 +42,35 @@ def existing_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
         yield from _network_refusals(
             bool(endpoints), bool(addresses), values["attach"], values["attach_vlan"]
         )
+    yield from _setting_refusals(sweep)
+    applications = [name for name in sweep.workload if name != FRAMES]
+    if applications and any(endpoints.through for endpoints in sweep.endpoints):
+        yield Refusal(
+            f"{applications[0]} connects to the endpoint itself, and endpoints leads through an "
+            "address",
+            "use workload: frames, or leave the address out",
+            key="endpoints",
+        )
     for method in sweep.method:
         if method != PLAIN and METHODS[method].restarts_switch:
             yield Refusal(
                 f"method {method} restarts the switch, and {EXISTING} is a network of the user",
                 "use another method",
                 key="method",
+            )
+
+
+def _setting_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """Settings of devices and routes, which the bench makes only for its own ends."""
+    for key, is_given in (
+        ("offload", "off" in sweep.offload),
+        ("congestion_control", any(sweep.congestion_control)),
+    ):
+        if is_given:
+            yield Refusal(
+                f"{EXISTING} is a network of the user, whose devices and routes stay as they are",
+                f"leave {key} out; the record has the setting in force",
+                key=key,
             )
 
 

@@ -21,6 +21,7 @@ NEVER = re.compile(r"lo|docker_gwbridge|wg.*|tailscale.*|tun.*")
 CAP_PPS, CAP_BITS_PER_S, CAP_S = 1000, 10_000_000, 10.0
 CONNTRACK_SHARE = 0.10  # share of the free entries
 TIME_WAIT_S = 60
+USUAL_PORTS = 28_232  # that the kernel uses for outgoing connections
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,11 @@ def test_a_network_of_the_user_is_planned(text: str) -> None:
         ("switch: existing\nmethod: recovery\nrate: 1k\n" + ENDPOINTS, "recovery"),
         ("switch: existing\nio: raw\n" + ENDPOINTS, "io raw"),
         ("switch: existing\nenvironment: lxc\n" + ENDPOINTS, "choose another environment"),
+        ("switch: existing\nworkload: tcp-stream\noffload: off\n" + ENDPOINTS, "stay as they are"),
+        ("switch: existing\nworkload: tcp-rr\ncongestion_control: cubic\n" + ENDPOINTS,
+         "stay as they are"),
+        ("switch: existing\nworkload: tcp-rr\n"
+         "endpoints: netns:a+address:10.0.0.1:80+netns:b\n", "leads through an address"),
         ("switch: linux-bridge\n" + ENDPOINTS, "endpoints belongs to switch existing"),
         ("switch: linux-bridge\n" + ADDRESSES, "addresses belongs to switch existing"),
         ("switch: linux-bridge\nmax_rate: 1k\n", "max_rate belongs to switch existing"),

@@ -14,6 +14,8 @@ from switchmark.host.network.guard_rails import (
 )
 from switchmark.host.network.path import NetworkPath, Station, Trace
 from switchmark.host.network.state import Firewall, Link, NamespaceState
+from switchmark.model.endpoints import Endpoints
+from switchmark.switch.existing import Existing, Request
 
 HOST, END = 1, 2
 
@@ -106,6 +108,20 @@ def test_a_load_above_the_cap_is_refused(
 def test_a_load_below_the_cap_is_permitted() -> None:
     assert cap_refusal(1000, 64, 10, None) is None
     assert cap_refusal(4000, 1500, 60, 4000) is None
+
+
+def test_connections_of_a_campaign_are_bounded() -> None:
+    """A connection for each request, at a rate, through a network with few free entries."""
+
+    full = replace(
+        host(link("v1")), conntrack_count=1000, settings={"netfilter/nf_conntrack_max": "2000"}
+    )
+    switch = Existing()
+    for rate, word in ((None, "write a rate"), (10, "None"), (100, "entries of conntrack")):
+        switch.request = Request(
+            Endpoints("netns:a+netns:b"), rate_pps=rate, duration_s=5, new_connections=True
+        )
+        assert word in str(switch._guard(path_over(full, "v1"), full))
 
 
 def test_connections_are_bounded_by_ports_and_conntrack() -> None:
