@@ -22,6 +22,7 @@ from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.switch import chosen_modes_refusals, refusals
 from switchmark.campaign.rules.workload import generator_of, unread_by
 from switchmark.errors import Refusal, UsageError
+from switchmark.function.registry import unread_keys
 from switchmark.method.registry import usual_time_s
 from switchmark.model import rates
 from switchmark.model.campaign import CampaignDefinition, Sweep
@@ -29,7 +30,7 @@ from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE, Dimension
 from switchmark.model.functions import ROUTE
 from switchmark.model.io import Io
-from switchmark.model.parameter_table import PARAMETERS, SWEPT, point_key
+from switchmark.model.parameter_table import BY_NAME, PARAMETERS, SWEPT, point_key
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from switchmark.scenario.registry import resolve_names
@@ -185,6 +186,9 @@ class _AutoResolver:
         self.forced: dict[tuple[str, str, Io, str, str], PortKind | None] = {}
 
     def __call__(self, values: dict[str, Any]) -> None:
+        # Keys that no function of a trial reads would make equal trials different.
+        for key in unread_keys(values["function"]):
+            values[BY_NAME[key].field] = BY_NAME[key].default
         if values["function"].base == ROUTE and values["switch"] != WIRE:
             values["connect_mode"] = ConnectMode.ROUTE
         elif values["connect_mode"] is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from switchmark.function.support.files import file_identity
 from switchmark.function.support.functions import Case, Function, Passing
@@ -102,6 +102,7 @@ def cases(table: FunctionTable) -> Iterator[Case]:
         yield from FUNCTIONS[name].cases(table)
 
 
+@cache
 def unread_keys(functions: FunctionList) -> dict[str, list[str]]:
     """Return the campaign keys that none of these functions reads, with the functions that do."""
     owners: dict[str, list[str]] = {}

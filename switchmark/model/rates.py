@@ -65,7 +65,7 @@ def rate(text: str, limits: Limits = PPS) -> int | BitRate | None:
 def load(text: str) -> int | BitRate | None:
     """Read a rate as `rate` does, or bits of payload without a layer (`1Gbps`), which only some
     workloads have. Raises `BadValueError`."""
-    bits = _BITS.fullmatch(text)
+    bits = None if "%" in text else _BITS.fullmatch(text)
     if bits is not None and bits["layer"] is None:
         return BitRate(Decimal(values.whole(bits["amount"], _BPS)), 0)
     return rate(text)

@@ -447,7 +447,7 @@ class Trial(Frozen):
         limits=read.AT_ONCE, ranges=True, axis=Axis("attachments at once"),
         say=lambda value: f"{value} attachment{'' if value == 1 else 's'} at once")] = 1
     workload: Annotated[Name, Parameter(
-        "workload", TRAFFIC, SAME, "frames, tcp-stream, tcp-rr",
+        "workload", TRAFFIC, SAME, "tcp-stream, tcp-rr",
         "the traffic: `frames` (of `packet_size`, by the engine or a generator of frames), or an "
         "application from `switchmark list workloads` (docs/workloads.md). Its `rate` is "
         "requests/s of each pair; of `tcp-stream` and `udp-stream` it is bits/s of payload. "

@@ -106,3 +106,10 @@ def test_bases_may_stand_in_one_campaign() -> None:
 def test_a_missing_file_is_refused_when_the_campaign_is_read() -> None:
     with pytest.raises(UsageError, match="routes_file: /no/such/table: No such file"):
         trials("switch: router\nfunction: route\nroutes_file: /no/such/table")
+
+
+def test_keys_of_other_functions_are_ignored_in_trials() -> None:
+    found = trials("switch: router\nfunction: route, route+acl\nrules: 0, 10")
+    assert sorted((str(one.function), one.rules) for one in found) == [
+        ("route", 100), ("route+acl", 0), ("route+acl", 10),
+    ]  # fmt: skip
