@@ -15,7 +15,7 @@ from switchmark.function.support.table import (
     RouterPort,
 )
 from switchmark.model.functions import FunctionList, function_names
-from switchmark.model.topology import Topology, router_mac
+from switchmark.model.topology import MONITOR, Topology, router_mac
 from switchmark.model.trial import Trial
 from switchmark.plugins import PluginRegistry, attribute_loader
 
@@ -62,7 +62,7 @@ def _table(trial: Trial, topology: Topology, _files: tuple[tuple[int, int], ...]
     version = trial.ip_version
     ports = []
     for node in topology.nodes:
-        for port in node.ports:
+        for port in node.ports if node.name != MONITOR else ():
             host = port.ip.partition("/")[0]
             if version == 6:
                 host = host_ip6(node.pair, port.index & 1)

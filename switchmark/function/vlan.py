@@ -51,7 +51,7 @@ class VlanFunction:
                           key="direction")  # fmt: skip
         two_ways = trial.bidirectional or trial.dimension is Dimension.LATENCY
         if direction == "both" and not two_ways:
-            yield Refusal("both needs traffic both ways", "use push or pop, or bidirectional: true",
+            yield Refusal("both needs traffic both ways", "use push or pop, or dimension: latency",
                           key="direction")  # fmt: skip
         if trial.vlan:
             yield Refusal(f"{trial.vlan} is a tag of the load, and function vlan sets the tags",

@@ -17,6 +17,7 @@ from switchmark.model.ports import PortKind
 
 APPLICATION_PREFIX, DEVICE_PREFIX = "02", "06"  # locally administered, unicast
 STANDARD_MTU_BYTES = 1500
+MONITOR = "mo0"  # node at the monitor port of function `mirror`, the last port
 ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: bytes of a frame beyond its MTU
 
 
@@ -108,6 +109,12 @@ class Topology:
         )
 
     @property
+    def monitor(self) -> TopologyNode | None:
+        """The node that receives copies of frames, which is on no path; None if there is none."""
+        last = self.nodes[-1]
+        return last if last.name == MONITOR else None
+
+    @property
     def port_count(self) -> int:
         """The number of the switch's ports."""
         return sum(len(node.ports) for node in self.nodes)
@@ -124,6 +131,8 @@ class Topology:
         those on this host, or those on the other one."""
         there = self.far_names
         names = tuple((path.source, path.target, *path.via) for path in self.paths)
+        if self.monitor is not None:
+            names = ((*names[0], self.monitor.name), *names[1:])
         if not there:
             return tuple(() for _ in names) if far else names
         return tuple(tuple(n for n in path if (n in there) == far) for path in names)

@@ -29,6 +29,11 @@ class FunctionNote(Value):
     wrong_header: Count = 0  # counted frames of the load with another wrong field
     denied_sent: Count = 0  # frames that had to be dropped, sent beside the load
     denied_arrived: Count = 0
+    # Of a mirror: frames that were sent into the mirrored port, different frames of which a copy
+    # arrived, and further copies. A frame that was lost before the switch has no copy.
+    copies_due: Count = 0
+    copies_arrived: Count = 0
+    copies_doubled: Count = 0
     # Resident memory of the switch's processes with the table, without hugepages; None: it works in
     # the kernel.
     memory_kib: Count | None = None
@@ -37,6 +42,11 @@ class FunctionNote(Value):
     def entries(self) -> int:
         """The number of native entries."""
         return sum(self.announced.values())
+
+    @property
+    def copy_loss_ratio(self) -> float | None:
+        """The share of frames without a copy; None if no copies were counted."""
+        return 1 - self.copies_arrived / self.copies_due if self.copies_due else None
 
     @property
     def entries_per_s(self) -> float | None:

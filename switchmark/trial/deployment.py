@@ -56,6 +56,7 @@ class Deployment:
         self.switch = plan.switch
         self.nodes: dict[str, Node] = {}  # in the order of their ports
         self.ends: list[PairEnds] = []  # path by path
+        self.monitor: EngineProcess | None = None  # at the monitor port of a mirror
         self.vnfs: list[Vnf] = []
         self.machine_details: dict[str, dict[str, str]] = {}  # by node, once it is taken down
         self._spawned: list[EngineProcess] = []
@@ -95,6 +96,11 @@ class Deployment:
         if not self.plan.trial.bidirectional:
             return forward
         return [*forward, *(PairEnds(pair.b, pair.a, "reverse") for pair in forward)]
+
+    @property
+    def monitors(self) -> list[EngineProcess]:
+        """The application at the monitor port of a mirror, if there is one."""
+        return [] if self.monitor is None else [self.monitor]
 
     def faults(self) -> list[str]:
         """Faults of the applications that spoil their results, each once."""
@@ -220,6 +226,8 @@ class Deployment:
             b = self._spawn(path.target, 1)
             a = self._spawn(path.source, 0)
             self.ends.append(PairEnds(a, b))
+        if plan.topology.monitor is not None:
+            self.monitor = self._spawn(plan.topology.monitor.name, 1)
         self.running_switch.end_with(made)
         cores = cores_used(plan.placement)
         self.state_reader = StateReader(self.session.host, find_engine, cores)
@@ -228,13 +236,13 @@ class Deployment:
         self.running_switch.start()
         boots = [machine.boot_timeout_s for machine in self.machines]
         timeout_s = max([READY_TIMEOUT_S, *boots])
-        for engine in self.engines:
+        for engine in self._spawned:
             engine.wait_ready(timeout_s)
         for vnf in self.vnfs:
             vnf.wait_ready(timeout_s)
         table = plan.function_table()
         if table is not None and has_flow_table(plan.trial):
-            load_tables(plan.trial, table, self.ends)
+            load_tables(plan.trial, table, self.ends, self.monitors)
         self.switch.wait_ports_up(timeout_s)
         self.state_reader.wait_ready()
         self.running_switch.impose_limits()

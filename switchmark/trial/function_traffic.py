@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from switchmark.engine.loads import loss_of
 from switchmark.engine.process import EngineProcess
 from switchmark.function.support.flows import FlowRows, denied_flows, load_flows
 from switchmark.function.support.table import FunctionTable
@@ -55,6 +56,19 @@ def function_counts(reading: CounterReading) -> FunctionCounts:
     )
 
 
+def copy_counts(pairs: Sequence[PairEnds], monitors: Sequence[EngineProcess]) -> dict[str, int]:
+    """Return the frames that were sent into the mirrored port, and the copies that arrived, as the
+    record has them; empty if no copies were counted."""
+    if not monitors or not monitors[0].has_result:
+        return {}
+    arrivals = loss_of(monitors[0].result)
+    return {
+        "copies_due": pairs[0].a.result.totals.tx_offered,
+        "copies_arrived": arrivals.received_unique,
+        "copies_doubled": arrivals.duplicates,
+    }
+
+
 def has_flow_table(trial: Trial) -> bool:
     """Return True if the flows of a trial come from the neutral table. Round trips use the
     addresses of the testers."""
@@ -79,12 +93,18 @@ def receiver_args(table: FunctionTable, port: int) -> list[str]:
     ]  # fmt: skip
 
 
-def load_tables(trial: Trial, table: FunctionTable, pairs: Sequence[PairEnds]) -> None:
-    """Send its flows to each sender and receiver. The engines must be idle."""
+def load_tables(
+    trial: Trial,
+    table: FunctionTable,
+    pairs: Sequence[PairEnds],
+    monitors: Sequence[EngineProcess] = (),
+) -> None:
+    """Send its flows to each sender and receiver. The engines must be idle. `monitors` receive
+    copies of frames of the first pair."""
     for pair in pairs:
         egress = 2 * pair.a.pair + 1
         rows = load_flows(table, trial.flows.number, [egress], seed=table.seed + pair.a.pair)
-        for engine in (pair.a, pair.b):
+        for engine in (pair.a, pair.b, *(monitors if pair.a.pair == 0 else ())):
             _send(engine, rows, trial)
         denied = denied_flows(table, MOST_DENIED)
         if denied is not None:

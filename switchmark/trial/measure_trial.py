@@ -43,7 +43,7 @@ from switchmark.trial.crossing import CrossingWatch, payload_bytes
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline, Evidence
 from switchmark.trial.function_proof import prove
-from switchmark.trial.function_traffic import function_counts
+from switchmark.trial.function_traffic import copy_counts, function_counts
 from switchmark.trial.granted import granted
 from switchmark.trial.judge import verdict
 from switchmark.trial.limit import limit
@@ -112,7 +112,9 @@ def measure_deployed(
     if plan.far is not None:
         plan.far.end()
     after, reconciled = _reconciled(deployment, before)
-    function, violations = _with_counts(function, before, after, plan.switch)
+    function, violations = _with_counts(
+        function, before, after, plan.switch, copy_counts(deployment.ends, deployment.monitors)
+    )
 
     crossing = (
         crossing_watch.end(_payload(deployment, seen), seen.passed_frames / measured_s)
@@ -254,8 +256,7 @@ def _proven(deployment: Deployment, plan: TrialPlan) -> FunctionNote | None:
     assert isinstance(switch, PerformsFunctions), "campaign/rules/functions.py refuses it"
     testers = {
         port.index: engine
-        for pair in deployment.ends
-        for engine in (pair.a, pair.b)
+        for engine in [*deployment.engines, *deployment.monitors]
         for port in plan.topology.node(engine.node).ports
     }
     note = prove(switch.name, table, testers, switch.function_entries)
@@ -268,7 +269,11 @@ def _machine_pids(deployment: Deployment) -> list[int]:
 
 
 def _with_counts(
-    note: FunctionNote | None, before: CounterReading, after: CounterReading, switch: Switch
+    note: FunctionNote | None,
+    before: CounterReading,
+    after: CounterReading,
+    switch: Switch,
+    copies: dict[str, int],
 ) -> tuple[FunctionNote | None, int]:
     """Return the note with the counts of the traffic, and the number of violations: wrong frames,
     and a difference in the tables of the switch. Reading back a large table takes seconds, and is
@@ -279,7 +284,7 @@ def _with_counts(
     counts = function_counts(after).since(function_counts(before))
     is_small = note.entries <= MOST_READ_TWICE
     differs = is_small and switch.function_entries().disagreement is not None
-    return note.model_copy(update=asdict(counts)), counts.violations + differs
+    return note.model_copy(update=asdict(counts) | copies), counts.violations + differs
 
 
 def _traffic(
@@ -298,7 +303,7 @@ def _traffic(
         if trial.method != PLAIN:
             return method_run.measure(trial, deployment, baseline.forwarded_pps, watched)
         if trial.dimension is Dimension.THROUGHPUT:
-            return throughput.measure(trial, streams, plan.policy, watched)
+            return throughput.measure(trial, streams, plan.policy, watched, deployment.monitors)
         guests = any(engine.in_guest for engine in deployment.engines)
         clocks = None if guests else plan.far  # a guest's clock is neither host's
         return latency.measure(trial, deployment.ends, plan.policy, watched, clocks)

@@ -40,12 +40,19 @@ from switchmark.trial.verification import PairEnds
 KEPT_AWAY = f"{STARVED}; free its core and run the trial again, or set repeat_disturbed"
 
 
-def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Measurement:
-    """Run one throughput trial on applications that are ready and verified."""
+def measure(
+    trial: Trial,
+    pairs: Sequence[PairEnds],
+    policy: TrimPolicy,
+    tick: Tick,
+    monitors: Sequence[EngineProcess] = (),
+) -> Measurement:
+    """Run one throughput trial on applications that are ready and verified. `monitors` also
+    receive, and are no part of the figures."""
     senders = [pair.a for pair in pairs]
     receivers = [pair.b for pair in pairs]
     duplex = senders[0] in receivers
-    run_traffic(senders, receivers, trial.duration_s, tick)
+    run_traffic(senders, [*receivers, *monitors], trial.duration_s, tick)
     begun_ns, ended_ns = common_time(senders)
     window = window_ns(policy, begun_ns, ended_ns)
     for engine in (*senders, *receivers):

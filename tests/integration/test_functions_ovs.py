@@ -12,7 +12,7 @@ from switchmark.certify.support.stand import planned
 from switchmark.errors import TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.session import open_session
-from switchmark.record import FunctionNote
+from switchmark.record import FunctionNote, Record
 from switchmark.switch.ovs_afxdp import OvsAfxdp
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_netdev import OvsNetdev
@@ -46,6 +46,10 @@ CELLS = {
         "connect_mode": "learning",
     },
     "policer": {"function": "forward+policer", "cir": "10M", "cbs": "64k"},
+    "mirror": {"function": "forward+mirror", "connect_mode": "learning"},
+    "mirror of one pair": {
+        "function": "forward+mirror", "connect_mode": "cross-connect", "scenario": "pairs-2",
+    },
     "route+policer": {"function": "route+policer", "routes": "10"},
 }  # fmt: skip
 PLANTED = {
@@ -56,6 +60,7 @@ PLANTED = {
     "swapped rules": "route+acl",
     "missing rule": "route+acl",
     "wrong VLAN ID": "push",
+    "mirror without copies": "mirror of one pair",  # an untaught learning switch floods
 }
 
 
@@ -92,8 +97,7 @@ def proof(
         switch.wait_converged()
         testers = {
             port.index: engine
-            for pair in deployment.ends
-            for engine in (pair.a, pair.b)
+            for engine in [*deployment.engines, *deployment.monitors]
             for port in plan.topology.node(engine.node).ports
         }
         yield prove(switch.name, table, testers, switch.function_entries)
@@ -105,7 +109,7 @@ def test_function_passes_its_proof(kind: type[OvsSwitch], cell: str) -> None:
     with proof(kind, CELLS[cell]) as note:
         assert note.announced == note.read_back
         assert note.must_arrive > 0
-        assert note.must_not_arrive > 0 or "policer" in cell
+        assert note.must_not_arrive > 0 or "policer" in cell or "mirror" in cell
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
@@ -121,18 +125,32 @@ def test_planted_error_is_found(kind: type[OvsSwitch], mutation: Mutation) -> No
         pass
 
 
-def test_record_has_lookups_and_memory() -> None:
-    """Frames of one flow are decided by a cache, and counted in the record."""
+def record_of(**settings: str) -> Record:
+    """Return the record of a whole trial with ovs-netdev."""
     switch = OvsNetdev()
     if not switch.availability().available:
         pytest.skip(f"{switch.name}: {switch.availability().reason}")
-    plan = planned(switch, function="route", routes="10", duration="1s")
+    plan = planned(switch, duration="1s", **settings)
     with open_session() as session:
         record = run_trial(
             session, plan, campaign="lookups", run_id="lookups", baseline=Baseline(),
             provenance={}, observe=lambda _: None,
         )  # fmt: skip
     assert record.status == "finished", record.message
+    return record
+
+
+def test_record_has_copies_beside_the_loss_of_frames() -> None:
+    note = record_of(function="forward+mirror", rate="1000").function
+    assert note is not None
+    assert 0 < note.copies_arrived <= note.copies_due
+    assert note.copies_doubled == 0
+    assert note.copy_loss_ratio == 1 - note.copies_arrived / note.copies_due
+
+
+def test_record_has_lookups_and_memory() -> None:
+    """Frames of one flow are decided by a cache, and counted in the record."""
+    record = record_of(function="route", routes="10")
     assert record.lookups is not None and record.function is not None
     decided = record.lookups.emc_hits + record.lookups.megaflow_hits
     assert decided > record.lookups.upcalls

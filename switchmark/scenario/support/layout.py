@@ -16,6 +16,7 @@ from switchmark.model.choices import WIRE, Dimension, rewrites
 from switchmark.model.functions import OUTER_BYTES, ROUTE
 from switchmark.model.nics import Nic
 from switchmark.model.topology import (
+    MONITOR,
     NodePlace,
     Topology,
     TopologyNode,
@@ -46,9 +47,10 @@ def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int) -> To
     routed = trial.function.base == ROUTE
     is_tunnelled = "vxlan" in trial.function.names
     outer_bytes = OUTER_BYTES[trial.ip_version] if is_tunnelled else 0
+    mirrored = "mirror" in trial.function.names and trial.switch != WIRE
     return _topology(
         (trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
-         trial.location == "remote", routed),
+         trial.location == "remote", routed, mirrored),
         trial.switch == WIRE, trial.frame_sizes.largest + outer_bytes,
     )  # fmt: skip
 
@@ -68,6 +70,7 @@ def _laid_out(
     rewriting: bool,
     remote: bool,
     routed: bool,
+    mirrored: bool,
 ) -> tuple[tuple[TopologyNode, ...], tuple[TrafficPath, ...]]:
     """The layout, made once for equal trials: campaigns have many trials and few layouts."""
     crossings = chain + 1  # of the switch, a path
@@ -93,7 +96,16 @@ def _laid_out(
             nodes.append(TopologyNode(name, role, pair, ports, place, far=station >= here))
         both_ways = duplex or dimension is Dimension.LATENCY
         paths.append(TrafficPath(pair, pair, f"{source}{pair}", f"{target}{pair}", both_ways, via))
+    if mirrored:
+        nodes.append(_monitor(nodes[1], 2 * crossings * pairs))
     return tuple(nodes), tuple(paths)
+
+
+def _monitor(target: TopologyNode, index: int) -> TopologyNode:
+    """Return the node at the monitor port. It has the addresses of the target of the first path,
+    since copies are frames for that target."""
+    (port,) = target.ports
+    return TopologyNode(MONITOR, "receiver", 0, (replace(port, index=index),), target.place)
 
 
 def _port(

@@ -23,7 +23,7 @@ TCP = 6
 HIGHEST_PRIORITY = 65_535
 POLICER, ROUTER, ACL, ROUTES = "policed ports", "router ports", "acl", "routes"
 VLAN, FORWARD = "vlan ports", "forwarding rules"
-METERS, PORT_VLANS = "meters", "ports with a VLAN"  # which are not OpenFlow tables
+METERS, PORT_VLANS, MIRRORS = "meters", "ports with a VLAN", "mirrors"  # not OpenFlow tables
 METER_CIR_BPS, METER_CBS_BYTES = 1000, 125  # units of a meter: kbit/s, kbit
 _PROTOCOLS = {(4, UDP): "udp", (6, UDP): "udp6", (4, TCP): "tcp", (6, TCP): "tcp6"}
 _TRIED = "3.1.0"
@@ -37,6 +37,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     "policer": FunctionSupport(
         version=_TRIED, units={"cir": METER_CIR_BPS, "cbs": METER_CBS_BYTES}
     ),
+    "mirror": FunctionSupport(bases=("forward",), version=_TRIED),
     "vlan": FunctionSupport(bases=("forward",), version=_TRIED),
 }  # fmt: skip
 
@@ -90,6 +91,22 @@ class Translation:
             return []
         self.written[PORT_VLANS] += 1
         return [f"{'trunks' if vlan.is_trunk(port) else 'tag'}={vlan.vid}"]
+
+    def mirror_commands(self, bridge: str, names: Mapping[int, str]) -> list[list[str]]:
+        """Return the commands of `ovs-vsctl` that make the mirror; `names`: ports by index."""
+        mirror = self.table.mirror
+        if mirror is None or not mirror.copies:
+            return []
+        self.written[MIRRORS] += 1
+        return [
+            ["--id=@source", "get", "Port", names[mirror.source]],
+            ["--id=@monitor", "get", "Port", names[mirror.monitor]],
+            [
+                *("--id=@mirror", "create", "Mirror", f"name={bridge}"),
+                *("select_src_port=@source", "output_port=@monitor"),
+            ],
+            ["set", "Bridge", bridge, "mirrors=@mirror"],
+        ]
 
     def lines(self) -> Iterator[str]:
         """Yield the entries as `ovs-ofctl add-flows` reads them, and count them."""
@@ -302,4 +319,6 @@ class LoadedFunctions:
             read_back[METERS] = self._instance.count_meters()
         if PORT_VLANS in self._translation.written:
             read_back[PORT_VLANS] = self._instance.count_port_vlans()
+        if MIRRORS in self._translation.written:
+            read_back[MIRRORS] = self._instance.count_mirrors()
         return FunctionEntries(dict(self._translation.written), read_back, self._load_time_s)

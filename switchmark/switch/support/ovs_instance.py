@@ -221,6 +221,11 @@ class OvsInstance:
         rows = self._rows("Port", "tag", "trunks")
         return sum(row["tag"] != ["set", []] or row["trunks"] != ["set", []] for row in rows)
 
+    def count_mirrors(self) -> int:
+        """Return the number of mirrors of which the switch daemon has counters."""
+        rows = self._rows("Mirror", "statistics")
+        return sum(row["statistics"] != ["map", []] for row in rows)
+
     def count_flows(self, table: int) -> int:
         """Return the number of OpenFlow rules of a table, without those that are added and removed
         on purpose. Raises TrialFailed."""

@@ -170,7 +170,9 @@ class OvsSwitch(WithProgram, WithResources):
     ) -> None:
         """Start both daemons with everything configured, then write the rules."""
         require(self.name, self.availability())
-        check_request(self.name, self.capabilities, ports, mode)
+        mirror = self.function_table.mirror if self.function_table else None
+        self._paired = ports[:-1] if mirror else ports  # the last port is the monitor port
+        check_request(self.name, self.capabilities, self._paired, mode)
         program = self.program()
         assert program is not None  # the availability has seen it
         self._ports, self._mode, self._cores = tuple(ports), mode, tuple(cores)
@@ -204,7 +206,7 @@ class OvsSwitch(WithProgram, WithResources):
 
     def _rules(self) -> list[str]:
         """Return the rules of the connect mode."""
-        return rules(self._ports, self._mode, self.split)
+        return rules(self._paired, self._mode, self.split)
 
     def _load_rules(self) -> None:
         """Write the rules of the functions, or those of the connect mode."""
@@ -242,6 +244,8 @@ class OvsSwitch(WithProgram, WithResources):
             commands.append(["set", "Interface", name, number, *columns])
             if self._translation and (own_vlan := self._translation.port_columns(port.index)):
                 commands.append(["set", "Port", name, *own_vlan])
+        if self._translation:
+            commands += self._translation.mirror_commands(bridge, self._names)
         if self._witness:
             number = f"ofport_request={openflow_port(len(self._ports))}"
             commands.append(["add-port", bridge, self._witness])

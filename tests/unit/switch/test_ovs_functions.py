@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from switchmark.errors import UsageError
 from switchmark.function.support.table import (
     FunctionTable,
+    Mirror,
     NextHop,
     Policer,
     RouterPort,
@@ -210,6 +212,19 @@ def test_each_port_has_a_meter() -> None:
     assert meters(policed)[1] == f"meter=2,kbps,burst,stats,bands={band}"
     entries = entries_of(policed, ["actions=NORMAL"])
     assert entries[0] == "table=0,in_port=1,actions=meter:1,goto_table:1"
+
+
+def test_mirror_is_made_in_the_database_unless_it_has_no_copies() -> None:
+    mirrored = FunctionTable(("forward", "mirror"), 4, PORTS, mirror=Mirror(0, 2))
+    translation = Translation(mirrored, ["actions=NORMAL"])
+    commands = translation.mirror_commands("br", {0: "p0", 1: "p1", 2: "p2"})
+    assert commands[:2] == [
+        ["--id=@source", "get", "Port", "p0"],
+        ["--id=@monitor", "get", "Port", "p2"],
+    ]
+    assert translation.written["mirrors"] == 1
+    planted = replace(mirrored, mirror=Mirror(0, 2, copies=False))
+    assert not Translation(planted, []).mirror_commands("br", {0: "p0", 2: "p2"})
 
 
 METER_STATS = """\
