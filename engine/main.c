@@ -98,7 +98,7 @@ static bool run_trial(const struct command *command)
     char error[512];
 
     trial.traffic = command->traffic;
-    if (!ends_fit(&trial, error, sizeof error) ||
+    if (!ends_fit_tunnels(&trial, error, sizeof error) || !ends_fit(&trial, error, sizeof error) ||
         !ends_wait_for_links(&trial, error, sizeof error)) {
         event_error(error);
         return false;
@@ -116,8 +116,9 @@ static bool run_trial(const struct command *command)
 /* Begin a table, or append its rows; false if the engine cannot continue. */
 static bool take_table(const struct command *command)
 {
-    const bool is_denied = command->kind == COMMAND_DENIED;
-    struct row_table *table = is_denied ? &trial.denied : &trial.table;
+    struct row_table *table = command->kind == COMMAND_TUNNELS  ? &trial.tunnels
+                              : command->kind == COMMAND_DENIED ? &trial.denied
+                                                                : &trial.table;
     char error[256];
     const bool good =
         command->data == NULL
@@ -125,7 +126,10 @@ static bool take_table(const struct command *command)
             : ends_load_table(&trial, table, command->data, command->size, error, sizeof error);
 
     if (good)
-        event_table(is_denied ? "denied" : "table", table);
+        event_table(table == &trial.tunnels  ? "tunnels"
+                    : table == &trial.denied ? "denied"
+                                             : "table",
+                    table);
     else
         event_error(error);
     return good;
@@ -168,6 +172,7 @@ static int execute_commands(void)
             break;
         case COMMAND_TABLE:
         case COMMAND_DENIED:
+        case COMMAND_TUNNELS:
             if (!take_table(&command)) {
                 command_free(&command);
                 return EXIT_FAILURE;

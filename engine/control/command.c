@@ -122,6 +122,10 @@ static bool parse_capture(char **rest, const struct options *base, struct comman
 /* Why this engine takes no table of flows, or NULL. */
 static const char *obstacle_to_table(const struct options *base, enum command_kind kind)
 {
+    if (kind == COMMAND_TUNNELS)
+        return base->address.tunnel.used || base->expected.decap
+                   ? NULL
+                   : "only with --encap vxlan or --decap vxlan";
     if (kind == COMMAND_DENIED && !base->role->sends)
         return "only a sender and a tester send denied flows; a receiver needs no table of them";
     if (!base->role->takes_table)
@@ -173,7 +177,8 @@ static bool parse_table(char **rest, const struct options *base, struct command 
     const char *obstacle = obstacle_to_table(base, command->kind);
 
     if (obstacle != NULL)
-        return fail(error, size, "table: %s", obstacle);
+        return fail(error, size, "%s: %s", command->kind == COMMAND_TUNNELS ? "tunnels" : "table",
+                    obstacle);
     if (!has_frames(base, "table", error, size))
         return false;
     if (word == NULL)
@@ -246,6 +251,7 @@ static bool parse_arguments(char **rest, const struct options *base, struct comm
         return parse_capture(rest, base, command, error, size);
     case COMMAND_TABLE:
     case COMMAND_DENIED:
+    case COMMAND_TUNNELS:
         return parse_table(rest, base, command, error, size);
     case COMMAND_START:
         return parse_start(rest, base, command, error, size);
@@ -260,8 +266,8 @@ bool command_parse(char *line, const struct options *base, struct command *comma
                    size_t size)
 {
     static const char *const names[] = {
-        "verify", "verify-broadcast", "counters", "inject", "capture", "table",
-        "denied", "interval",         "start",    "stop",   "exit",    NULL};
+        "verify",  "verify-broadcast", "counters", "inject", "capture", "table", "denied",
+        "tunnels", "interval",         "start",    "stop",   "exit",    NULL};
     char *rest = NULL;
     const char *name = strtok_r(line, " \t\r", &rest);
     unsigned kind = 0;
@@ -278,7 +284,7 @@ bool command_parse(char *line, const struct options *base, struct command *comma
                     near != NULL
                         ? "'?"
                         : "; commands: verify, verify-broadcast, counters, inject, capture, "
-                          "table, denied, interval, start, stop, exit");
+                          "table, denied, tunnels, interval, start, stop, exit");
     }
     command->kind = (enum command_kind)kind;
     const char *extra = NULL;

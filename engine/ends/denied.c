@@ -53,7 +53,6 @@ static void begin_stream(struct trial *trial, unsigned index)
     denied->sending.tx.lateness = &denied->sending.lateness;
     denied->sending.tx.frames_end = UINT64_MAX;
     end_begin_sending(trial, denied, index, (uint16_t)(trial->options->stream ^ DENIED_STREAM));
-    varied_use_table(&denied->sending.tx.varied, &denied->sending.tx.template, &trial->denied);
 }
 
 void denied_begin(struct trial *trial)

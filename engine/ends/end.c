@@ -19,6 +19,7 @@ struct end_view end_view_of(const struct options *o, unsigned end)
     if (view.port_index % 2 == 0)
         return view;
     view.address = frame_address_swapped(&o->address);
+    view.address.tunnel.used = false;
     view.flows = flows_swapped(&o->flows);
     view.src_mac_given = o->dst_mac_given;
     view.src_ip_given = o->dst_ip_given;
@@ -44,6 +45,8 @@ void end_expect(struct trial *trial, struct end *end, unsigned index)
 
     expectation->headers = &o->expected;
     expectation->table = row_table_is_complete(&trial->table) ? &trial->table : NULL;
+    expectation->tunnels =
+        o->expected.decap && row_table_is_complete(&trial->tunnels) ? &trial->tunnels : NULL;
     expectation->used = o->role->takes_expectation &&
                         (expected_headers_are_given(&o->expected) || expectation->table != NULL);
     if (expectation->used && o->expected.vlan_given)
@@ -93,18 +96,38 @@ static uint32_t template_size(const struct trial *trial, const struct end *end)
     return configured > smallest ? configured : smallest;
 }
 
+struct frame_address end_sent_address(const struct trial *trial, const struct end *end)
+{
+    struct frame_address address = end->address;
+
+    address.tunnel.used &= row_table_is_complete(&trial->tunnels);
+    if (address.tunnel.used)
+        memcpy(address.tunnel.row, row_table_row(&trial->tunnels, 0), sizeof address.tunnel.row);
+    return address;
+}
+
+static void use_tables(const struct trial *trial, struct end *end, const struct row_table *table)
+{
+    struct transmitter *tx = &end->sending.tx;
+
+    if (row_table_is_complete(table))
+        varied_use_table(&tx->varied, &tx->template, table);
+    if (tx->varied.outer > 0)
+        varied_use_tunnels(&tx->varied, &trial->tunnels);
+}
+
 void end_begin_sending(struct trial *trial, struct end *end, unsigned index, uint16_t stream)
 {
     const struct options *o = trial->options;
     const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
+    const struct frame_address address = end_sent_address(trial, end);
 
-    frame_template_build(&end->sending.tx.template, &end->address, template_size(trial, end),
-                         stream, kind, trial->epoch, end->port->udp_payload_only);
+    frame_template_build(&end->sending.tx.template, &address, template_size(trial, end), stream,
+                         kind, trial->epoch, end->port->udp_payload_only);
     frame_template_fill(&end->sending.tx.template, (enum payload_kind)o->payload);
-    varied_begin(&end->sending.tx.varied, &end->sending.tx.template, &end->address,
+    varied_begin(&end->sending.tx.varied, &end->sending.tx.template, &address,
                  &trial->traffic.sizes, &end->flows, &trial->zipf);
-    if (row_table_is_complete(&trial->table) && end != trial->ends[index].denied)
-        varied_use_table(&end->sending.tx.varied, &end->sending.tx.template, &trial->table);
+    use_tables(trial, end, end == trial->ends[index].denied ? &trial->denied : &trial->table);
     end->before = end->counters;
     memset(end->spent_ticks, 0, sizeof end->spent_ticks);
     if (trial_end_sends(trial, index))

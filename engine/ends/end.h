@@ -22,6 +22,10 @@ void end_join(struct trial *trial, struct end *end, unsigned index, uint16_t str
 /* Set the expected frames of an end, also after the table of flows has changed. */
 void end_expect(struct trial *trial, struct end *end, unsigned index);
 
+/* The address of sent frames. With --encap its outer header is that of the first tunnel, if the
+ * tunnels have arrived. */
+struct frame_address end_sent_address(const struct trial *trial, const struct end *end);
+
 /* Prepare sending for a trial, at the port with this index. Buffers and replay must be set before.
  */
 void end_begin_sending(struct trial *trial, struct end *end, unsigned index, uint16_t stream);

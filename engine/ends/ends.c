@@ -39,6 +39,12 @@ static uint64_t size_opened_for(const struct trial *trial)
     return larger(configured, trial->replay.longest + FCS_BYTES);
 }
 
+/* Bytes in front of the frames of the given sizes. */
+static uint32_t outer_bytes(const struct options *o)
+{
+    return o->address.tunnel.used || o->expected.decap ? OUTER_BYTES : 0;
+}
+
 static struct io_config make_config(const struct trial *trial, const struct end_view *view,
                                     unsigned queue)
 {
@@ -51,8 +57,8 @@ static struct io_config make_config(const struct trial *trial, const struct end_
         .index = port,
         .specs = o->ports,
         .spec_count = o->port_count,
-        .frame_length = (uint32_t)o->traffic.frame_size - FCS_BYTES,
-        .frame_length_max = (uint32_t)size_opened_for(trial) - FCS_BYTES,
+        .frame_length = (uint32_t)o->traffic.frame_size - FCS_BYTES + outer_bytes(o),
+        .frame_length_max = (uint32_t)size_opened_for(trial) - FCS_BYTES + outer_bytes(o),
         .address = &view->address,
         .src_mac_given = view->src_mac_given,
         .src_ip_given = view->src_ip_given,
@@ -113,6 +119,10 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     snprintf(end->port->spec, sizeof end->port->spec, "%s", config.spec);
     if (!view.src_mac_given)
         memcpy(end->address.src_mac, end->port->mac, 6);
+    if (!o->outer_src_given)
+        memcpy(end->address.tunnel.src_mac, end->port->mac, 6);
+    if (!o->outer_dst_given)
+        memcpy(end->address.tunnel.dst_mac, end->address.dst_mac, 6);
     return true;
 }
 
@@ -186,8 +196,11 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
 
 static bool fits_mtu(const struct trial *trial, char *error, size_t size)
 {
-    const uint32_t outside = io_bytes_outside_mtu(trial->options->address.tags == 1);
-    const uint64_t own_bytes = trial->traffic.frame_size - FCS_BYTES - outside;
+    const bool begins_with_tag =
+        trial->options->address.tags == 1 && !trial->options->address.tunnel.used;
+    const uint32_t outside = io_bytes_outside_mtu(begins_with_tag);
+    const uint32_t outer = trial->options->address.tunnel.used ? OUTER_BYTES : 0;
+    const uint64_t own_bytes = trial->traffic.frame_size - FCS_BYTES - outside + outer;
     const uint64_t mtu_bytes = larger(own_bytes, trial->replay.mtu_bytes);
 
     for (unsigned i = 0; i < trial->end_count; i++) {
@@ -229,6 +242,30 @@ static bool fits_timing(const struct trial *trial, char *error, size_t size)
     return true;
 }
 
+/* Each row of a table has a tunnel; without a table, all frames have the only tunnel. */
+bool ends_fit_tunnels(const struct trial *trial, char *error, size_t size)
+{
+    const struct row_table *tunnels = &trial->tunnels, *tables[] = {&trial->table, &trial->denied};
+
+    if (tunnels->loaded < tunnels->count ||
+        (trial->options->address.tunnel.used && tunnels->count == 0))
+        return fail(error, size,
+                    "tunnels: %u of %u rows have arrived; send them by the command tunnels",
+                    tunnels->loaded, tunnels->count);
+    if (tunnels->count > 1 && trial->table.count == 0)
+        return fail(error, size, "tunnels: %u of them need a table of flows, which choose a tunnel",
+                    tunnels->count);
+    for (unsigned i = 0; i < 2 && tunnels->count > 0; i++) {
+        for (uint32_t row = 0; row < tables[i]->loaded; row++) {
+            const uint16_t tunnel = row_tunnel(tables[i], row_table_row(tables[i], row));
+            if (tunnel >= tunnels->count)
+                return fail(error, size, "table: row %u has tunnel %u; there are %u, from 0", row,
+                            tunnel, tunnels->count);
+        }
+    }
+    return true;
+}
+
 bool ends_fit(const struct trial *trial, char *error, size_t size)
 {
     const uint64_t opened_for = size_opened_for(trial);
@@ -258,7 +295,9 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
 bool ends_begin_table(struct trial *trial, struct row_table *table,
                       const struct row_table_plan *plan, char *error, size_t size)
 {
-    const bool good = row_table_begin(table, plan, trial->options->address.ip6, error, size);
+    const uint32_t flow_bytes = trial->options->address.ip6 ? ROW_BYTES_IP6 : ROW_BYTES_IP4;
+    const bool good = row_table_begin(
+        table, plan, table == &trial->tunnels ? TUNNEL_ROW_BYTES : flow_bytes, error, size);
 
     expect_table(trial);
     return good;
@@ -300,6 +339,7 @@ void ends_close(struct trial *trial)
     }
     row_table_free(&trial->table);
     row_table_free(&trial->denied);
+    row_table_free(&trial->tunnels);
     free(trial->ends);
     trial->ends = NULL;
     trial->end_count = 0;

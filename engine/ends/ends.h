@@ -16,6 +16,9 @@ bool ends_open(struct trial *trial, const struct options *options, char *error, 
 /* Return true if the frames of this trial fit the ports. */
 bool ends_fit(const struct trial *trial, char *error, size_t error_size);
 
+/* Return true if the tunnels of --encap have arrived, and each flow has one. */
+bool ends_fit_tunnels(const struct trial *trial, char *error, size_t error_size);
+
 /* A sending role waits for the peers of its ports, at most 10 s. */
 bool ends_wait_for_links(struct trial *trial, char *error, size_t error_size);
 

@@ -43,17 +43,19 @@ bool ends_wait_for_links(struct trial *trial, char *error, size_t size)
     return true;
 }
 
-static unsigned verify_end(struct end *end, const struct options *o, unsigned count, bool broadcast)
+static unsigned verify_end(const struct trial *trial, struct end *end, unsigned count,
+                           bool broadcast)
 {
     static struct frame_template frame; /* 9 kB; only the idle worker calls this function */
-    struct frame_address address = end->address;
+    struct frame_address address = end_sent_address(trial, end);
     const uint64_t last_ns = clock_monotonic_ns() + VERIFY_WAIT_NS;
     unsigned sent = 0;
 
     if (broadcast)
         memset(address.dst_mac, 0xff, 6);
-    frame_template_build(&frame, &address, frame_size_min(&address), (uint16_t)o->stream,
-                         FRAME_VERIFICATION, 0, end->port->udp_payload_only);
+    frame_template_build(&frame, &address, frame_size_min(&address),
+                         (uint16_t)trial->options->stream, FRAME_VERIFICATION, 0,
+                         end->port->udp_payload_only);
     while (sent < count && clock_monotonic_ns() < last_ns && end->port->failure[0] == '\0') {
         const unsigned went =
             transmit_now(end->port, &frame, broadcast ? IO_FRAME_BROADCAST : 0, sent, count - sent);
@@ -71,7 +73,7 @@ unsigned ends_verify(struct trial *trial, unsigned count, bool broadcast)
     wait_for_links(trial, VERIFY_WAIT_NS);
     const unsigned probing = trial->options->queues > 1 ? 1 : trial->end_count;
     for (unsigned i = 0; i < probing; i++)
-        sent += verify_end(&trial->ends[i], trial->options, count, broadcast);
+        sent += verify_end(trial, &trial->ends[i], count, broadcast);
     return sent;
 }
 

@@ -111,6 +111,7 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     case KIND_VLAN:
         return fail(error, size,
                     "--vlan: '%s' is not a VLAN ID from 1 to 4094, or two such as 200.100", text);
+    case KIND_TUNNEL:
     case KIND_IP_VERSION:
     case KIND_PAYLOAD:
     case KIND_IDLE:
@@ -266,6 +267,7 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
 {
     void *field = (char *)o + row->offset;
     static const char *const starts[] = {"command", "now", NULL};
+    static const char *const tunnels[] = {NO_VALUE, "vxlan", NULL};
     static const char *const jitters[] = {"uniform", "normal", NULL};
     static const char *const ip_versions[] = {"4", "6", NULL};
     uint64_t number = 0;
@@ -288,6 +290,10 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
     case KIND_VLAN:
         o->address.tags = (uint8_t)value_parse_vlan(text, o->address.vlan);
         good = o->address.tags > 0 || strcmp(text, NO_VALUE) == 0;
+        break;
+    case KIND_TUNNEL:
+        good = read_name(text, tunnels, &number);
+        *(bool *)field = good && number == 1;
         break;
     case KIND_EXPECTED_VLAN:
         good = read_expected_vlan(text, field);

@@ -55,6 +55,12 @@ static bool has_expected_headers(const struct options *o, const struct traffic *
     return expected_headers_are_given(&o->expected);
 }
 
+static bool has_encapsulation(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->address.tunnel.used;
+}
+
 static bool has_flow_groups(const struct options *o, const struct traffic *t)
 {
     (void)t;
@@ -127,6 +133,8 @@ static const struct {
     {"gather-us", has_gathering, FLAG(takes_gathering), false, NULL},
     {"frames", has_frames, FLAG(takes_frames), false, NULL},
     {"ttl, --dscp", has_header_values, FLAG(sends), false, NULL},
+    {"encap", has_encapsulation, FLAG(takes_encapsulation), false,
+     "give --decap vxlan to the receiver"},
     {"next-hops", has_next_hops, FLAG(takes_expectation), false, NULL},
     {"expect-...", has_expected_headers, FLAG(takes_expectation), false, NULL},
     {"flow-groups", has_flow_groups, FLAG(tracks), false, NULL},
@@ -360,6 +368,20 @@ static bool expects_headers_of_datagrams(const struct options *o, const struct t
            (io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0;
 }
 
+static bool encapsulates_wrongly(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->address.tunnel.used &&
+           (o->start_now || o->queues > 1 || o->bidirectional || o->replay_path != NULL ||
+            (io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0);
+}
+
+static bool has_useless_outer_macs(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return (o->outer_src_given || o->outer_dst_given) && !o->address.tunnel.used;
+}
+
 static bool changes_headers_of_replay(const struct options *o, const struct traffic *t)
 {
     (void)t;
@@ -431,6 +453,10 @@ static const struct rule rules[] = {
     {expects_headers_of_datagrams,
      "--ttl, --dscp, --next-hops, --expect-...: with udp the kernel writes the headers; use raw or "
      "dpdk"},
+    {encapsulates_wrongly, "--encap: tunnels are sent before the command start, to one queue of a "
+                           "port with whole frames; "
+                           "leave --start now, --queues, --bidirectional and --replay out"},
+    {has_useless_outer_macs, "--outer-src-mac, --outer-dst-mac: only with --encap vxlan"},
     {changes_headers_of_replay,
      "--replay: the frames of the file have their own headers; leave --ttl, --dscp, --next-hops "
      "and --expect-... out"},
@@ -591,6 +617,11 @@ static bool check_frames(struct options *o, char *error, size_t size)
             "holds the stamp of %d bytes; use %u or more",
             o->traffic.sizes.smallest, smallest, o->address.ip6 ? 6 : 4, o->address.tags,
             STAMP_BYTES, smallest);
+    if (o->address.tunnel.used && o->traffic.sizes.largest > FRAME_SIZE_MAX - OUTER_BYTES)
+        return fail(error, size,
+                    "--packet-size: %u is above %d, the largest frame in VXLAN; use %d or less",
+                    o->traffic.sizes.largest, FRAME_SIZE_MAX - OUTER_BYTES,
+                    FRAME_SIZE_MAX - OUTER_BYTES);
     if (!flows_bind(&o->flows, &o->address, reason, sizeof reason))
         return fail(error, size, "--flows: %s", reason);
     return true;

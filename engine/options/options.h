@@ -60,8 +60,9 @@ struct options {
     bool ip4_given, ip6_given;
     struct flow_set flows; /* as seen from port A */
     struct expected_headers expected;
-    bool ttl_given, dscp_given; /* for sent frames */
-    uint64_t payload;           /* enum payload_kind */
+    bool ttl_given, dscp_given;            /* for sent frames */
+    bool outer_src_given, outer_dst_given; /* MACs of address.tunnel */
+    uint64_t payload;                      /* enum payload_kind */
     bool payload_given;
     const char *replay_path;
     uint64_t loops;  /* rounds of the replay; 0: until the trial ends */

@@ -13,6 +13,7 @@ enum kind {
     KIND_FLOWS,
     KIND_VLAN,
     KIND_EXPECTED_VLAN,
+    KIND_TUNNEL,
     KIND_MACS,
     KIND_IP_VERSION,
     KIND_PAYLOAD,

@@ -35,6 +35,8 @@ static void put_frames(struct json *j, const struct trial *trial)
         json_unsigned(j, "frame_size_bytes", sizes->largest);
     else
         json_null(j, "frame_size_bytes");
+    if (o->address.tunnel.used || o->expected.decap)
+        json_unsigned(j, "outer_header_bytes", OUTER_BYTES);
     json_number(j, "mean_frame_size_bytes", trial_mean_frame_bytes(trial));
     json_unsigned(j, "ip_version", o->address.ip6 ? 6 : 4);
     snprintf(vlan, sizeof vlan, o->address.tags == 2 ? "%u.%u" : "%u", o->address.vlan[0],

@@ -40,8 +40,9 @@ struct role {
     bool takes_frames;
     bool takes_mac_update;
     bool takes_gathering;
-    bool takes_table;       /* a table of flows */
-    bool takes_expectation; /* headers that the switch must have changed */
+    bool takes_table;         /* a table of flows */
+    bool takes_encapsulation; /* sends frames in tunnels */
+    bool takes_expectation;   /* headers that the switch must have changed */
 
     void (*run)(struct trial *trial, unsigned worker);
 

@@ -188,7 +188,11 @@ def commanded() -> list[str]:
     table.ask("denied rows=1", "table")
     table.ask(f"denied {rows}", "table")
     table.ask("start duration=0.05 interval=0.02", "result")
-    return engine.end(code=1) + frames.end() + table.end()
+    tunnel = Engine("sender", *SENT, "--encap", "vxlan", "--rate", "10k")
+    tunnel.ask("tunnels rows=1", "table")
+    tunnel.ask("tunnels AAAAKsYTAAHGEwAC", "table")
+    tunnel.ask("start duration=0.05 interval=0.02", "result")
+    return engine.end(code=1) + frames.end() + table.end() + tunnel.end()
 
 
 def replayed(folder: str) -> list[str]:

@@ -31,7 +31,7 @@ static void load(bool ip6, unsigned rows, bool is_zipf)
 {
     const struct row_table_plan plan = {
         .rows = rows, .is_zipf = is_zipf, .exponent = 1.1, .seed = 7};
-    assert_true(row_table_begin(&table, &plan, ip6, error, sizeof error));
+    assert_true(row_table_begin(&table, &plan, ip6 ? 40 : 16, error, sizeof error));
     for (unsigned i = 0; i < rows; i++) {
         uint8_t row[ROW_BYTES_IP6];
         assert_false(row_table_is_complete(&table));
@@ -51,7 +51,7 @@ static void rows_are_loaded_in_parts(void **state)
         assert_int_equal(row_next_hop(&table, row_table_row(&table, i % ROWS)), i % ROWS % 2);
     }
     assert_int_equal(row_table_flow(&table, 1ULL << 32), (1ULL << 32) % ROWS);
-    assert_true(row_table_begin(&table, &(struct row_table_plan){0}, false, error, sizeof error));
+    assert_true(row_table_begin(&table, &(struct row_table_plan){0}, 16, error, sizeof error));
     assert_false(row_table_is_complete(&table));
 }
 
@@ -63,7 +63,7 @@ static void bad_rows_have_reasons(void **state)
     row_table_free(&table);
     assert_false(row_table_add(&table, rows, 16, 0, error, sizeof error));
     assert_non_null(strstr(error, "begin with rows=N"));
-    assert_true(row_table_begin(&table, &plan, false, error, sizeof error));
+    assert_true(row_table_begin(&table, &plan, 16, error, sizeof error));
     assert_false(row_table_add(&table, rows, 17, 0, error, sizeof error));
     assert_non_null(strstr(error, "17 bytes are not a multiple of 16"));
     assert_true(row_table_add(&table, rows, 32, 0, error, sizeof error));
@@ -338,6 +338,168 @@ static void early_wrong_frame_is_not_right(void **state)
     end_path();
 }
 
+static struct row_table tunnels;
+
+/* Tunnel `i` has VNI 0x010200 + i, from 192.168.0.i to 192.168.1.i. */
+static void load_tunnels(unsigned count)
+{
+    const struct row_table_plan plan = {.rows = count};
+    assert_true(row_table_begin(&tunnels, &plan, TUNNEL_ROW_BYTES, error, sizeof error));
+    for (unsigned i = 0; i < count; i++) {
+        const uint8_t row[] = {0, 1,          2,   (uint8_t)i, 192, 168,
+                               0, (uint8_t)i, 192, 168,        1,   (uint8_t)i};
+        assert_true(row_table_add(&tunnels, row, sizeof row, 0, error, sizeof error));
+    }
+    for (unsigned i = 0; i < table.count; i++) /* rows have tunnels in turn */
+        table.rows[i * table.row_bytes + table.row_bytes - 1] = (uint8_t)(i % count);
+}
+
+static void begin_tunnelled(bool ip6, const char *sizes, bool touch)
+{
+    struct frame_address a = address;
+
+    load(ip6, ROWS, false);
+    load_tunnels(3);
+    begin_path(ip6, sizes, touch);
+    a.ip6 = ip6;
+    a.ttl = 17;
+    a.dscp = 46;
+    a.tunnel = (struct frame_tunnel){.used = true, .dst_mac = {2, 9}, .src_mac = {2, 8}};
+    memcpy(a.tunnel.row, tunnels.rows, sizeof a.tunnel.row);
+    frame_template_build(&p->tx.template, &a, p->sizes.largest, 9,
+                         FRAME_DATA | (touch ? FRAME_TOUCHED : 0), 3, false);
+    varied_begin(&p->tx.varied, &p->tx.template, &a, &p->sizes, NULL, NULL);
+    varied_use_table(&p->tx.varied, &p->tx.template, &table);
+    varied_use_tunnels(&p->tx.varied, &tunnels);
+    transmit_begin(&p->tx);
+    p->headers.decap = true;
+    p->expectation.tunnels = &tunnels;
+}
+
+/* The outer header, by its definition. */
+static void check_outer(const uint8_t *f, uint32_t length, uint32_t tunnel)
+{
+    assert_int_equal(load16(f + 12), WIRE_IPV4);
+    assert_int_equal(__builtin_bswap16(load16(f + 16)), length - 14);
+    assert_int_equal(sum_fold(sum_bytes(f + 14, 20)), 0xffff);
+    assert_int_equal(f[29], tunnel);
+    assert_int_equal(f[33], tunnel);
+    assert_true(__builtin_bswap16(load16(f + 34)) >= 49152);
+    assert_int_equal(__builtin_bswap16(load16(f + 36)), 4789);
+    assert_int_equal(__builtin_bswap16(load16(f + 38)), length - 34);
+    assert_int_equal(load16(f + 40), 0);
+    assert_int_equal(__builtin_bswap32(load32(f + 42)), 0x08000000);
+    assert_int_equal(__builtin_bswap32(load32(f + 46)), (0x010200 + tunnel) << 8);
+}
+
+static void tunnelled_frames_arrive(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        const bool ip6 = i & 1, touch = i & 2;
+        begin_tunnelled(ip6, i & 4 ? "100*2+570" : "100", touch);
+        for (unsigned round = 0; round < 4; round++)
+            pass(NULL, 0);
+        assert_int_equal(p->received.rx_frames, 64);
+        assert_int_equal(p->received.rx_bytes, p->sent.tx_bytes);
+        for (uint32_t frame = 0; frame < 64; frame++) {
+            check_outer(p->port->sent[frame], p->port->sent_length[frame], frame % ROWS % 3);
+            assert_memory_equal(p->port->sent[frame] + 50 + (ip6 ? 22 : 26),
+                                row_table_row(&table, frame % ROWS), ip6 ? 36 : 12);
+        }
+        row_table_free(&tunnels);
+        end_path();
+    }
+}
+
+static void set_vni(uint8_t *frame, uint32_t *length)
+{
+    (void)length;
+    frame[48]++;
+}
+
+static void set_flags(uint8_t *frame, uint32_t *length)
+{
+    (void)length;
+    frame[42] = 0x0c;
+}
+
+static void set_outer_sum(uint8_t *frame, uint32_t *length)
+{
+    (void)length;
+    frame[40] = 1;
+}
+
+static void add_outer_sum(uint8_t *frame, uint32_t *length)
+{
+    const uint64_t sum = sum_bytes(frame + 26, 8) + __builtin_bswap16(17) + load16(frame + 38) +
+                         sum_bytes(frame + 34, *length - 34);
+    store16(frame + 40, udp_checksum(sum_fold(sum)));
+}
+
+static void leave_outer_sum_to_device(uint8_t *frame, uint32_t *length)
+{
+    (void)length;
+    store16(frame + 40,
+            sum_fold(sum_bytes(frame + 26, 8) + __builtin_bswap16(17) + load16(frame + 38)));
+}
+
+static void set_outer_address(uint8_t *frame, uint32_t *length)
+{
+    (void)length;
+    frame[33] ^= 1;
+    store16(frame + 24, 0);
+    store16(frame + 24, (uint16_t)~sum_fold(sum_bytes(frame + 14, 20)));
+}
+
+static void lengthen_outer(uint8_t *frame, uint32_t *length)
+{
+    (void)length;
+    frame[39]++;
+}
+
+static void remove_outer(uint8_t *frame, uint32_t *length)
+{
+    *length -= 50;
+    memmove(frame, frame + 50, *length);
+}
+
+static void wrong_outer_headers_are_found(void **state)
+{
+    (void)state;
+    change *const changes[] = {set_vni,           set_flags,      set_outer_sum,
+                               set_outer_address, lengthen_outer, remove_outer};
+    begin_tunnelled(false, "100", false);
+    pass(add_outer_sum, 4); /* a right checksum is permitted */
+    pass(leave_outer_sum_to_device, 4);
+    assert_int_equal(p->received.rx_frames, 32);
+    for (unsigned i = 0; i < 6; i++) {
+        pass(changes[i], i);
+        assert_int_equal(p->received.rx_wrong_header, i + 1);
+    }
+    assert_int_equal(wrong(WRONG_vni), 1);
+    assert_int_equal(wrong(WRONG_outer_dst_ip), 1);
+    assert_int_equal(wrong(WRONG_outer_src_ip), 0);
+    assert_int_equal(wrong(WRONG_outer_header), 4);
+    assert_int_equal(p->tracker.unique, 8 * 16);
+    row_table_free(&tunnels);
+    end_path();
+}
+
+/* A frame that is cut anywhere is not data, and nothing is read behind its end. */
+static void cut_frames_are_not_read_beyond_end(void **state)
+{
+    (void)state;
+    begin_tunnelled(false, "100", false);
+    p->headers.vlan_given = true;
+    assert_int_equal(transmit_step(&p->tx, 1000), 16);
+    for (uint32_t length = 0; length < p->port->sent_length[0]; length++)
+        receive_one(p->port->sent[0], length, NULL);
+    assert_int_equal(p->received.rx_frames, 0);
+    row_table_free(&tunnels);
+    end_path();
+}
+
 /* Data of the denied stream is neither foreign nor of the load. */
 static void denied_frames_are_counted(void **state)
 {
@@ -366,6 +528,9 @@ int main(void)
         cmocka_unit_test(another_row_is_wrong),
         cmocka_unit_test(tags_are_expected_or_not),
         cmocka_unit_test(early_wrong_frame_is_not_right),
+        cmocka_unit_test(tunnelled_frames_arrive),
+        cmocka_unit_test(wrong_outer_headers_are_found),
+        cmocka_unit_test(cut_frames_are_not_read_beyond_end),
         cmocka_unit_test(denied_frames_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

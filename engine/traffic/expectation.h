@@ -23,7 +23,11 @@
     X(src_ip)                                                                                      \
     X(dst_ip)                                                                                      \
     X(src_port)                                                                                    \
-    X(dst_port)
+    X(dst_port)                                                                                    \
+    X(vni)                                                                                         \
+    X(outer_src_ip)                                                                                \
+    X(outer_dst_ip)                                                                                \
+    X(outer_header)
 
 enum wrong_field {
 #define WRONG_ENUM(name) WRONG_##name,
@@ -42,35 +46,38 @@ struct expected_headers {
     bool ttl_given, dscp_given;
     uint64_t vlan; /* 0: no tag */
     bool vlan_given;
+    bool decap; /* frames arrive in VXLAN, and the inner frame is checked */
 };
 
 struct expectation {
     const struct expected_headers *headers;
     const struct row_table *table;      /* NULL: no table */
+    const struct row_table *tunnels;    /* the outer headers with --decap; NULL: any */
     bool used;                          /* a header, or the flows of a table, are expected */
     uint64_t wrong[WRONG_FIELDS_COUNT]; /* number of frames of the trial with this field wrong */
     uint8_t sample[256];                /* the first bytes of the first wrong frame */
     uint32_t sample_length;             /* 0: no frame was wrong */
 };
 
-/* A received frame with its tags removed. */
+/* A received frame with its outer header and its tags removed. */
 struct opened_frame {
-    struct io_frame frame; /* the EtherType of its IP header is where an untagged frame has it */
-    const uint8_t *ethernet;
-    uint32_t removed; /* number of bytes removed */
-    uint32_t wrong;   /* bits of enum wrong_field */
+    struct io_frame frame;   /* the EtherType of its IP header is where an untagged frame has it */
+    const uint8_t *ethernet; /* its Ethernet header */
+    const uint8_t *outer;    /* the outer header of VXLAN, or NULL */
+    uint32_t counted;        /* length with tags, and without an outer header */
+    uint32_t wrong;          /* bits of enum wrong_field */
 };
 
 static inline bool expected_headers_are_given(const struct expected_headers *h)
 {
     return h->next_hop_count > 0 || h->src_mac_given || h->ttl_given || h->dscp_given ||
-           h->vlan_given;
+           h->vlan_given || h->decap;
 }
 
 /* Begin a trial. */
 void expectation_reset(struct expectation *e);
 
-/* Remove the tags of a frame whose tags are expected. */
+/* Remove the outer header and the tags of a frame, if they are expected. */
 struct opened_frame expectation_open(const struct expectation *e, const struct io_frame *frame);
 
 /* Compare the headers of an intact frame of the stream, with this extended sequence number; returns

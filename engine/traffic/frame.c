@@ -79,6 +79,36 @@ static void build_headers(uint8_t *f, const struct frame_address *a, uint32_t pa
     store16(udp + 6, 0);
 }
 
+/* The UDP checksum is 0, as RFC 7348 recommends. */
+static void build_outer(uint8_t *f, const struct frame_tunnel *tunnel, uint32_t length)
+{
+    uint8_t *ip = f + OUTER_IP;
+
+    memcpy(f, tunnel->dst_mac, 6);
+    memcpy(f + 6, tunnel->src_mac, 6);
+    store16(f + OFFSET_ETHERTYPE, WIRE_IPV4);
+    ip[0] = 0x45;
+    store16(ip + 6, htons(0x4000)); /* don't fragment */
+    ip[8] = 64;
+    ip[9] = 17;
+    store16(f + OUTER_UDP + 2, htons(VXLAN_PORT));
+    f[OUTER_VXLAN] = VXLAN_FLAGS;
+    frame_set_tunnel(f, length, tunnel->row, 0);
+}
+
+void frame_set_tunnel(uint8_t *frame, uint32_t length, const uint8_t *tunnel_row, uint32_t flow)
+{
+    uint8_t *ip = frame + OUTER_IP, *udp = frame + OUTER_UDP;
+
+    store16(ip + 2, htons((uint16_t)(length - OUTER_IP)));
+    store64(frame + OUTER_ADDRESSES, load64(tunnel_row + 4));
+    store16(ip + 10, 0);
+    store16(ip + 10, (uint16_t)~sum_fold(sum_bytes(ip, 20)));
+    store16(udp, htons((uint16_t)(OUTER_SOURCE_PORTS + (flow * 0x9e3779b1U >> 18))));
+    store16(udp + 4, htons((uint16_t)(length - OUTER_UDP)));
+    store32(frame + OUTER_VXLAN + 4, htonl(ntohl(load32(tunnel_row)) << 8));
+}
+
 static uint64_t sum_headers(const uint8_t *f, const struct frame_address *a)
 {
     const uint8_t *udp = f + frame_headers_bytes(a) - 8;
@@ -92,23 +122,26 @@ void frame_template_build(struct frame_template *t, const struct frame_address *
                           bool payload_only)
 {
     const uint32_t headers = frame_headers_bytes(address);
+    const uint32_t outer = address->tunnel.used ? OUTER_BYTES : 0;
 
     memset(t, 0, sizeof *t);
     t->payload_length = frame_size - FCS_BYTES - headers;
-    t->payload = payload_only ? 0 : headers;
+    t->payload = payload_only ? 0 : outer + headers;
     t->length = t->payload + t->payload_length;
-    t->beside = frame_size - t->length;
+    t->beside = (int32_t)(frame_size - t->length);
     t->touch = (kind & FRAME_TOUCHED) != 0;
     t->pattern = t->touch ? payload_pattern(PAYLOAD_RANDOM) : NULL;
+    if (outer > 0)
+        build_outer(t->bytes, &address->tunnel, t->length);
     if (!payload_only)
-        build_headers(t->bytes, address, t->payload_length);
+        build_headers(t->bytes + outer, address, t->payload_length);
 
     uint8_t *payload = t->bytes + t->payload;
     payload[0] = FRAME_SIGNATURE;
     payload[1] = (uint8_t)(kind << 4 | (epoch & 15));
     store16(payload + 2, htons(stream));
     if (!payload_only)
-        t->constant_sum = sum_headers(t->bytes, address) + load32(payload);
+        t->constant_sum = sum_headers(t->bytes + outer, address) + load32(payload);
     const struct frame_times never = frame_times_make(0, 0);
     frame_stamp(t, t->bytes, 0, &never);
 }

@@ -78,7 +78,24 @@ struct frame_address {
     uint16_t vlan[TAGS_MAX];                /* VLAN IDs, the outer first */
     uint8_t src_prefix[12], dst_prefix[12]; /* IPv6: the first twelve bytes */
     uint64_t ttl, dscp;                     /* TTL or hop limit (0: 64); DSCP */
+    struct frame_tunnel {
+        bool used;
+        uint8_t src_mac[6], dst_mac[6];
+        uint8_t row[12]; /* the row in the table of tunnels */
+    } tunnel;            /* the outer header of a VXLAN frame, in front of the frame */
 };
+
+/* The outer header of VXLAN (RFC 7348): Ethernet, IPv4, UDP, VXLAN; and the offsets in it. A row of
+ * the table of tunnels has the VNI, the outer source and the outer destination address. */
+#define OUTER_BYTES 50
+#define OUTER_IP 14
+#define OUTER_ADDRESSES 26
+#define OUTER_UDP 34
+#define OUTER_VXLAN 42
+#define VXLAN_PORT 4789
+#define VXLAN_FLAGS 0x08 /* the VNI is valid */
+#define TUNNEL_ROW_BYTES 12
+#define OUTER_SOURCE_PORTS 49152U /* the first of 16384 */
 
 /* Offsets in a frame. */
 struct frame_layout {
@@ -92,7 +109,8 @@ struct frame_template {
     uint32_t length;  /* bytes passed to the port: without FCS, or only the payload */
     uint32_t payload; /* offset of the stamp in it; 0 if the kernel writes the headers */
     uint32_t payload_length;
-    uint32_t beside;       /* bytes of the L2 frame that are not passed to the port: FCS, headers */
+    int32_t beside; /* bytes of the L2 frame that are not passed to the port: FCS, headers; an outer
+                       header is not part of the L2 frame */
     uint64_t constant_sum; /* sum of pseudo header, UDP header, signature, stream, and bytes that
                               are never rewritten */
     bool touch;
@@ -118,6 +136,10 @@ uint32_t frame_size_min(const struct frame_address *address);
 void frame_template_build(struct frame_template *t, const struct frame_address *address,
                           uint32_t frame_size, uint16_t stream, unsigned kind, unsigned epoch,
                           bool payload_only);
+
+/* Write the fields of the outer header that follow from the tunnel, the flow and the length of the
+ * frame (with outer header, without FCS) into a frame that has a template. */
+void frame_set_tunnel(uint8_t *frame, uint32_t length, const uint8_t *tunnel_row, uint32_t flow);
 
 /* Put another pattern behind the stamp. */
 void frame_template_fill(struct frame_template *t, enum payload_kind kind);

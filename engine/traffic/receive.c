@@ -345,7 +345,7 @@ static enum verdict measure_expected(struct receiver *rx, const struct io_frame 
     const enum verdict verdict = measure(rx, &opened->frame, payload, now, grouped, &first);
 
     if (verdict == VERDICT_EARLY) {
-        rx->early_bytes += opened->removed;
+        rx->early_bytes = opened->counted + FCS_BYTES;
         rx->early_wrong = wrong;
     }
     if (wrong == 0 || (verdict != VERDICT_DATA && verdict != VERDICT_EARLY))
@@ -417,7 +417,8 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
             verdicts[i] = (uint8_t)verdict;
         if (verdict != VERDICT_DATA)
             continue;
-        const uint32_t size = receive_frame_size(rx, &frames[i]);
+        const uint32_t size =
+            expects ? opened.counted + FCS_BYTES : receive_frame_size(rx, &frames[i]);
         unsigned followers = 0;
         if (first && plain && !grouped && may_be_followed(rx, payload)) {
             followers = follow(&frames[i], count - i);

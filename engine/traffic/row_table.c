@@ -9,10 +9,9 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-bool row_table_begin(struct row_table *t, const struct row_table_plan *plan, bool ip6, char *error,
-                     size_t size)
+bool row_table_begin(struct row_table *t, const struct row_table_plan *plan, uint32_t row_bytes,
+                     char *error, size_t size)
 {
-    const uint32_t row_bytes = ip6 ? ROW_BYTES_IP6 : ROW_BYTES_IP4;
     const size_t bytes = (size_t)plan->rows * row_bytes;
     const size_t page = bytes < HUGE_PAGE ? 64 : HUGE_PAGE; /* random rows then need one entry of
                                                                the TLB per 2 MB */

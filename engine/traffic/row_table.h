@@ -40,8 +40,8 @@ struct row_table_plan {
 };
 
 /* Begin a table of so many rows, in place of the table before; 0 rows: none. */
-bool row_table_begin(struct row_table *t, const struct row_table_plan *plan, bool ip6, char *error,
-                     size_t size);
+bool row_table_begin(struct row_table *t, const struct row_table_plan *plan, uint32_t row_bytes,
+                     char *error, size_t size);
 
 /* Append rows; each next hop must be below `next_hops` unless that is 0. */
 bool row_table_add(struct row_table *t, const uint8_t *bytes, size_t length, uint32_t next_hops,

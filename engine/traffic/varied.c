@@ -227,6 +227,20 @@ static void write_rows(const struct varied *v, struct io_frame *frames, unsigned
     }
 }
 
+/* The tunnel is that of the row, or the only one. */
+static void write_tunnels(const struct varied *v, struct io_frame *frames, unsigned count,
+                          const struct burst *b, uint64_t sequence)
+{
+    const bool has_flows = v->table != NULL || v->zipf != NULL;
+
+    for (unsigned i = 0; i < count; i++) {
+        const uint32_t flow = has_flows ? b->flow[i] : (uint32_t)((sequence + i) % v->flows);
+        const uint32_t tunnel =
+            v->table != NULL ? row_tunnel(v->table, row_table_row(v->table, flow)) : 0;
+        frame_set_tunnel(frames[i].data, frames[i].length, row_table_row(v->tunnels, tunnel), flow);
+    }
+}
+
 /* The usual case of a table: IPv4 frames that differ only in the fields of their row. */
 static void fill_rows(const struct varied *v, const struct frame_template *t,
                       struct io_frame *frames, unsigned count, uint64_t sequence,
@@ -341,6 +355,8 @@ void varied_fill(struct varied *v, const struct frame_template *t, struct io_fra
         for (unsigned i = 0; i < count; i++)
             store16(frames[i].data + v->headers - 18, (uint16_t)~sum_fold(b.ip_sum[i]));
     }
+    if (v->tunnels != NULL)
+        write_tunnels(v, frames, count, &b, sequence);
     for (unsigned i = 0; t->touch && i < count; i++)
         frame_fetch(frames[i].data, v->headers + b.payload_length[i]);
     for (unsigned i = 0; i < count; i++)

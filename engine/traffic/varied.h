@@ -25,11 +25,13 @@ struct varied_field {
 };
 
 struct varied {
-    bool used;                     /* otherwise all frames are equal to the template */
-    const struct sizes *sizes;     /* NULL: all frames have the size of the template */
-    const struct zipf *zipf;       /* NULL: round-robin */
-    const struct row_table *table; /* addresses and ports of the flows; NULL: `fields` */
-    bool whole_rows;               /* nothing but the rows of an IPv4 table varies */
+    bool used;                       /* otherwise all frames are equal to the template */
+    const struct sizes *sizes;       /* NULL: all frames have the size of the template */
+    const struct zipf *zipf;         /* NULL: round-robin */
+    const struct row_table *table;   /* addresses and ports of the flows; NULL: `fields` */
+    const struct row_table *tunnels; /* outer headers of VXLAN, or NULL */
+    uint32_t outer;                  /* bytes of the outer header */
+    bool whole_rows;                 /* nothing but the rows of an IPv4 table varies */
     uint32_t flows;
     uint64_t seed;
     uint64_t sequence; /* number of the frame for which the following state is valid */
@@ -55,6 +57,9 @@ void varied_begin(struct varied *v, const struct frame_template *t,
 /* Take addresses and ports from a complete table instead of flows; call it after varied_begin. */
 void varied_use_table(struct varied *v, const struct frame_template *t,
                       const struct row_table *table);
+
+/* Also choose the outer header of each frame; call it after varied_use_table. */
+void varied_use_tunnels(struct varied *v, const struct row_table *tunnels);
 
 /* Fill frames[0..count-1] as those with number `sequence` and the following numbers. `prepared`:
  * they contain the template, as an earlier fill may have changed it. */

@@ -9,15 +9,16 @@ static uint64_t without(uint32_t word)
     return UINT32_MAX - word;
 }
 
-static uint32_t offset_of(enum flow_field field, const struct frame_address *a, uint32_t headers)
+static uint32_t offset_of(enum flow_field field, const struct frame_address *a, uint32_t headers,
+                          uint32_t outer)
 {
     const uint32_t udp = headers - 8;
 
     switch (field) {
     case FLOW_SRC_MAC:
-        return 8;
+        return outer + 8;
     case FLOW_DST_MAC:
-        return 2;
+        return outer + 2;
     case FLOW_SRC_IP: /* the last four bytes of the address */
         return a->ip6 ? udp - 20 : udp - 8;
     case FLOW_DST_IP:
@@ -27,7 +28,7 @@ static uint32_t offset_of(enum flow_field field, const struct frame_address *a, 
     case FLOW_DST_PORT:
         return udp + 2;
     default:
-        return OFFSET_ETHERTYPE + TAG_BYTES * (a->tags - 1U) + 2;
+        return outer + OFFSET_ETHERTYPE + TAG_BYTES * (a->tags - 1U) + 2;
     }
 }
 
@@ -35,7 +36,7 @@ static void add_field(struct varied *v, const struct frame_template *t,
                       const struct frame_address *a, enum flow_field field,
                       const struct flow_range *range)
 {
-    const uint32_t offset = offset_of(field, a, v->headers);
+    const uint32_t offset = offset_of(field, a, v->headers, v->outer);
     const uint8_t *at = t->bytes + offset;
 
     v->fields[v->field_count++] =
@@ -80,7 +81,8 @@ void varied_begin(struct varied *v, const struct frame_template *t,
 {
     memset(v, 0, sizeof *v);
     v->headers = t->payload;
-    v->beside = t->beside + t->payload;
+    v->beside = (uint32_t)t->beside + t->payload;
+    v->outer = address->tunnel.used ? OUTER_BYTES : 0;
     v->ip6 = address->ip6;
     v->sum = t->constant_sum;
     if (!v->ip6 &&
@@ -126,6 +128,17 @@ void varied_use_table(struct varied *v, const struct frame_template *t,
         v->ip_sum += without(load32(first + at));
     v->ip_sum_varies |= !v->ip6;
     v->whole_rows = !v->ip6 && v->sizes == NULL && !t->touch;
+}
+
+/* The outer header also has the length of the frame, so no frame takes a short cut. */
+void varied_use_tunnels(struct varied *v, const struct row_table *tunnels)
+{
+    v->used = true;
+    v->usual = false;
+    v->whole_rows = false;
+    v->tunnels = tunnels;
+    if (v->flows == 0)
+        v->flows = 1;
 }
 
 uint32_t varied_flow(const struct varied *v, uint64_t sequence)

@@ -152,6 +152,7 @@ struct trial {
     struct schedule_plan plan; /* the schedule in frames per second */
     struct zipf zipf;          /* popularity of flows, if they follow Zipf's law */
     struct row_table table;    /* addresses and ports of the flows; count 0: none */
+    struct row_table tunnels;  /* outer headers of VXLAN */
     struct row_table denied;   /* the same of the flows that the switch must drop */
     struct sender_clock sender_clock;
 

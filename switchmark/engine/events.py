@@ -30,7 +30,7 @@ Amount = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Mac = Annotated[str, Field(pattern=r"^([0-9a-f]{2}:){5}[0-9a-f]{2}$")]
-TableKind = Literal["table", "denied"]
+TableKind = Literal["table", "denied", "tunnels"]
 IdleStrategy = Literal["poll", "yield", "sleep", "baton"]
 
 
@@ -246,6 +246,10 @@ class WrongFields(EventPart):
     dst_ip: Count
     src_port: Count
     dst_port: Count
+    vni: Count
+    outer_src_ip: Count
+    outer_dst_ip: Count
+    outer_header: Count
 
 
 class Expectation(EventPart):
@@ -456,6 +460,7 @@ class EngineConfig(EventPart):
     replay: MayLack[Replay] = None
     burst: AtLeastOne
     frame_size_bytes: Count | None
+    outer_header_bytes: MayLack[Count] = None
     mean_frame_size_bytes: Amount
     ip_version: Literal[4, 6]
     vlan: str | None
@@ -695,7 +700,7 @@ class Captured(EventPart):
 
 
 class TableLoaded(EventPart):
-    """The answer to `table` and `denied`."""
+    """The answer to `table`, `denied` and `tunnels`."""
 
     v: Literal[2]
     event: Literal["table"]

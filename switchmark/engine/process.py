@@ -411,6 +411,12 @@ def table_row(
     return source + destination + struct.pack("!4H", *ports, next_hop, tunnel)
 
 
+def tunnel_row(vni: int, source: bytes, destination: bytes) -> bytes:
+    """Pack a row of the table of tunnels: VNI, outer IPv4 addresses."""
+    assert len(source) == len(destination) == 4, "VXLAN over IPv4"
+    return struct.pack("!I", vni) + source + destination
+
+
 def _lines_of(frames: Sequence[bytes]) -> Iterator[str]:
     """Yield the frames in hex, as many to a line as fit a command."""
     words: list[str] = []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import subprocess
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from switchmark.engine.process import table_row
+from switchmark.engine.process import table_row, tunnel_row
 from tests.integration.engine_tools import (
     Engine,
     Node,
@@ -200,6 +201,115 @@ def test_incomplete_table_ends_the_engine(commands: list[str], says: str) -> Non
     """One line names what is missing; exit code 1."""
     with engine("sender", "--port", "null:") as sender:
         for command in commands:
+            sender.tell(command)
+        assert says in sender.wait("error")["message"]
+        assert sender.process.wait(timeout=30) == 1
+
+
+VNIS = (5, 70000)
+
+
+def tunnels() -> list[bytes]:
+    """Return tunnels from 198.18.0.1 to 198.18.0.2."""
+    ends = [ipaddress.ip_address(f"198.18.0.{i}").packed for i in (1, 2)]
+    return [tunnel_row(vni, *ends) for vni in VNIS]
+
+
+def tunnelled(count: int, tunnel: int) -> list[bytes]:
+    """Return rows of one tunnel."""
+    return [row[:14] + tunnel.to_bytes(2) for row in rows(count)]
+
+
+@pytest.mark.parametrize("sizes", ["100", "64*3+1400"])
+@pytest.mark.parametrize("io", ["raw-mmsg", *all_ios("packet_mmap", "af_xdp", "io_uring")])
+def test_frames_pass_in_tunnels(wire: tuple[Node, Node], io: str, sizes: str) -> None:
+    """The receiver decapsulates the frames of the sender; sizes are those of the inner frames."""
+    a, b = wire
+    table = tunnelled(10, 0) + tunnelled(10, 1)
+    kind = ["--frame-size", sizes]
+    with (
+        engine_at(b, "receiver", io, *kind, "--decap", "vxlan") as receiver,
+        engine_at(a, "sender", io, *kind, "--encap", "vxlan", *UNHURRIED) as sender,
+    ):
+        for end in (receiver, sender):
+            load(end, tunnels(), "tunnels")
+            load(end, table)
+        sent, received = exchange(receiver, sender)
+    assert received["totals"]["rx_frames"] == FRAMES
+    assert received["totals"]["rx_bytes"] == sent["totals"]["tx_bytes"]
+    assert sizes != "100" or sent["totals"]["tx_bytes"] == 100 * FRAMES
+    assert sent["config"]["outer_header_bytes"] == 50
+    assert not any(received["expectation"]["wrong_fields"].values())
+
+
+def vxlan_device(node: Node, vni: int) -> Node:
+    """Make the kernel's tunnel end of a node, whose peer is the other node of the wire."""
+    assert node.peer is not None
+    local = ["vxlan", "id", str(vni), "local", node.address, "remote", node.peer.address]
+    ip("-n", node.namespace, "link", "add", f"vx{vni}", "type", *local, "dstport", "4789")
+    subprocess.run(
+        ["ip", "netns", "exec", node.namespace, "sysctl", "-qw",
+         f"net.ipv6.conf.vx{vni}.disable_ipv6=1"], check=True, timeout=30,
+    )  # fmt: skip
+    ip("-n", node.namespace, "link", "set", f"vx{vni}", "up")
+    return Node(node.namespace, f"vx{vni}", node.mac, node.address, node.peer)
+
+
+def test_kernel_decapsulates_what_the_engine_sends(wire: tuple[Node, Node]) -> None:
+    """The kernel's tunnel end hands the inner frames to a receiver, as they were sent."""
+    a, b = wire
+    inside = vxlan_device(b, VNIS[1])
+    table = tunnelled(10, 1)
+    with (
+        engine_at(inside, "receiver", "raw-mmsg", "--next-hops", b.mac) as receiver,
+        engine_at(a, "sender", "raw-mmsg", "--encap", "vxlan", *UNHURRIED) as sender,
+    ):
+        load(receiver, table)
+        load(sender, tunnels(), "tunnels")
+        load(sender, table)
+        _, received = exchange(receiver, sender)
+    ip("-n", b.namespace, "link", "del", inside.device)
+    assert received["totals"]["rx_frames"] == FRAMES
+    assert not any(received["expectation"]["wrong_fields"].values())
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_engine_decapsulates_what_the_kernel_sends(wire: tuple[Node, Node], wrong: bool) -> None:
+    """The outer header of the kernel is right, and has the VNI of its device."""
+    a, b = wire
+    inside = vxlan_device(a, VNIS[0])
+    table = tunnelled(10, int(wrong))
+    with (
+        engine_at(b, "receiver", "raw-mmsg", "--decap", "vxlan") as receiver,
+        engine_at(inside, "sender", "raw-mmsg", *UNHURRIED) as sender,
+    ):
+        load(receiver, tunnels(), "tunnels")
+        load(receiver, table)
+        load(sender, table)
+        _, received = exchange(receiver, sender)
+    ip("-n", a.namespace, "link", "del", inside.device)
+    totals, fields = received["totals"], received["expectation"]["wrong_fields"]
+    assert (totals["rx_frames"], totals["rx_wrong_header"]) == (
+        (0, FRAMES) if wrong else (FRAMES, 0)
+    )
+    assert {name for name, count in fields.items() if count} == ({"vni"} if wrong else set())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ([], "tunnels: 0 of 0 rows have arrived"),
+        (["tunnels rows=2", f"tunnels {b64encode(b''.join(tunnels())).decode()}"],
+         "tunnels: 2 of them need a table of flows"),
+        (["tunnels rows=1", f"tunnels {b64encode(tunnels()[0]).decode()}", "table rows=1",
+          f"table {b64encode(tunnelled(1, 1)[0]).decode()}"],
+         "table: row 0 has tunnel 1; there are 1, from 0"),
+    ],
+)  # fmt: skip
+def test_flow_without_tunnel_is_refused(given: list[str], says: str) -> None:
+    """A trial does not begin unless each flow has its tunnel."""
+    with engine("sender", "--port", "null:", "--encap", "vxlan") as sender:
+        for command in [*given, "start"]:
             sender.tell(command)
         assert says in sender.wait("error")["message"]
         assert sender.process.wait(timeout=30) == 1
