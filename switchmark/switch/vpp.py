@@ -188,6 +188,7 @@ class Vpp(WithOptions, ProgramSwitch):
                 self._cli("show", "acl-plugin", "interface")
             ),
             "policers": lambda: vpp_functions.policers_in(self._cli("show", "policer")),
+            "tunnels": lambda: vpp_functions.tunnels_in(self._cli("show", "vxlan", "tunnel")),
             "sub-interfaces": lambda: vpp_functions.sub_interfaces_in(
                 self._cli("show", "interface")
             ),
@@ -230,11 +231,15 @@ class Vpp(WithOptions, ProgramSwitch):
             return commands(self.ports, self.mode, self.options())
         if (impossible := vpp_functions.refusal(table, self.options())) is not None:
             raise UnavailableError(impossible.reason, remedy=impossible.remedy)
-        macs = {port.index: port.mac for port in table.ports} if table.is_routed else None
+        has_addresses = table.is_routed or table.tunnels
+        macs = {port.index: port.mac for port in table.ports} if has_addresses else None
         functions = vpp_functions.setup_commands(table, self._names, self.options())
         before = list(vpp_functions.sub_interfaces(table, self._names))
         joined = vpp_functions.joined_names(table, self._names)
-        return commands(self.ports, self.mode, self.options(), macs, functions, before, joined)
+        joins = vpp_functions.tunnel_commands(table, self._names)
+        return commands(
+            *(self.ports, self.mode, self.options(), macs, functions, before, joined, joins)
+        )
 
     def _late_commands(self) -> list[str]:
         return late_commands(self.ports, self.options(), len(self._workers))

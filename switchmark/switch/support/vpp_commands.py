@@ -108,10 +108,12 @@ def commands(
     functions: Sequence[str] = (),
     before: Sequence[str] = (),
     joined: Mapping[int, str] | None = None,
+    joins: Sequence[str] | None = None,
 ) -> list[str]:
     """The CLI commands for the ports, the connect mode and the functions; the last ones set the
     ports up. `router_macs`: the MAC address of each port, if they matter; `before`: commands of
-    functions that come before the ports are joined, `joined`: the interfaces that are."""
+    functions that come before the ports are joined, `joined`: the interfaces that are; `joins`:
+    commands that join them instead of those of the connect mode."""
     names = interfaces_of(ports)
     lines = []
     for port in ports:
@@ -125,11 +127,13 @@ def commands(
             lines.append(f"set interface mtu packet {port.mtu_bytes} {name}")
     lines += before
     ends = joined or names
-    if mode in (ConnectMode.CROSS_CONNECT, ConnectMode.ROUTE):
+    if joins is not None or mode in (ConnectMode.CROSS_CONNECT, ConnectMode.ROUTE):
         # With two interfaces alone, VPP of 2026-08 corrupts its heap as their links come up, and
         # aborts or hangs in two starts of three (link_state_process); one more is enough.
         lines.append("pipe create")
-    if mode is ConnectMode.CROSS_CONNECT:
+    if joins is not None:
+        lines += joins
+    elif mode is ConnectMode.CROSS_CONNECT:
         patch = options["cross_connect"] == "l2patch"
         command = "test l2patch rx {} tx {}" if patch else "set interface l2 xconnect {} {}"
         lines += [command.format(ends[port.index], ends[peer_index(port.index)]) for port in ports]

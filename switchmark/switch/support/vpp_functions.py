@@ -17,6 +17,8 @@ from switchmark.model.functions import FunctionSupport
 
 ROUTES_MOST = 1_000_000
 RULES_MOST = 50_000
+TUNNEL_DOMAIN = 2
+TUNNELS_MOST = 1000
 LEAST_BURST_BYTES = 9216  # VPP raises smaller bursts to this value
 ACL_LOOKUP = SwitchOption(
     "acl_lookup",
@@ -29,8 +31,9 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     "acl": FunctionSupport(RULES_MOST, "crashes with more are reported (VPP-1866)"),
     "policer": FunctionSupport(),
     "vlan": FunctionSupport(bases=("forward",)),
+    "vxlan": FunctionSupport(TUNNELS_MOST, "more were not tried", (4,), ("forward",)),
 }
-PLUGINS = {"acl": "acl_plugin.so", "policer": "policer_plugin.so"}
+PLUGINS = {"vxlan": "vxlan_plugin.so", "acl": "acl_plugin.so", "policer": "policer_plugin.so"}
 _SUMMARY_ROW = re.compile(r"^\s+\d+\s+(\d+)\s*$", re.MULTILINE)
 _RULE_ROW = re.compile(r"^\s+\d+: ipv[46] ", re.MULTILINE)
 
@@ -76,6 +79,32 @@ def sub_interfaces(table: FunctionTable | None, names: Mapping[int, str]) -> Ite
     for k, name in names.items():
         if table.vlan.is_trunk(k):
             yield f"create sub-interfaces {name} {table.vlan.vid}"
+
+
+def tunnel_commands(table: FunctionTable | None, names: Mapping[int, str]) -> list[str] | None:
+    """Return the commands that join an access port with tunnels, in a bridge domain that neither
+    learns nor floods: each station leads into its tunnel. None if there are no tunnels."""
+    if table is None or not table.tunnels:
+        return None
+    access, underlay = names[table.access_port], names[table.underlay_port]
+    first, port = table.tunnels[0], table.ports[table.underlay_port]
+    lines = [
+        f"create bridge-domain {TUNNEL_DOMAIN} learn 0 forward 1 uu-flood 0 flood 0 arp-term 0",
+        f"set interface l2 bridge {access} {TUNNEL_DOMAIN}",
+        f"l2fib add {table.ports[table.access_port].host_mac} {TUNNEL_DOMAIN} {access} static",
+        f"set interface ip address {underlay} {port.address}",
+        f"set ip neighbor {underlay} {first.remote} {first.remote_mac} static",
+    ]
+    for number, tunnel in enumerate(table.tunnels):
+        name = f"vxlan_tunnel{number}"
+        lines += [
+            f"create vxlan tunnel src {tunnel.local} dst {tunnel.remote} vni {tunnel.vni} "
+            f"instance {number}",
+            # One split horizon group: no frame goes from tunnel to tunnel.
+            f"set interface l2 bridge {name} {TUNNEL_DOMAIN} 1",
+            f"l2fib add {tunnel.station_mac} {TUNNEL_DOMAIN} {name} static",
+        ]
+    return lines
 
 
 def tag_rewrites(table: FunctionTable, names: Mapping[int, str]) -> Iterator[str]:
@@ -168,6 +197,8 @@ def announced(table: FunctionTable) -> dict[str, int]:
         numbers["acl inputs"] = len(table.ports)
     if table.policer:
         numbers["policers"] = len(table.ports)
+    if table.tunnels:
+        numbers["tunnels"] = len(table.tunnels)
     if table.vlan:
         numbers["sub-interfaces"] = sum(table.vlan.is_trunk(p.index) for p in table.ports)
     return numbers
@@ -196,3 +227,8 @@ def policers_in(text: str) -> int:
 def sub_interfaces_in(text: str) -> int:
     """Return the number of interfaces of VLANs in `show interface`. Ends of pipes look alike."""
     return len(re.findall(r"^(?!pipe)\S+\.\d+\s+\d+\s+up\s", text, re.MULTILINE))
+
+
+def tunnels_in(text: str) -> int:
+    """Return the number of tunnels in `show vxlan tunnel`."""
+    return len(re.findall(r"^\[\d+\] ", text, re.MULTILINE))
