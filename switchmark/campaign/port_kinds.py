@@ -58,7 +58,7 @@ def why_not(
 
 
 def _driven_by(generator: str, workload: str, kind: PortKind) -> bool:
-    if generator == OWN_ENGINE:
+    if generator == OWN_ENGINE and workload == FRAMES:
         return True
     abilities = abilities_for(generator, workload)
     return abilities is not None and kind in abilities.ports

@@ -14,6 +14,7 @@ from switchmark.model.ports import PortKind
 from switchmark.model.rates import CONSTANT
 from switchmark.model.traffic import ONE_FLOW
 from switchmark.model.trial import Trial
+from switchmark.model.workload import FRAMES
 
 RING = Trial.model_fields["ring"].default
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
@@ -37,7 +38,7 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
 def io_of(trial: Trial, kind: PortKind) -> Io:
     """The I/O of applications in this trial. Before a foreign instrument takes the ports, our
     applications use them in its way, past the IP stack or through it."""
-    if trial.io is Io.AUTO and trial.generator != OWN_ENGINE:
+    if trial.io is Io.AUTO and (trial.generator != OWN_ENGINE or trial.workload != FRAMES):
         abilities = abilities_for(trial.generator, trial.workload)
         own = abilities.ports.get(kind) if abilities is not None else None
         return own or resolve_io(Io.AUTO, kind)

@@ -115,6 +115,11 @@ class EngineProcess:
         return self._tcp_result
 
     @property
+    def has_tcp_result(self) -> bool:
+        """Return True if the last trial of a TCP role has ended."""
+        return self._tcp_result is not None
+
+    @property
     def has_result(self) -> bool:
         """Return True if the last trial that it began has ended."""
         return self._result is not None or self._tcp_result is not None

@@ -24,6 +24,7 @@ from switchmark.host.kernel.pci import pci_problem
 from switchmark.host.local import LocalHost
 from switchmark.host.place import Facility
 from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.support import nginx
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.capabilities import Availability, available
 from switchmark.model.choices import OWN_ENGINE
@@ -207,7 +208,7 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
     instruments = _instrument_availabilities(kept)
     lacking = {name: one for name, one in instruments.items() if not one.available}
     reasons += [f"generator {name}: {one.refusal}" for name, one in lacking.items()]
-    kept = [step for step in kept if step.plan.trial.generator not in lacking]
+    kept = [step for step in kept if _foreign_program(step) not in lacking]
     if not kept:
         raise UnavailableError("none of the generators is here\n" + "\n".join(reasons))
     ios = {io: one for io, one in _io_availabilities(kept).items() if not one.available}
@@ -242,9 +243,21 @@ def _switch_availabilities(steps: Sequence[Step]) -> dict[_Question, Availabilit
 
 
 def _instrument_availabilities(steps: Sequence[Step]) -> dict[str, Availability]:
-    """The availability of each foreign instrument, asked once."""
-    names = dict.fromkeys(step.plan.trial.generator for step in steps)
-    return {name: INSTRUMENTS[name]().availability() for name in names if name != OWN_ENGINE}
+    """The availability of each foreign program that makes or answers traffic, requested once."""
+    names = dict.fromkeys(filter(None, map(_foreign_program, steps)))
+    return {
+        name: nginx.availability() if name == nginx.NAME else INSTRUMENTS[name]().availability()
+        for name in names
+    }
+
+
+def _foreign_program(step: Step) -> str:
+    """Return the foreign program that a trial needs: its generator, or the web server of our own
+    engine; empty if it needs none."""
+    trial = step.plan.trial
+    if trial.generator != OWN_ENGINE:
+        return trial.generator
+    return nginx.NAME if trial.workload == "http" else ""
 
 
 def _io_availabilities(steps: Sequence[Step]) -> dict[Io, Availability]:

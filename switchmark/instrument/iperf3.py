@@ -67,7 +67,7 @@ class Iperf3(Instrument):
             (
                 "latency",
                 "the time at which data was due",
-                "the work of the kernel outside of its own processes",
+                "the work of the kernel outside of its processes",
             ),
             fields=("tcp_streams",),
             whole_seconds=True,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from switchmark.model.choices import OWN_ENGINE
+from switchmark.model.workload import FRAMES
 from switchmark.plugins import PluginRegistry, load_class
 
 if TYPE_CHECKING:
@@ -17,7 +18,12 @@ INSTRUMENTS: PluginRegistry[Callable[[], Instrument]] = PluginRegistry(
 
 
 def abilities_for(generator: str, workload: str) -> Abilities | None:
-    """Return the abilities of a foreign generator for a workload; None if it does not run it."""
+    """Return the abilities of a generator for a workload; None if it does not run it, and for
+    frames of the engine."""
+    if generator == OWN_ENGINE:
+        from switchmark.instrument.support.engine_workloads import engine_abilities
+
+        return None if workload == FRAMES else engine_abilities(workload)
     return INSTRUMENTS[generator]().abilities_for(workload)
 
 

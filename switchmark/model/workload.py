@@ -7,7 +7,6 @@ from typing import Literal
 
 FRAMES = "frames"  # frames of the engine or of a generator of frames: no application
 AUTO_GENERATOR = "auto"  # the usual program of the workload; no trial has this value
-ENGINE_WORKLOADS = frozenset({FRAMES})  # that our own engine runs
 
 BITS, REQUESTS = "bit/s", "requests/s"
 TransferUnit = Literal["bit/s", "requests/s"]

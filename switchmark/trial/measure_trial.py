@@ -18,6 +18,7 @@ from switchmark.host.kernel.procfs import resident_kib
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
 from switchmark.model.ports import SwitchCounters
+from switchmark.model.workload import FRAMES
 from switchmark.record import (
     Figures,
     FunctionNote,
@@ -138,7 +139,9 @@ def measure_deployed(
         sample_noise_pps=seen.sample_noise_pps,
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
-        counters_agree=reconciled.agrees and (note is None or note.agrees),
+        counters_agree=reconciled.agrees
+        and (note is None or note.agrees)
+        and (not isinstance(deployment.guest, WorkloadRun) or deployment.guest.agrees),
         stretch=seen.stretch,
         throttled=shared.throttled,
         limit_in_force=limited is None or limited.in_force,
@@ -220,7 +223,7 @@ def _wait_forwarding(deployment: Deployment, plan: TrialPlan) -> None:
 def _warm_up(deployment: Deployment, plan: TrialPlan, watched: Callable[[], None]) -> None:
     """Run what comes before the traffic that counts. A foreign instrument takes our engine's place
     and warms up in its own way."""
-    if plan.trial.generator != OWN_ENGINE:
+    if plan.trial.generator != OWN_ENGINE or plan.trial.workload != FRAMES:
         deployment.hand_over()
     elif plan.trial.dimension is Dimension.LATENCY:
         latency.warm_up(deployment.ends, plan.policy, watched)

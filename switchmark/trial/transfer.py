@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import stdev
+from typing import Any
 
 from switchmark.engine.loads import NO_FRAMES
 from switchmark.errors import TrialFailed
-from switchmark.instrument.support.reading import CountedInterval
+from switchmark.instrument.support.reading import CountedInterval, RoundTrips
 from switchmark.instrument.support.workload import WorkloadReading
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.choices import Dimension
@@ -121,6 +122,20 @@ def _on_schedule(trial: Trial, run: WorkloadRun, reading: WorkloadReading) -> bo
     return reading.sent >= ON_SCHEDULE_SHARE * due
 
 
+def _due(timed: RoundTrips | None) -> dict[str, Any]:
+    """Return the figures from the moment when requests were due; none if the program lacks them."""
+    if timed is None:
+        return {}
+    return {
+        "intended_percentiles_ns": timed.histogram.percentiles_ns(max_ns=timed.max_ns),
+        "intended_percentile_intervals_ns": percentile_intervals_ns(timed.histogram, timed.max_ns),
+        "intended_mean_ns": timed.mean_ns,
+        "intended_stdev_ns": timed.stdev_ns,
+        "intended_max_ns": timed.max_ns,
+        "intended_histogram": timed.histogram,
+    }
+
+
 def _latency(trial: Trial, run: WorkloadRun, reading: WorkloadReading) -> tuple[Figures, Trim, int]:
     timed = reading.round_trips
     if timed is None or not timed.histogram.count:
@@ -136,6 +151,7 @@ def _latency(trial: Trial, run: WorkloadRun, reading: WorkloadReading) -> tuple[
         percentile_intervals_ns=percentile_intervals_ns(timed.histogram, timed.max_ns),
         histogram=timed.histogram,
         lost=max(0, reading.sent - reading.done),
+        **_due(reading.from_due),
     )
     trim = Trim(
         policy=reading.warm_up or "none: every request counts",

@@ -13,16 +13,23 @@ from switchmark.engine.events import EngineCounters
 from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed
 from switchmark.host.host import Session
-from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.registry import INSTRUMENTS, abilities_for
 from switchmark.instrument.support.base import Abilities, Job
-from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
+from switchmark.instrument.support.nginx import Nginx
+from switchmark.instrument.support.workload import (
+    LaunchedWorkload,
+    WorkloadEnd,
+    WorkloadReading,
+)
 from switchmark.model.campaign import sample_s
+from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.trial import Trial
 from switchmark.model.workload import Workload
 from switchmark.record import EndCpu, EngineRun, InstrumentNote, Interval, Transport
 from switchmark.switch.support.base import Switch
 from switchmark.trial import tcp_path
 from switchmark.trial.cost import ApplicationCpu
+from switchmark.trial.engine_workload import EngineWorkload
 from switchmark.trial.instrument_run import GRACE_S, ProcessesCpu, counters_of_devices, station_of
 from switchmark.trial.reconcile import CounterReading
 from switchmark.trial.traffic import Tick
@@ -48,8 +55,8 @@ class WorkloadRun:
         switch: Switch,
     ) -> None:
         self.workload: Workload = WORKLOADS[trial.workload]
-        self.instrument = INSTRUMENTS[trial.generator]()
-        abilities = self.instrument.abilities_for(trial.workload)
+        self.name = trial.generator
+        abilities = abilities_for(trial.generator, trial.workload)
         assert abilities is not None, "the campaign's rules have checked it"
         self.abilities: Abilities = abilities
         self.begun_ns = 0  # CLOCK_MONOTONIC at the command to begin
@@ -72,10 +79,15 @@ class WorkloadRun:
                 abilities.shortest_sample_s or 0.0, sample_s(trial.interval_s, trial.duration_s)
             ),
         )
-        self._launched = self.instrument.launch_workload(job)
+        self._launched = self._launch(job)
         self._used = (ProcessesCpu(from_start=True), ProcessesCpu())  # client, server
         self._before = tuple(map(tcp_path.end_counters, self._nodes))
         self._after = self._before
+
+    def _launch(self, job: Job) -> LaunchedWorkload:
+        if self.name != OWN_ENGINE:
+            return INSTRUMENTS[self.name]().launch_workload(job)
+        return EngineWorkload(job, self._nodes, Nginx if self.workload.name == "http" else None)
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once the server listens. Raises `TrialFailed`."""
@@ -93,9 +105,7 @@ class WorkloadRun:
         while self._launched.running():
             self._look()
             if time.monotonic() > deadline:
-                raise TrialFailed(
-                    f"{self.instrument.name} did not end within {duration_s + GRACE_S:.0f} s"
-                )
+                raise TrialFailed(f"{self.name} did not end within {duration_s + GRACE_S:.0f} s")
             if self.workload.protocol == "tcp" and time.monotonic() > read_at:
                 read_at = self._read_congestion_control()
             tick()
@@ -196,23 +206,32 @@ class WorkloadRun:
             for before, after in zip(self._before, self._after, strict=True)
         ]
 
-    def note(self, before: CounterReading, after: CounterReading) -> InstrumentNote:
-        """The record's account of the program, with the kernel's counts between two readings.
-        Payload that it counted as read must have come to the device, without headers."""
+    @property
+    def agrees(self) -> bool:
+        """Return True if the payload that the program counted as read came to the devices of both
+        ends, with little else than headers."""
         assert self.reading is not None, "it has run"
+        client, server = self._changes()
+        forth, back = self.reading.payload_forth, self.reading.payload_back
+        return _agree(forth, server) and _agree(back, client)
+
+    def note(self, before: CounterReading, after: CounterReading) -> InstrumentNote | None:
+        """The record's account of a foreign program, with the kernel's counts between two
+        readings."""
+        assert self.reading is not None, "it has run"
+        if self.name == OWN_ENGINE:
+            return None
         first, last = before.applications, after.applications
         a, b = self._pair.a.node, self._pair.b.node
-        client, server = self._changes()
         return InstrumentNote(
-            name=self.instrument.name,
+            name=self.name,
             version=self.reading.client.version,
             cannot_know=list(self.abilities.cannot_know),
             sent_frames=None,
             received_frames=None,
             device_sent_frames=last[a].tx_offered - first[a].tx_offered,
             device_received_frames=last[b].rx_other - first[b].rx_other,
-            agrees=_agree(self.reading.payload_forth, server)
-            and _agree(self.reading.payload_back, client),
+            agrees=self.agrees,
         )
 
     def as_runs(self) -> list[EngineRun]:

@@ -7,7 +7,7 @@ WORKLOAD = Workload(
     meaning="request and response over an open TCP connection",
     protocol="tcp",
     unit="requests/s",
-    generator="sockperf",
+    generator="switchmark",
     reads=frozenset(
         {"connections", "request_bytes", "response_bytes", "congestion_control", "offload"}
     ),

@@ -7,7 +7,7 @@ WORKLOAD = Workload(
     meaning="bulk data over TCP, client to server; goodput in bits of payload a second",
     protocol="tcp",
     unit="bit/s",
-    generator="iperf3",
+    generator="switchmark",
     reads=frozenset({"tcp_streams", "congestion_control", "offload"}),
     times_requests=False,
 )

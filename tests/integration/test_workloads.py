@@ -12,6 +12,7 @@ from switchmark.host.kernel.device_settings import enable_offloads
 from switchmark.host.kernel.namespaces import inside
 from switchmark.host.session import open_session
 from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.support import nginx
 from switchmark.model.trial import Trial
 from switchmark.record import Record
 from switchmark.switch.registry import SWITCHES
@@ -27,6 +28,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_namespaces]
 
 STREAM = {
     "workload": "tcp-stream",
+    "generator": "iperf3",
     "duration": "2s",
     "trim.warm_up": "400ms",
     "trim.cool_down": "200ms",
@@ -88,7 +90,14 @@ def test_tcp_passes_a_bridge_with_and_without_offloads(offload: str, is_whole: b
 def test_requests_are_answered_through_other_switches(switch: str) -> None:
     """sockperf begins about two seconds after its start, so the trial is long."""
     have("sockperf")
-    record = measured(switch, workload="tcp-rr", dimension="latency", rate="200", duration="5s")
+    record = measured(
+        switch,
+        workload="tcp-rr",
+        generator="sockperf",
+        dimension="latency",
+        rate="200",
+        duration="5s",
+    )
     assert record.status == "finished", record.message
     assert record.latency is not None and record.transport is not None
     assert record.latency.count > 0
@@ -142,3 +151,33 @@ def test_an_unknown_congestion_control_is_one_line() -> None:
     record = measured("linux-bridge", congestion_control="nosuch", **STREAM)
     assert record.status == "failed"
     assert record.message.startswith("congestion_control nosuch: ")
+
+
+@pytest.mark.parametrize("workload", ["tcp-rr", "tcp-crr", "http"])
+def test_the_engine_answers_each_request_that_was_due(workload: str) -> None:
+    """At a low rate all requests are answered, and delays count from the time when each was due."""
+    if workload == "http" and not (found := nginx.availability()).available:
+        pytest.skip(f"nginx: {found.reason}; {found.remedy}")
+    record = measured(
+        "linux-bridge", workload=workload, dimension="latency", rate="100", duration="2s",
+        connections="4", response_size="3000",
+    )  # fmt: skip
+    assert record.status == "finished", record.message
+    assert record.trial.generator == "switchmark" and record.instrument is None
+    assert record.latency is not None and record.transport is not None
+    assert record.latency.count + record.latency.lost == 200
+    assert record.latency.intended_histogram is not None
+    assert record.latency.intended_percentiles_ns is not None
+    assert record.latency.intended_percentiles_ns["50"] >= record.latency.min_ns
+    path = record.transport
+    assert path.requests_answered == record.latency.count
+    assert path.payload_back >= 3000 * record.latency.count
+
+
+def test_the_engine_counts_the_payload_of_a_stream() -> None:
+    record = measured("direct", workload="tcp-stream", rate="40Mbps", streams="2", duration="2s")
+    assert record.status == "finished", record.message
+    assert record.transfer is not None and record.transport is not None
+    assert record.transfer.intended_per_s == 40_000_000
+    assert 0 < record.transport.payload_forth <= record.transport.bytes_forth
+    assert record.transport.server_cpu is not None and record.transport.server_cpu.seconds > 0

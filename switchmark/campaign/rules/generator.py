@@ -9,7 +9,7 @@ from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.traffic import least_mean_bytes
 from switchmark.campaign.rules.workload import generator_of, runs, unread_by
 from switchmark.errors import Refusal
-from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.registry import INSTRUMENTS, abilities_for
 from switchmark.instrument.support.base import Abilities
 from switchmark.model import rates
 from switchmark.model.campaign import Sweep
@@ -20,7 +20,7 @@ from switchmark.model.page_size import PageSize
 from switchmark.model.parameter_table import PARAMETERS, of_kinds
 from switchmark.model.parameter_type import Kind, Wire
 from switchmark.model.ports import PortKind
-from switchmark.model.workload import AUTO_GENERATOR, ENGINE_WORKLOADS, FRAMES
+from switchmark.model.workload import AUTO_GENERATOR, FRAMES
 
 # Parameters of the frames, their way, and other abilities of the ends.
 _OF_THE_ENDS = [
@@ -37,19 +37,17 @@ def generator_refusals(
 ) -> Iterator[Refusal]:
     """Return the parts of a sweep that its foreign instruments cannot do."""
     for name, workload in runs(sweep):
-        if name == OWN_ENGINE:
-            if workload not in ENGINE_WORKLOADS:
-                yield _cannot_run(name, workload)
+        if name == OWN_ENGINE and workload == FRAMES:
             continue
-        instrument = INSTRUMENTS[name]()
-        abilities = instrument.abilities_for(workload)
+        abilities = abilities_for(name, workload)
         if abilities is None:
             yield _cannot_run(name, workload)
             continue
         instead = f"generator: {OWN_ENGINE}" if workload == FRAMES else ""
         traffic = _traffic(name, workload, abilities, sweep)
         layout = _layout(name, workload, abilities, sweep, switch, can, environment_ports)
-        for refusal in (*traffic, *layout, *instrument.refusals(sweep)):
+        others = () if name == OWN_ENGINE else INSTRUMENTS[name]().refusals(sweep)
+        for refusal in (*traffic, *layout, *others):
             yield replace(refusal.about("generator "), instead=instead)
 
 

@@ -9,7 +9,7 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.choices import MIN_FRAME_BYTES, OWN_ENGINE, Dimension
 from switchmark.model.parameter_table import PARAMETERS
 from switchmark.model.rates import BitRate
-from switchmark.model.workload import AUTO_GENERATOR, ENGINE_WORKLOADS, FRAMES
+from switchmark.model.workload import AUTO_GENERATOR, FRAMES
 from switchmark.workload.registry import WORKLOADS
 
 # Parameters that only applications have.
@@ -25,7 +25,7 @@ def generator_of(generator: str, workload: str) -> str:
     """Return the program that runs a workload: `auto` stands for its usual one."""
     if generator != AUTO_GENERATOR:
         return generator
-    return OWN_ENGINE if workload in ENGINE_WORKLOADS else WORKLOADS[workload].generator
+    return OWN_ENGINE if workload == FRAMES else WORKLOADS[workload].generator
 
 
 def runs(sweep: Sweep) -> Iterator[tuple[str, str]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from switchmark.errors import ContradictoryCounts
-from switchmark.instrument.support.base import Abilities, Job
+from switchmark.instrument.support.base import Abilities
 from switchmark.instrument.support.reading import CountedInterval, RoundTrips
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
@@ -46,7 +46,9 @@ class WorkloadReading:
     done: int  # read by the server, or answered
     payload_forth: int  # bytes, client to server
     payload_back: int
-    round_trips: RoundTrips | None = None
+    round_trips: RoundTrips | None = None  # from the moment when the request was sent
+    from_due: RoundTrips | None = None  # from the moment when it was due, also without an answer
+    failures: dict[str, int] = field(default_factory=dict)  # requests without an answer, by reason
     warm_up: str = ""  # the part that the program leaves out of `counts`; empty: nothing
     congestion_control: str = ""  # as the program reports it
 
@@ -90,7 +92,28 @@ class LaunchedWorkload(Protocol):
         ...
 
 
-Launch = Callable[[Job], LaunchedWorkload]
+class WebServer(Protocol):
+    """A web server that has been started at the target."""
+
+    path: str  # the path that a request names
+    command: tuple[str, ...]
+    version: str
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return once it listens. Raises TrialFailed."""
+        ...
+
+    def check(self) -> None:
+        """Raise TrialFailed if it has ended."""
+        ...
+
+    def process_ids(self) -> Sequence[int]:
+        """Return its processes that still run."""
+        ...
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        ...
 
 
 def workload_abilities(

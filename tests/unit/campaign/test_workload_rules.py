@@ -75,7 +75,15 @@ def test_a_notation_with_a_workload_is_read_back() -> None:
         ({"workload": "tcp-rr", "scenario": "loopback-1"}, "needs a path without VNFs"),
         ({"workload": "tcp-rr", "method": "ndr-pdr"}, "makes many trials"),
         ({"workload": "tcp-rr", "generator": "iperf3"}, "iperf3 does not run workload tcp-rr"),
-        ({"workload": "tcp-rr", "request_size": "64", "response_size": "65"}, "as many bytes"),
+        (
+            {
+                "workload": "tcp-rr",
+                "generator": "sockperf",
+                "request_size": "64",
+                "response_size": "65",
+            },
+            "as many bytes",
+        ),
         ({"workload": "tcp-rr", "switch": "ovs-dpdk"}, "takes veth and macvlan ports"),
         ({"workload": "tcp-rr", "environment": "docker"}, "does not run in docker"),
         ({"workload": "tcp-rr", "congestion_control": "a b"}, "is not a name"),

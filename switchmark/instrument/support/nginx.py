@@ -1,0 +1,79 @@
+"""nginx as the server of workload `http`: one process, which answers each GET with a body of set
+size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from switchmark.instrument.support.base import Job
+from switchmark.instrument.support.program import ProgramEnd, close_all, find, running, version_of
+from switchmark.instrument.support.udp import TCP_PORT, address
+from switchmark.model.capabilities import Availability
+
+NAME, PACKAGE = "nginx", "nginx-light"
+LONGEST_TEXT = 2048  # bytes of a body that stands in the configuration
+_ASKED, _SAYS = ("-v",), r"nginx/(\d[\w.]*)"
+
+
+def availability() -> Availability:
+    """Return the version of nginx, or how to install it."""
+    return find(NAME, PACKAGE, _ASKED, _SAYS)
+
+
+class Nginx:
+    """A running nginx in the namespace of the target. Its files are in the session's folder."""
+
+    path = "/"
+
+    def __init__(self, job: Job) -> None:
+        folder = job.folder / f"nginx-{job.target.node}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        file = folder / "nginx.conf"
+        file.write_text(configuration(folder, address(job.target), job.trial.response_bytes))
+        args = [NAME, "-p", f"{folder}/", "-c", str(file), "-e", "stderr"]
+        self.command = tuple(args)
+        self.version = version_of(NAME, _ASKED, _SAYS)
+        target = job.target
+        self._end = ProgramEnd(f"{NAME} server", target.node, args, target.spawn(args))
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return once it listens. Raises TrialFailed."""
+        self._end.wait_listening("tcp", TCP_PORT, timeout_s)
+
+    def check(self) -> None:
+        """Raise TrialFailed if it has ended."""
+        if self._end.spawned.poll() is not None:
+            raise self._end.failed("ended in mid-run")
+
+    def process_ids(self) -> Sequence[int]:
+        """Return its process while it runs."""
+        return running(self._end)
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        close_all(self._end)
+
+
+def configuration(folder: Path, ip: str, response_bytes: int) -> str:
+    """Return the text of its configuration. A short body stands in it, a longer one in a file,
+    which the kernel sends without a copy."""
+    body = "x" * response_bytes
+    if response_bytes <= LONGEST_TEXT:
+        answer = f'return 200 "{body}";'
+    else:
+        (folder / "index.html").write_text(body)
+        answer = f"root {folder};"
+    places = "".join(
+        f"{kind}_temp_path {folder}/{kind};\n"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    return (
+        "user root;\ndaemon off;\nmaster_process off;\nworker_processes 1;\n"
+        f"pid {folder}/nginx.pid;\nerror_log stderr crit;\n"
+        "events { worker_connections 16384; multi_accept on; }\n"
+        "http {\naccess_log off;\nsendfile on;\ntcp_nopush on;\ntcp_nodelay on;\n"
+        f"keepalive_requests 1000000000;\nkeepalive_timeout 1h;\n{places}"
+        "open_file_cache max=16;\ndefault_type text/plain;\n"
+        f"server {{ listen {ip}:{TCP_PORT} backlog=4096; location / {{ {answer} }} }}\n}}\n"
+    )
