@@ -11,6 +11,19 @@ from switchmark.model.value import Value
 Count = Annotated[int, Field(ge=0)]
 
 
+class Policing(Value):
+    """The measured check of a policer, with frames of one size."""
+
+    frame_bytes: Count  # with FCS
+    cir_bps: Count
+    cbs_bytes: Count
+    # Frames that passed over those that a token bucket passes, less 1, far above the CIR and at
+    # 0.95 of it; None if they could not be measured.
+    error: float | None = None
+    error_below: float | None = None
+    unjudged: str | None = None  # the reason if it could not be measured
+
+
 class FunctionNote(Value):
     """The functions that the switch had to perform, and the evidence that it did."""
 
@@ -25,6 +38,7 @@ class FunctionNote(Value):
     repeated: Count = 0  # frames that were sent again, since the first one did not arrive in time
     # Outer header fields that the switch chooses in tunnels, by name: their values in the proof.
     outer: dict[str, str] = Field(default_factory=dict)
+    policing: Policing | None = None
     wrong_next_hop: Count = 0  # counted frames of the load with another destination address
     wrong_header: Count = 0  # counted frames of the load with another wrong field
     denied_sent: Count = 0  # frames that had to be dropped, sent beside the load

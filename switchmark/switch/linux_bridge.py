@@ -21,7 +21,7 @@ from switchmark.model.capabilities import Availability, Capabilities, SwitchOpti
 from switchmark.model.changes import Change
 from switchmark.model.functions import FORWARD, FunctionEntries, FunctionSupport
 from switchmark.model.options import mode_refusal
-from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support import kernel_tunnels, nft
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
@@ -255,6 +255,13 @@ class LinuxBridge(WithOptions, InKernelSwitch):
     @property
     def _has_table(self) -> bool:
         return self.mode is ConnectMode.STATIC_MAC or self.option("static_fdb") == "on"
+
+    def counters(self) -> SwitchCounters:
+        """Return the devices' counters, with the frames that policers dropped."""
+        counters = super().counters()
+        if self._tables is None:
+            return counters
+        return self._tables.with_policed(counters, [port.index for port in self.ports])
 
     def fault(self) -> str | None:
         """Why it no longer forwards: a bridge or a port has gone. None while all are there."""

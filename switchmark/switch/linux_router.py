@@ -16,7 +16,7 @@ from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.functions import FunctionEntries, FunctionSupport
-from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support import kernel_routes, nft
 from switchmark.switch.support.in_kernel import InKernelSwitch
@@ -106,6 +106,11 @@ class LinuxRouter(WithOptions, InKernelSwitch):
             {kernel_routes.MAIN: routes, **filters.read_back},
             self._load_time_s,
         )
+
+    def counters(self) -> SwitchCounters:
+        """Return the devices' counters, with the frames that policers dropped."""
+        counters = super().counters()
+        return self._filters.with_policed(counters, [port.index for port in self.ports])
 
     def fault(self) -> str | None:
         """Return why it no longer forwards: a port has gone. None while all are there."""

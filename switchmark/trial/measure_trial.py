@@ -50,6 +50,7 @@ from switchmark.trial.judge import verdict
 from switchmark.trial.limit import limit
 from switchmark.trial.neighbour import NoisyNeighbour
 from switchmark.trial.plan import TrialPlan
+from switchmark.trial.policing import measure_policing
 from switchmark.trial.reconcile import CounterReading, reconcile
 from switchmark.trial.recording import JudgedFacts, MeasuredFacts, Measurement, Stopwatch
 from switchmark.trial.verification import PairEnds, verify, wait_reachable
@@ -263,6 +264,9 @@ def _proven(deployment: Deployment, plan: TrialPlan) -> FunctionNote | None:
         for port in plan.topology.node(engine.node).ports
     }
     note = prove(switch.name, table, testers, switch.function_entries)
+    if plan.trial.dimension is Dimension.THROUGHPUT and plan.trial.generator == OWN_ENGINE:
+        policing = measure_policing(switch.name, table, deployment.streams, deployment.check_alive)
+        note = note.model_copy(update={"policing": policing})
     pids = switch.process_ids()
     return note.model_copy(update={"memory_kib": resident_kib(pids) if pids else None})
 

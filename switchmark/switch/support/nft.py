@@ -11,15 +11,17 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
 from switchmark.function.support.table import FunctionTable, Policer, Rule
 from switchmark.host.kernel import namespaces
-from switchmark.host.process_output import parsing
+from switchmark.host.process_output import parse_counter, parsing
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.functions import FunctionEntries, FunctionSupport
+from switchmark.model.ports import SwitchCounters
 from switchmark.switch.support.private import Namespace
 
 LINEAR, SETS = "nft-linear", "nft-set"
@@ -311,7 +313,8 @@ def policer_scripts(devices: Sequence[str], policer: Policer, frame_bytes: int) 
         hook = f'type filter hook ingress device "{device}" priority 0; policy accept;'
         lines.append(f"add chain {where} {chain} {{ {hook} }}")
         lines.append(
-            f"add rule {where} {chain} limit rate over {rate}/{unit} burst {burst} packets drop"
+            f"add rule {where} {chain} limit rate over {rate}/{unit} burst {burst} packets "
+            "counter drop"
         )
     return ["\n".join(lines)]
 
@@ -403,6 +406,16 @@ class Filters:
         if self.scripts:
             load(self.namespace, self.scripts)
 
+    def with_policed(self, counters: SwitchCounters, ports: Sequence[int]) -> SwitchCounters:
+        """Add the frames that policers dropped; `ports` are the numbers of the policed devices."""
+        if not self.policed:
+            return counters
+        added = dict(counters.ports)
+        for port, dropped in zip(ports, policer_drops(self.namespace), strict=True):
+            lost = added[port].rx_dropped + dropped
+            added[port] = replace(added[port], rx_dropped=lost)
+        return replace(counters, ports=added)
+
     def entries(self, load_time_s: float) -> FunctionEntries:
         """Return the announced entries, and those that the kernel has. Raises `TrialFailed`."""
         announced: dict[str, int] = {}
@@ -416,8 +429,30 @@ class Filters:
         return FunctionEntries(announced, observed, load_time_s)
 
 
+def policer_drops(namespace: Namespace) -> list[int]:
+    """Return the frames that each policer dropped, in the order of the devices."""
+    rules = [entry["rule"] for entry in _listed(namespace, "netdev", POLICERS) if "rule" in entry]
+    with parsing("nft -j"):
+        drops = {
+            int(rule["chain"].removeprefix("p")): parse_counter(part["counter"]["packets"])
+            for rule in rules
+            for part in rule["expr"]
+            if "counter" in part
+        }
+    return [drops[number] for number in sorted(drops)]
+
+
 def count_entries(namespace: Namespace, family: str, table: str = TABLE) -> tuple[int, int]:
     """Return the number of rules, and of elements of sets, that the kernel has in a table."""
+    entries = _listed(namespace, family, table)
+    with parsing("nft -j"):
+        rules = sum("rule" in entry for entry in entries)
+        elements = sum(len(entry["set"].get("elem", ())) for entry in entries if "set" in entry)
+    return rules, elements
+
+
+def _listed(namespace: Namespace, family: str, table: str) -> list[dict[str, Any]]:
+    """Return the entries of a table as `nft -j` lists them."""
     args = ["nft", "-j", "list", "table", family, table]
     answer = namespaces.inside(
         namespace.name,
@@ -426,10 +461,7 @@ def count_entries(namespace: Namespace, family: str, table: str = TABLE) -> tupl
     if answer.exit_code != 0:
         raise TrialFailed(f"nftables: table {table} cannot be listed: {answer.stderr.strip()}")
     with parsing("nft -j"):
-        entries = json.loads(answer.stdout)["nftables"]
-        rules = sum("rule" in entry for entry in entries)
-        elements = sum(len(entry["set"].get("elem", ())) for entry in entries if "set" in entry)
-    return rules, elements
+        return [dict(entry) for entry in json.loads(answer.stdout)["nftables"]]
 
 
 def read_back(namespace: Namespace, written: NftList) -> dict[str, int]:
