@@ -60,6 +60,7 @@ class Cni(NetworkSwitch):
         polling=False,
         in_kernel=True,
         is_network=True,
+        keeps_offloads=True,
         attaches=True,
         longest_frame_bytes=1518,
         overhead_s=1.0,

@@ -58,6 +58,7 @@ class DockerNetwork(NetworkSwitch):
         polling=False,
         in_kernel=True,
         is_network=True,
+        keeps_offloads=True,
         longest_frame_bytes=1518,
         overhead_s=6.0,
         cable_ends=(),

@@ -3,6 +3,8 @@ kernel's counters at both ends."""
 
 from __future__ import annotations
 
+import ipaddress
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,9 +21,10 @@ from switchmark.host.kernel.device_settings import (
     offloads_of,
 )
 from switchmark.host.kernel.namespaces import inside
+from switchmark.host.process_output import parsing
 from switchmark.instrument.support.udp import TCP_PORT
 from switchmark.model.trial import Trial
-from switchmark.switch.support.base import Switch
+from switchmark.switch.support.base import HasNetwork, Switch
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 RX_BYTES, RX_PACKETS = 0, 1  # columns of /proc/net/dev
@@ -70,6 +73,13 @@ def path_devices(nodes: Iterable[Node], switch: Switch) -> list[PathDevice]:
             at = _where(port.device_switch_side, port.switch_netns, switch)
             label = f"switch/port of {node.spec.name}"
             found += [PathDevice(label, netns, port.device_switch_side) for netns in at]
+    if switch.capabilities.is_network and isinstance(switch, HasNetwork):
+        known = {(each.netns, each.device) for each in found}
+        found += [
+            PathDevice(f"network/{counted.device}", counted.namespace, counted.device)
+            for counted in switch.network().devices
+            if (counted.namespace, counted.device) not in known
+        ]
     return list(dict.fromkeys(found))
 
 
@@ -113,14 +123,23 @@ def set_congestion_control(session: Session, name: str, nodes: Iterable[Node]) -
     may not choose every one by its sysctl. Raises TrialFailed if the kernel lacks it."""
     for node in nodes:
         port, device = node.spec.port, end_device(node)
-        ip = port.ip.partition("/")[0]
-        route = ["route", "replace", f"{port.peer_ip.partition('/')[0]}/32", "dev", device]
+        ip, peer = (text.partition("/")[0] for text in (port.ip, port.peer_ip))
+        via = _gateway(session, str(node.netns), peer)
+        route = ["route", "replace", f"{peer}/32", *(["via", via] if via else []), "dev", device]
         done = session.host.run(
             ["ip", "-n", str(node.netns), *route, "src", ip, "congctl", name], check=False
         )
         if done.exit_code != 0:
             reason = " ".join(done.stderr.split())[:160] or "ip gave no reason"
             raise TrialFailed(f"congestion_control {name}: {reason}")
+
+
+def _gateway(session: Session, netns: str, address: str) -> str:
+    """Return the router on the way to an address; empty if there is none."""
+    done = session.host.run(["ip", "-n", netns, "-j", "route", "get", address], check=False)
+    with parsing("ip -j route"):
+        (route,) = json.loads(done.stdout or "[{}]")
+        return str(ipaddress.ip_address(route["gateway"])) if "gateway" in route else ""
 
 
 def congestion_controls() -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, one_line
 from switchmark.instrument.support.reading import CountedInterval
-from switchmark.instrument.support.udp import TCP_PORT, address
+from switchmark.instrument.support.udp import TCP_PORT, address, peer_address
 from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
 
 NAME = "iperf3"
@@ -78,7 +78,7 @@ def client_command(job: Job, duration_s: float) -> list[str]:
     trial = job.trial
     rate = 0 if trial.rate_pps is None else max(1, round(trial.rate_pps / trial.tcp_streams))
     return [
-        "iperf3", "-c", address(job.target), "-B", address(job.source), "-b", str(rate),
+        "iperf3", "-c", peer_address(job.source), "-B", address(job.source), "-b", str(rate),
         "-t", f"{duration_s:.0f}", "-P", str(trial.tcp_streams),
     ]  # fmt: skip
 

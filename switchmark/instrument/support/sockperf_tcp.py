@@ -16,7 +16,7 @@ from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, version_of
 from switchmark.instrument.support.reading import CountedInterval
 from switchmark.instrument.support.sockperf_log import counted, read_log, round_trips
-from switchmark.instrument.support.udp import TCP_PORT, address
+from switchmark.instrument.support.udp import TCP_PORT, address, peer_address
 from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
 
 NAME = "sockperf"
@@ -28,11 +28,12 @@ _S = 1_000_000_000
 def launch(job: Job) -> ClientServer[WorkloadReading]:
     """Start the server; the client writes its log into the session's folder."""
     log = job.folder / f"sockperf-{job.source.node}.csv"
-    to = ["--tcp", "-i", address(job.target), "-p", str(TCP_PORT)]
+    port = ["-p", str(TCP_PORT)]
+    to = ["--tcp", "-i", peer_address(job.source), *port]
     return ClientServer(
         NAME,
         job,
-        server=["sockperf", "server", *to],
+        server=["sockperf", "server", "--tcp", "-i", address(job.target), *port],
         client=partial(client_command, job, to, log),
         listens=("tcp", TCP_PORT),
         read=partial(read, job, log),

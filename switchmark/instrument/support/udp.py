@@ -18,3 +18,8 @@ def payload_bytes(trial: Trial) -> int:
 def address(station: Station) -> str:
     """The IP address of an end."""
     return station.port.ip.partition("/")[0]
+
+
+def peer_address(station: Station) -> str:
+    """The IP address at which this end reaches its peer, which may be that of a published port."""
+    return station.port.peer_ip.partition("/")[0]

@@ -19,7 +19,7 @@ COMMON_FIELDS = frozenset({
     "dimension", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario", "vnf", "generator",
     "workload", "offload", "congestion_control",
 })  # fmt: skip
-DEVICE_PORTS = {PortKind.VETH: Io.UDP, PortKind.MACVLAN: Io.UDP}  # ports with an IP address
+DEVICE_PORTS = dict.fromkeys((PortKind.VETH, PortKind.MACVLAN, PortKind.ATTACHMENT), Io.UDP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,7 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
@@ -40,8 +38,6 @@ from switchmark.switch.support.private import Namespace
 
 ANSWER_TIMEOUT_S = 10.0
 PROBED_PORT = 16999  # the listener uses it at an end with published ports
-# A neighbour entry stays valid for an hour, so that no ARP frames disturb the counters.
-REACHABLE_MS = 3_600_000
 _STATE = (
     "net.ipv4.ip_forward",
     "net.bridge.bridge-nf-call-iptables",
@@ -281,8 +277,6 @@ class NetworkSwitch(WithOptions, MadeFirst):
 
     def _find_ways(self) -> None:
         host = read_links(self.session, self.namespace.name)
-        for netns in {self.namespace.name, *(end.netns for end in self.ends)}:
-            namespaces.inside(netns, _keep_neighbours)
         self._ways = []
         for pair in range(len(self.ends) // 2):
             ends = (self.ends[2 * pair], self.ends[2 * pair + 1])
@@ -295,6 +289,22 @@ class NetworkSwitch(WithOptions, MadeFirst):
             way.arrival = self._probe(*ends)
             way.back = self._probe(*ends[::-1])
             self._ways.append(way)
+        for netns in {self.namespace.name, *(end.netns for end in self.ends)}:
+            self._keep_neighbours(netns)
+
+    def _keep_neighbours(self, netns: str) -> None:
+        """Make the known neighbours of a namespace permanent. The kernel would ask for them again
+        after some seconds, and the answers would disturb the counters."""
+        shown = self.session.host.run(["ip", "-n", netns, "-j", "-4", "neigh", "show"], check=False)
+        lines = []
+        with parsing("ip -j neigh"):
+            for entry in json.loads(shown.stdout or "[]"):
+                if "lladdr" in entry and "PERMANENT" not in entry["state"]:
+                    to, dev = f"{entry['dst']} lladdr {entry['lladdr']}", entry["dev"]
+                    lines.append(f"neigh replace {to} dev {dev} nud permanent")
+        if lines:
+            text = "\n".join(lines) + "\n"
+            self.session.host.run(["ip", "-n", netns, "-batch", "-"], input_text=text)
 
     def _device_of(self, end: NetworkEnd) -> Link:
         for link in read_links(self.session, end.netns):
@@ -333,13 +343,6 @@ class NetworkSwitch(WithOptions, MadeFirst):
             by_host = host[bridge][9] if bridge in host else 0
             counted[port.index] = PortCounters(rx_frames=sent, tx_frames=received - by_host)
         return counted
-
-
-def _keep_neighbours() -> None:
-    """Let neighbour entries of this namespace stay valid for the time of a trial."""
-    for device in Path("/proc/sys/net/ipv4/neigh").iterdir():
-        with suppress(OSError):
-            (device / "base_reachable_time_ms").write_text(f"{REACHABLE_MS}")
 
 
 def _is_rule(line: str) -> bool:
