@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,9 @@ from switchmark.certify.support.stand import planned
 from switchmark.errors import TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.session import open_session
+from switchmark.model.functions import FunctionList
 from switchmark.record import FunctionNote, Record
+from switchmark.scenario.registry import expand
 from switchmark.switch.ovs_afxdp import OvsAfxdp
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.ovs_netdev import OvsNetdev
@@ -82,17 +85,26 @@ def given_another_table(kind: type[OvsSwitch], change: Change) -> OvsSwitch:
 
 @contextmanager
 def proof(
-    kind: type[OvsSwitch], settings: dict[str, str], change: Change = unchanged
+    kind: type[OvsSwitch],
+    settings: dict[str, str],
+    change: Change = unchanged,
+    tunnels: str = "",
 ) -> Iterator[FunctionNote]:
     """Deploy a switch with a changed table, and prove it by the right one."""
     switch = given_another_table(kind, change)
     if not switch.availability().available:
         pytest.skip(f"{switch.name}: {switch.availability().reason}")
     plan = planned(switch, **settings)
+    if tunnels:  # campaigns refuse tunnels, since the engine cannot send a load through them
+        function = FunctionList.of("forward+vxlan")
+        trial = plan.trial.changed({"function": function, "direction": tunnels, "tunnels": 20})
+        plan = replace(plan, trial=trial, topology=expand(trial))
     table = plan.function_table()
     assert table is not None
     with open_session(measuring=False) as session, Deployment(session, plan) as deployment:
-        if change is unchanged:  # a planted error may also stop the frames of the bench
+        if (
+            change is unchanged and not tunnels
+        ):  # a planted error may also stop the frames of the bench
             wait_reachable(deployment.ends, plan.verify.timeout_s)
         switch.wait_converged()
         testers = {
@@ -112,11 +124,32 @@ def test_function_passes_its_proof(kind: type[OvsSwitch], cell: str) -> None:
         assert note.must_not_arrive > 0 or "policer" in cell or "mirror" in cell
 
 
+@pytest.mark.parametrize("direction", ["encap", "decap"])
+@pytest.mark.parametrize("version", ["4", "6"])
+@pytest.mark.parametrize("kind", [OvsNetdev, OvsAfxdp, OvsDpdk])
+def test_tunnels_pass_their_proof(kind: type[OvsSwitch], version: str, direction: str) -> None:
+    """Frames of 20 tunnels have the right outer headers, and others are dropped."""
+    settings = {"ip_version": version, "packet_size": "84"}
+    with proof(kind, settings, tunnels=direction) as note:
+        assert note.announced == note.read_back == {"tunnel entries": 40}
+        assert note.must_arrive > 0 and note.must_not_arrive > 0
+
+
+@pytest.mark.parametrize("kind", [OvsNetdev, OvsAfxdp, OvsDpdk])
+def test_wrong_vni_is_found(kind: type[OvsSwitch]) -> None:
+    mutation = next(one for one in MUTATIONS if one.name == "wrong VNI")
+    with (
+        pytest.raises(TrialFailed, match=mutation.message),
+        proof(kind, {}, mutation.change, tunnels="encap"),
+    ):
+        pass
+
+
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 @pytest.mark.parametrize("kind", [OvsNetdev, OvsAfxdp, OvsDpdk])
 def test_planted_error_is_found(kind: type[OvsSwitch], mutation: Mutation) -> None:
     if mutation.name not in PLANTED:
-        pytest.skip(f"Open vSwitch has no function {mutation.function} here")
+        pytest.skip(f"function {mutation.function} has a separate test")
     settings = CELLS[PLANTED[mutation.name]]
     with (
         pytest.raises(TrialFailed, match=mutation.message),

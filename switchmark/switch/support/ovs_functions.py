@@ -18,11 +18,12 @@ from switchmark.function.support.table import UDP, FunctionTable, Rule
 from switchmark.model.functions import FunctionEntries, FunctionSupport
 from switchmark.switch.support.ovs_instance import OvsInstance
 from switchmark.switch.support.ovs_rules import openflow_port
+from switchmark.switch.support.ovs_tunnels import tunnel_entries
 
 TCP = 6
 HIGHEST_PRIORITY = 65_535
 POLICER, ROUTER, ACL, ROUTES = "policed ports", "router ports", "acl", "routes"
-VLAN, FORWARD = "vlan ports", "forwarding rules"
+VLAN, TUNNELS, FORWARD = "vlan ports", "tunnel entries", "forwarding rules"
 METERS, PORT_VLANS, MIRRORS = "meters", "ports with a VLAN", "mirrors"  # not OpenFlow tables
 METER_CIR_BPS, METER_CBS_BYTES = 1000, 125  # units of a meter: kbit/s, kbit
 _PROTOCOLS = {(4, UDP): "udp", (6, UDP): "udp6", (4, TCP): "tcp", (6, TCP): "tcp6"}
@@ -38,6 +39,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
         version=_TRIED, units={"cir": METER_CIR_BPS, "cbs": METER_CBS_BYTES}
     ),
     "mirror": FunctionSupport(bases=("forward",), version=_TRIED),
+    "vxlan": FunctionSupport(10_000, "more were not tried", bases=("forward",), version=_TRIED),
     "vlan": FunctionSupport(bases=("forward",), version=_TRIED),
 }  # fmt: skip
 
@@ -68,7 +70,10 @@ class Translation:
         names = [POLICER] if self.table.policer else []
         names += [ACL] if self.table.has_acl else []
         names += [VLAN] if self.table.vlan and not self.is_learning else []
-        names += [ROUTER, ROUTES] if self.table.is_routed else [FORWARD]
+        if self.table.is_routed:
+            names += [ROUTER, ROUTES]
+        else:
+            names += [TUNNELS if self.table.tunnels else FORWARD]
         last = len(names) - 1
         return [
             Stage(name, number, "" if number == last else f"goto_table:{number + 1}")
@@ -116,6 +121,7 @@ class Translation:
             ACL: lambda onward: acl_entries(self.table, onward),
             ROUTER: lambda onward: router_entries(self.table, onward),
             ROUTES: lambda _: route_entries(self.table),
+            TUNNELS: lambda _: tunnel_entries(self.table),
             FORWARD: lambda _: iter(self.base_rules),
         }
         for stage in self.stages:

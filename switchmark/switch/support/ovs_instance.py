@@ -176,10 +176,11 @@ class OvsInstance:
             if interface.error or interface.ofport < 0:
                 raise TrialFailed(f"Open vSwitch refused port {name}: {interface.error}")
 
-    def flows(self, flows: Sequence[str]) -> None:
-        """Add OpenFlow rules to the bridge."""
+    def flows(self, flows: Sequence[str], bridge: str = "") -> None:
+        """Add OpenFlow rules to the bridge, or to another bridge of this name."""
+        where = check_socket_path(self.folder / f"{bridge}.mgmt") if bridge else self._openflow
         self.session.host.run(
-            ["ovs-ofctl", "add-flows", f"unix:{self._openflow}", "-"],
+            ["ovs-ofctl", "add-flows", f"unix:{where}", "-"],
             input_text="\n".join(flows) + "\n",
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import TrialFailed, UsageError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host import place
 from switchmark.host.host import Session
@@ -42,6 +42,7 @@ from switchmark.switch.support.ovs_instance import (
     other_config,
 )
 from switchmark.switch.support.ovs_rules import openflow_port, rules
+from switchmark.switch.support.ovs_tunnels import prepare_underlay, tunnel_commands
 from switchmark.switch.support.ports import check_request, device_of, lent_of, require
 from switchmark.switch.support.private import Resources, WithResources
 from switchmark.switch.support.rights import SOCKET, rights
@@ -192,6 +193,8 @@ class OvsSwitch(WithProgram, WithResources):
             if self._witness:
                 self._open_witness(self._witness)
             self._load_rules()
+            if self.function_table is not None and self.function_table.tunnels:
+                prepare_underlay(self.instance, self.function_table)
             self._before = self._last = self._device_counters()
         except BaseException:
             self.stop()
@@ -201,6 +204,11 @@ class OvsSwitch(WithProgram, WithResources):
         """Return the OpenFlow tables of the switch's functions; None if it only forwards."""
         if self.function_table is None:
             return None
+        if self.function_table.tunnels and not self.makes_devices():
+            raise UsageError(
+                f"{self.name}: function vxlan needs a device with the address of the tunnels' end",
+                remedy="use datapath: netdev",
+            )
         base = [] if self._mode is ConnectMode.ROUTE else self._rules()
         return Translation(self.function_table, base, self._mode is ConnectMode.LEARNING)
 
@@ -239,6 +247,10 @@ class OvsSwitch(WithProgram, WithResources):
             commands.append(["set", "Bridge", bridge, f"flow_tables:{table}={named}"])
         for port in self._ports:
             name, columns = self.interface(port)
+            tunnelled = self.function_table if self._translation else None
+            if tunnelled and tunnelled.tunnels and port.index == tunnelled.underlay_port:
+                commands += tunnel_commands(self.instance, tunnelled, self.datapath, name, columns)
+                continue
             number = f"ofport_request={openflow_port(port.index)}"
             commands.append(["add-port", bridge, name])
             commands.append(["set", "Interface", name, number, *columns])

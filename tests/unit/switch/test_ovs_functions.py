@@ -19,6 +19,7 @@ from switchmark.function.support.table import (
     RouterPort,
     Routes,
     Rule,
+    Tunnel,
     Vlan,
 )
 from switchmark.model.functions import unit_refusal
@@ -225,6 +226,18 @@ def test_mirror_is_made_in_the_database_unless_it_has_no_copies() -> None:
     assert translation.written["mirrors"] == 1
     planted = replace(mirrored, mirror=Mirror(0, 2, copies=False))
     assert not Translation(planted, []).mirror_commands("br", {0: "p0", 2: "p2"})
+
+
+def test_tunnels_are_chosen_by_station_and_by_vni() -> None:
+    tunnel = Tunnel(7, "198.19.1.1", "198.19.1.2", "02:72:00:00:00:01", "02:6e:00:00:00:01",
+                    "02:73:00:00:00:00")  # fmt: skip
+    table = FunctionTable(("forward", "vxlan"), 4, PORTS, tunnels=(tunnel,))
+    assert entries_of(table, ["actions=NORMAL"]) == [
+        "table=0,in_port=1,dl_dst=02:73:00:00:00:00,actions=set_field:7->tun_id,output:2",
+        "table=0,in_port=2,tun_id=7,actions=output:1",
+    ]
+    decap = replace(table, tunnel_direction="decap")
+    assert entries_of(decap)[1] == "table=0,in_port=1,tun_id=7,actions=output:2"
 
 
 METER_STATS = """\
