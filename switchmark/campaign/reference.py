@@ -1,5 +1,5 @@
-"""The tables of docs/campaigns.md and docs/switch-options.md, generated from the tables of the
-loader.
+"""The tables of docs/campaigns.md, docs/switch-options.md and docs/functions.md, generated from
+the tables of the loader and the capabilities of switches.
 
     python -m switchmark.campaign.reference
 
@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from switchmark.campaign import settings
+from switchmark.function.registry import FUNCTIONS
+from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Dimension
+from switchmark.model.functions import FORWARD, function_names
 from switchmark.model.parameter_table import KEYS, OF_CONTENDERS
 from switchmark.model.parameter_type import Kind, Parameter
 from switchmark.switch.registry import SWITCHES
@@ -39,6 +42,7 @@ def contender_keys() -> str:
         "the switch and its traffic path": Kind.CONTENDER,
         "the cores": Kind.CORES,
         "the place of the applications": Kind.PLACE,
+        "the work of the switch": Kind.FUNCTION,
     }
     rows = [
         (what, ", ".join(f"`{one.name}`" for one in OF_CONTENDERS.values() if one.kind is kind))
@@ -53,6 +57,49 @@ def campaign_keys() -> str:
         (f"`{s.name}`", s.meaning, s.unit, s.default, f"`{s.example}`") for s in settings.SETTINGS
     ]
     return table(("key", "meaning", "unit", "default", "example"), rows)
+
+
+def function_cells() -> str:
+    """The network functions of each switch: the largest scale, the IP versions if not both, and the
+    version of the switch for which the cell was tried."""
+    names = [name for name in function_names() if name != FORWARD]
+    rows = []
+    for switch, make in SWITCHES.items():
+        declared = make().capabilities
+        if declared.functions or declared.functions_not_built:
+            cells = [_function_cell(declared, name) for name in names]
+            rows.append((f"`{switch}`", *cells))
+    return table(("switch", *(f"`{name}`" for name in names)), rows)
+
+
+def function_limits() -> str:
+    """The reasons for largest scales, and for functions that are not built."""
+    rows = []
+    for switch, make in SWITCHES.items():
+        declared = make().capabilities
+        for name, support in declared.functions.items():
+            if support.scale is not None and support.limit:
+                unit = FUNCTIONS[name].unit
+                rows.append(
+                    (f"`{switch}`", f"`{name}`", f"at most {support.scale:,} {unit}", support.limit)
+                )
+            for option, (scale, reason) in support.scale_by_option.items():
+                value = option.replace(":", ": ")
+                rows.append((f"`{switch}`", f"`{name}`", f"{value}: at most {scale:,}", reason))
+        for name, reason in declared.functions_not_built.items():
+            rows.append((f"`{switch}`", f"`{name}`", "not built", reason))
+    return table(("switch", "function", "limit", "reason"), rows)
+
+
+def _function_cell(declared: Capabilities, name: str) -> str:
+    if name in declared.functions_not_built:
+        return "not built"
+    support = declared.functions.get(name)
+    if support is None:
+        return "-"
+    scale = "yes" if support.scale is None else f"{support.scale:,}"
+    versions = "" if len(support.ip_versions) == 2 else f", IPv{support.ip_versions[0]} only"
+    return f"{scale}{versions}" + (f" ({support.version})" if support.version else "")
 
 
 def structure_keys() -> str:
@@ -92,6 +139,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 if __name__ == "__main__":
     print(
         "\n\n".join(
-            [contender_keys(), trial_keys(), campaign_keys(), structure_keys(), switch_options()]
+            [
+                contender_keys(),
+                trial_keys(),
+                campaign_keys(),
+                structure_keys(),
+                switch_options(),
+                function_cells(),
+                function_limits(),
+            ]
         )
     )
