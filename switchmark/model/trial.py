@@ -503,6 +503,12 @@ class Trial(Frozen):
         "`--yes-this-network`; `none`: 1k packets/s, 10 Mbit/s and 10 s",
         unit="packets/s", show=format_rate, none="none", limits=read.PPS_CAP,
         say=lambda v: f"at most {format_rate(v)} pps" if v else "the usual cap")] = None
+    abort_if: Annotated[int | None, Parameter(
+        "abort_if", LAYOUT, DEFAULT, "3, 10",
+        "switch `existing`: a trial fails as soon as the median round trip of ten probes a second, "
+        "beside the load, is above so many times that before the load; `none`: no probes",
+        limits=read.ABORT, none="none",
+        say=lambda v: f"aborted at {v} times the round trip" if v else "not aborted")] = None
     # fmt: on
 
     @property

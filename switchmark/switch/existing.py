@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from switchmark.errors import (
     BusyError,
@@ -36,9 +37,9 @@ from switchmark.host.network.handle import NamespaceHandle, own_namespace
 from switchmark.host.network.path import NetworkPath, PathReader, ovs_ports_of
 from switchmark.host.network.probe import Probed, find_port, free_port, probe
 from switchmark.host.network.state import NamespaceState, read_state
+from switchmark.host.network.watch import RoundTripWatch
 from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
-from switchmark.host.state import state_folder
 from switchmark.host.undo.entries import Entered
 from switchmark.locks import open_lock
 from switchmark.model.capabilities import (
@@ -70,6 +71,7 @@ from switchmark.switch.support.ports import check_request
 from switchmark.switch.support.tools import kernel_release
 
 NONE = "none"
+LOCKS = Path("/run")  # the same for all benches of this machine, whatever their state folder
 FRESH_S = 10.0  # for which an answer about the network holds while a campaign is planned
 OVER_IP = 18  # bytes of a frame beyond its IP packet, with FCS
 _KNOWN: dict[tuple[object, ...], tuple[float, Availability]] = {}
@@ -83,6 +85,7 @@ class Request:
     addresses: str = ""
     rate_pps: int | None = None
     max_rate_pps: int | None = None
+    abort_if: int | None = None
     frame_bytes: int = 64
     duration_s: float = 1.0
     new_connections: bool = False  # each request opens a connection
@@ -124,6 +127,7 @@ class Existing(WithOptions, MadeFirst):
         ),
     )
     request = Request()
+    _watch: RoundTripWatch | None = None
 
     def availability(self) -> Availability:
         """Available if the network is there and the guard rails permit the traffic. Without a
@@ -331,7 +335,7 @@ class Existing(WithOptions, MadeFirst):
         handle = own_namespace()
         key = hashlib.sha256(f"{text} {handle.inode}".encode()).hexdigest()[:16]
         handle.close()
-        fd = open_lock(state_folder() / f"network-{key}.lock")
+        fd = open_lock(LOCKS / f"switchmark-network-{key}.lock")
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -364,6 +368,32 @@ class Existing(WithOptions, MadeFirst):
     def fault(self) -> str | None:
         """Return why an endpoint is no longer the one that was entered; None if both are."""
         return next(filter(None, (end.moved() for end in self._open)), None)
+
+    def begin_watch(self) -> None:
+        """Begin to watch the round-trip time, if the trial asks for it."""
+        factor = self.request.abort_if
+        if factor is None or self._watch is not None:
+            return
+        near, far = self._open
+        path = self._seen_path
+        watch = RoundTripWatch(
+            (near.handle, path.source_address),
+            (far.handle, self._reader.address_of(far, near)),
+            factor,
+        )
+        self.resources.at_end(watch.close)
+        watch.begin()
+        self._watch = watch
+
+    def check_watch(self) -> None:
+        """Raise TrialFailed if the load has slowed the network down."""
+        if self._watch is not None:
+            self._watch.check()
+
+    def stop(self) -> None:
+        """See `WithResources`."""
+        self._watch = None
+        super().stop()
 
     def network(self) -> KnownNetwork:
         """The devices on the path and the facts that packets showed."""

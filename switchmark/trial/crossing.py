@@ -15,7 +15,7 @@ from switchmark.errors import TrialFailed
 from switchmark.host.network.counted import CountedDevice, DeviceCount, KnownNetwork, read_counts
 from switchmark.model.trial import Trial
 from switchmark.record.crossing import CountedOn, Crossing
-from switchmark.switch.support.base import HasNetwork, Switch
+from switchmark.switch.support.base import HasNetwork, Switch, WatchesNetwork
 
 SILENCE_S = 0.5  # in which the packets of others are counted
 SHARED = 0.05  # share of the load that others may send without a mark
@@ -48,6 +48,8 @@ class CrossingWatch:
             rate = (
                 max((then[one].packets - first[one].packets for one in then), default=0) / seconds
             )
+        if isinstance(switch, WatchesNetwork):  # after the silence, which its probes would end
+            switch.begin_watch()
         return cls(network, session, state, rate, read_counts(network.devices))
 
     def end(self, least_bytes: int, packets_per_s: float) -> Crossing:

@@ -27,7 +27,7 @@ from switchmark.record import (
     Reconciliation,
     Verification,
 )
-from switchmark.switch.support.base import PerformsFunctions, Splits, Switch
+from switchmark.switch.support.base import PerformsFunctions, Splits, Switch, WatchesNetwork
 from switchmark.switch.support.tools import program_details
 from switchmark.trial import foreign, latency, method_run, throughput, transfer
 from switchmark.trial.connect_mode import wrong_mode
@@ -78,10 +78,7 @@ def measure_deployed(
     watch.lap("verify")
 
     def watched() -> None:
-        if pids:  # asking a kernel switch starts a program, which would disturb the trial
-            deployment.check_alive()
-        else:
-            deployment.check_vnfs()
+        _check(deployment, has_processes=bool(pids))
         observe(_live_pps(deployment.streams))
 
     _warm_up(deployment, plan, watched)
@@ -201,6 +198,17 @@ def _used_by_switch(before: ThreadTimes, pids: Sequence[int]) -> tuple[float | N
     none), and the share of the time that they waited for a core."""
     after = ThreadTimes.of(pids)
     return before.ran_s(after) if pids else None, before.waiting_share(after)
+
+
+def _check(deployment: Deployment, *, has_processes: bool) -> None:
+    """Raise `TrialFailed` if the switch or a VNF has died, or a network of others has slowed
+    down."""
+    if has_processes:  # asking a kernel switch starts a program, which would disturb the trial
+        deployment.check_alive()
+    else:
+        deployment.check_vnfs()
+    if isinstance(deployment.switch, WatchesNetwork):
+        deployment.switch.check_watch()
 
 
 def _payload(deployment: Deployment, seen: Measurement) -> int:

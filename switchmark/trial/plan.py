@@ -118,6 +118,7 @@ def plan_trial(
             addresses=trial.addresses,
             rate_pps=_packets_per_s(trial),
             max_rate_pps=trial.max_rate_pps,
+            abort_if=trial.abort_if,
             frame_bytes=trial.frame_sizes.largest,
             duration_s=trial.duration_s,
             new_connections=trial.workload == NEW_CONNECTIONS,

@@ -257,3 +257,48 @@ def test_an_endpoint_that_restarts_fails_the_trial(host: OwnNetwork) -> None:
         user.kill()
         user.wait()
         host.sh("ip netns del r; ip link del vr 2>/dev/null || true")
+
+
+def test_a_network_that_no_longer_answers_ends_the_trial(host: OwnNetwork) -> None:
+    """A rule drops the probes' answers, and nothing else, in the middle of the trial."""
+    running = host.spawn(
+        sys.executable, "-m", "switchmark", "trial", "existing", "--no-baseline", "--rate", "200",
+        "--duration", "30s", "--set", "endpoints=netns:a+netns:b", "--set", "abort_if=1000",
+        "--results", str(host.folder / "r"),
+    )  # fmt: skip
+    chain = "'{ type filter hook output priority 0; }'"
+    try:
+        wait_for(lambda: host.engines_at("10.77.0.2"))
+        time.sleep(8)
+        host.sh(
+            f"ip netns exec b nft add table ip t; ip netns exec b nft add chain ip t c {chain}; "
+            "ip netns exec b nft add rule ip t c ip daddr 10.77.0.2 udp length 24 drop"
+        )
+        output, _ = running.communicate(timeout=60)
+        assert running.returncode == 1, output
+        assert "abort_if: " in output
+    finally:
+        running.kill()
+        running.wait()
+        host.sh("ip netns exec b nft delete table ip t 2>/dev/null || true")
+
+
+def test_one_bench_at_a_time_measures_in_a_network(host: OwnNetwork) -> None:
+    """A second bench, with another state folder, finds the lock of the first one."""
+    arguments = ["--set", "endpoints=netns:a+netns:b", "--rate", "200", "--no-baseline"]
+    running = host.spawn(
+        sys.executable, "-m", "switchmark", "trial", "existing", "--duration", "20s", *arguments,
+        "--results", str(host.folder / "r"),
+    )  # fmt: skip
+    try:
+        wait_for(lambda: "sm" in host.sh("ip netns"))
+        done = host.run(
+            "env", f"SWITCHMARK_STATE_DIR={host.folder}/s2", sys.executable, "-m", "switchmark",
+            "trial", "existing", "--duration", "1s", *arguments, "--results",
+            str(host.folder / "r2"), check=False,
+        )  # fmt: skip
+        assert done.returncode != 0
+        assert "another bench is measuring in netns:a+netns:b" in done.stderr + done.stdout
+    finally:
+        running.terminate()
+        running.wait()

@@ -26,6 +26,7 @@ def existing_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
             "endpoints": any(sweep.endpoints),
             "addresses": any(sweep.addresses),
             "max_rate": any(sweep.max_rate_pps),
+            "abort_if": any(sweep.abort_if),
         }
         for key, is_given in given.items():
             if is_given:

@@ -151,6 +151,19 @@ class HasNetwork(Protocol):
 
 
 @runtime_checkable
+class WatchesNetwork(Protocol):
+    """A switch that is a network of others, whose round-trip time is watched during the load."""
+
+    def begin_watch(self) -> None:
+        """Begin, before the load."""
+        ...
+
+    def check_watch(self) -> None:
+        """Raise `TrialFailed` if the load has slowed the network down."""
+        ...
+
+
+@runtime_checkable
 class Logging(Protocol):
     """A switch whose output is kept while it runs."""
 

@@ -93,6 +93,7 @@ TRIALS = st.builds(
     endpoints=st.sampled_from(("", "docker:a+pod:b/c", "netns:a+address:10.0.0.1:80+pid:7")),
     addresses=st.sampled_from(("", "10.77.0.201/24+10.77.0.202/24")),
     max_rate_pps=st.none() | st.integers(1, 10**9),
+    abort_if=st.none() | st.integers(2, 1000),
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 ).map(
     lambda trial: trial.model_copy(
@@ -122,7 +123,7 @@ def test_the_strategy_knows_every_field() -> None:
             "page_size",
         "function", "routes", "prefix_length", "rules", "rule_hit", "masks", "tunnels", "vni",
         "vid", "direction", "cir_bps", "cbs_bytes", "routes_file", "rules_file",
-        "endpoints", "addresses", "max_rate_pps",
+        "endpoints", "addresses", "max_rate_pps", "abort_if",
     }  # fmt: skip
 
 
