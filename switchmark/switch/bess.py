@@ -203,9 +203,12 @@ class Bess(WithOptions, ProgramSwitch):
         """Count the entries: modules that count them are asked, others have acknowledged them."""
         assert self._plan is not None
         plan, counted = self._plan, {}
-        kinds = ("WildcardMatch", "Qos", "ExactMatch")
+        kinds = ("WildcardMatch", "Qos", "ExactMatch", "Replicate")
         names = [name for kind, name, _ in plan.modules if kind in kinds]
-        described = self._request({"do": "rules", "modules": names})["described"] if names else {}
+        answer = self._request({"do": "rules", "modules": names})
+        described = answer["described"]
+        if "copies" in plan.announced:  # the first gate is the frame itself
+            counted["copies"] = parse_counter(answer["gates"]["mirror"]) - 1
         counting = {"tuple-space entries": "acl-", "meters": "policer-", "VLAN rules": "vlan-"}
         for key, kind in counting.items():
             if key in plan.announced:

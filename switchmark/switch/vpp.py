@@ -188,6 +188,7 @@ class Vpp(WithOptions, ProgramSwitch):
                 self._cli("show", "acl-plugin", "interface")
             ),
             "policers": lambda: vpp_functions.policers_in(self._cli("show", "policer")),
+            "mirrors": lambda: vpp_functions.mirrors_in(self._cli("show", "interface", "span")),
             "tunnels": lambda: vpp_functions.tunnels_in(self._cli("show", "vxlan", "tunnel")),
             "sub-interfaces": lambda: vpp_functions.sub_interfaces_in(
                 self._cli("show", "interface")

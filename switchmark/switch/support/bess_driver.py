@@ -73,6 +73,7 @@ def join(
         tails |= perform(client, plan)
         if plan["routed"]:
             return
+        tails.pop(plan["monitor"], None)  # nobody gets what enters there
     exits = {k: f"out-{name}" for k, name in enumerate(names)}
     if plan is not None:
         exits |= {int(port): module for port, module in plan["exits"].items()}
@@ -142,8 +143,13 @@ def routes(client: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def rules(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of each module, in which some count their rules."""
-    return {"described": {name: client.get_module_info(name).desc for name in request["modules"]}}
+    """Return the description of each module, in which some count their rules, and the number of
+    its output gates that lead somewhere."""
+    infos = {name: client.get_module_info(name) for name in request["modules"]}
+    return {
+        "described": {name: info.desc for name, info in infos.items()},
+        "gates": {name: len(info.ogates) for name, info in infos.items()},
+    }
 
 
 def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from switchmark.errors import Refusal
 from switchmark.function.support.frames import mac_bytes
-from switchmark.function.support.table import FunctionTable, Rule, Vlan
+from switchmark.function.support.table import FunctionTable, Mirror, Rule, Vlan
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.functions import FunctionSupport
 
@@ -39,6 +39,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     "acl": FunctionSupport(RULES_MOST, "more were not tried", ip_versions=IPV4),
     "policer": FunctionSupport(),
     "vlan": FunctionSupport(bases=("forward",)),
+    "mirror": FunctionSupport(bases=("forward",)),
 }
 _ETHERTYPE, _PROTOCOL, _FRAGMENT, _ADDRESSES, _PORTS = 12, 23, 20, 26, 34
 _IPV4 = "0800"
@@ -56,6 +57,7 @@ class Plan:
     heads: dict[int, str] = field(default_factory=dict)
     tails: dict[int, tuple[str, int]] = field(default_factory=dict)
     exits: dict[int, str] = field(default_factory=dict)  # the module before the output of a port
+    monitor: int | None = None  # a port that only gets copies
     routed: bool = False
     announced: dict[str, int] = field(default_factory=dict)
 
@@ -85,6 +87,7 @@ class Plan:
             "heads": self.heads,
             "tails": self.tails,
             "exits": self.exits,
+            "monitor": self.monitor,
             "routed": self.routed,
         }
 
@@ -113,6 +116,8 @@ def refusal(table: FunctionTable, options: Mapping[str, str]) -> Refusal | None:
 def plan_of(table: FunctionTable, options: Mapping[str, str]) -> Plan:
     """Return the modules for a table, without its routes."""
     plan = Plan()
+    if table.mirror:
+        _mirror(plan, table.mirror)
     for port in table.ports:
         if table.policer:
             _police(plan, port.index, table)
@@ -144,6 +149,17 @@ def _police(plan: Plan, port: int, table: FunctionTable) -> None:
     plan.link(head, 0, name)
     plan.append(port, head, (name, _GREEN))
     plan.announced["meters"] = plan.announced.get("meters", 0) + 1
+
+
+def _mirror(plan: Plan, mirror: Mirror) -> None:
+    """Copy the frames of a port, as they enter, to the monitor port."""
+    plan.monitor = mirror.monitor
+    gates = [0, 1] if mirror.copies else [0]
+    name = plan.module("Replicate", "mirror", {"gates": gates})
+    if mirror.copies:
+        plan.link(name, 1, f"out-p{mirror.monitor}")
+    plan.append(mirror.source, name, (name, 0))
+    plan.announced["copies"] = int(mirror.copies)
 
 
 def _tag(plan: Plan, port: int, vlan: Vlan) -> None:

@@ -203,6 +203,8 @@ def _bridge(ports: Sequence[SwitchPort], names: Mapping[int, str], *, learning: 
     lines += [f"set interface l2 bridge {name} {BRIDGE_DOMAIN}" for name in names.values()]
     if not learning:
         lines += [
-            f"l2fib add {port.mac} {BRIDGE_DOMAIN} {names[port.index]} static" for port in ports
+            f"l2fib add {port.mac} {BRIDGE_DOMAIN} {names[port.index]} static"
+            for port in ports
+            if port.index in names
         ]
     return lines

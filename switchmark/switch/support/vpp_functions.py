@@ -31,6 +31,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     "acl": FunctionSupport(RULES_MOST, "crashes with more are reported (VPP-1866)"),
     "policer": FunctionSupport(),
     "vlan": FunctionSupport(bases=("forward",)),
+    "mirror": FunctionSupport(bases=("forward",)),
     "vxlan": FunctionSupport(TUNNELS_MOST, "more were not tried", (4,), ("forward",)),
 }
 PLUGINS = {"vxlan": "vxlan_plugin.so", "acl": "acl_plugin.so", "policer": "policer_plugin.so"}
@@ -64,7 +65,9 @@ def refusal(table: FunctionTable, options: Mapping[str, str]) -> Refusal | None:
 
 def joined_names(table: FunctionTable | None, names: Mapping[int, str]) -> dict[int, str]:
     """Return the names of the interfaces that are joined: a trunk port takes part by the
-    sub-interface of its VLAN."""
+    sub-interface of its VLAN, and a monitor port takes no part."""
+    if table is not None and table.mirror is not None:
+        return {k: name for k, name in names.items() if k != table.mirror.monitor}
     if table is None or table.vlan is None:
         return dict(names)
     vlan = table.vlan
@@ -130,13 +133,16 @@ def setup_commands(
 ) -> list[str]:
     """Return the commands that come before the routes: addresses, neighbours, lists, policers."""
     lines = list(tag_rewrites(table, names))
-    names = joined_names(table, names)
+    every, names = names, joined_names(table, names)
     if table.is_routed:
         lines += _router(table, names)
     if table.rules:
         lines.append(f"set acl-plugin use-hash-acl-matching {int(options['acl_lookup'] == 'hash')}")
         lines.append("set acl-plugin acl " + ", ".join(_entries(table)))
         lines += [f"set acl-plugin interface {names[p.index]} input acl 0" for p in table.ports]
+    if table.mirror and table.mirror.copies:
+        source, monitor = every[table.mirror.source], every[table.mirror.monitor]
+        lines.append(f"set interface span {source} destination {monitor} rx")
     if table.policer:
         for port in table.ports:
             lines.append(
@@ -197,6 +203,8 @@ def announced(table: FunctionTable) -> dict[str, int]:
         numbers["acl inputs"] = len(table.ports)
     if table.policer:
         numbers["policers"] = len(table.ports)
+    if table.mirror:
+        numbers["mirrors"] = int(table.mirror.copies)
     if table.tunnels:
         numbers["tunnels"] = len(table.tunnels)
     if table.vlan:
@@ -232,3 +240,8 @@ def sub_interfaces_in(text: str) -> int:
 def tunnels_in(text: str) -> int:
     """Return the number of tunnels in `show vxlan tunnel`."""
     return len(re.findall(r"^\[\d+\] ", text, re.MULTILINE))
+
+
+def mirrors_in(text: str) -> int:
+    """Return the number of mirrored interfaces in `show interface span`, below its heading."""
+    return sum(1 for line in text.splitlines()[1:] if line.split())
