@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
-from switchmark.function.support.table import FunctionTable
 from switchmark.host.host import Spawned
 from switchmark.host.privileges.sandbox import narrowed
 from switchmark.host.process_output import last_line, output_of, parse_counter, parse_json, parsing
@@ -117,7 +116,6 @@ class Bess(WithOptions, ProgramSwitch):
         description="BESS, modules on one polling worker, vhost-user",
     )
     _driver: Spawned | None = None
-    function_table: FunctionTable | None = None
     _plan: bess_functions.Plan | None = None
     _acknowledged = 0  # routes
     _load_time_s = 0.0

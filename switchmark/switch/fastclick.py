@@ -15,7 +15,6 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.function.support.table import FunctionTable
 from switchmark.host.process_output import output_of, parse_counter, parsing
 from switchmark.host.programs import digest, has_bytes
 from switchmark.model.capabilities import (
@@ -170,7 +169,6 @@ class FastClick(WithOptions, ProgramSwitch):
         taxonomy=Taxonomy(MODULAR, STRUCTURED, RTC, "low", "C++", "modular router"),
         description="FastClick, modular router with DPDK, vhost-user",
     )
-    function_table: FunctionTable | None = None
     _load_time_s = 0.0
 
     def version_of(self, program: Path) -> str:

@@ -86,7 +86,6 @@ class Snabb(ProgramSwitch):
         description="Snabb, Lua apps in one polling process, vhost-user",
         functions=snabb_functions.SUPPORT,
     )
-    function_table: FunctionTable | None = None
 
     def version_of(self, program: Path) -> str:
         """The version that `snabb --version` prints, run away from the folder where a user's Snabb

@@ -93,7 +93,6 @@ class Vpp(WithOptions, ProgramSwitch):
         options=(*OPTIONS, vpp_functions.ACL_LOOKUP),
         functions=vpp_functions.SUPPORT,
     )
-    function_table: FunctionTable | None = None
     _announced: Mapping[str, int] = MappingProxyType({})
     _fib_before = 0
     _load_time_s = 0.0

@@ -14,6 +14,7 @@ from copy import copy
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
+from switchmark.function.support.table import FunctionTable
 from switchmark.host import hugepages, place
 from switchmark.host.host import Session, Spawned
 from switchmark.host.place import Facility
@@ -44,6 +45,7 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
     obtain: str  # how to get it
     needs: Sequence[Facility] = ()  # from the operating system, whatever its ports are
 
+    function_table: FunctionTable | None = None  # None: it only forwards
     session: Session
     netns: str | None = None  # where its devices are; None: it has none
     process: Spawned | None = None
@@ -113,7 +115,9 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
     ) -> None:
         """Start a private instance; nothing of it stays when that fails."""
         require(self.name, self.availability())
-        check_request(self.name, self.capabilities, ports, mode)
+        mirror = self.function_table.mirror if self.function_table else None
+        paired = ports[:-1] if mirror else ports  # the last port is the monitor port
+        check_request(self.name, self.capabilities, paired, mode)
         require(self.name, availability_for(self, mode))
         for port in ports:
             if port.kind in (PortKind.VHOST_USER, PortKind.MEMIF) and not port.cable:

@@ -136,7 +136,7 @@ def commands(
     elif mode is ConnectMode.CROSS_CONNECT:
         patch = options["cross_connect"] == "l2patch"
         command = "test l2patch rx {} tx {}" if patch else "set interface l2 xconnect {} {}"
-        lines += [command.format(ends[port.index], ends[peer_index(port.index)]) for port in ports]
+        lines += [command.format(ends[k], ends[peer_index(k)]) for k in ends]
     elif mode is not ConnectMode.ROUTE:
         lines += _bridge(ports, ends, learning=mode is ConnectMode.LEARNING)
     # A sub-interface can be up only if its port is.
