@@ -100,6 +100,7 @@ class Existing(WithOptions, MadeFirst):
         connect_modes=(ConnectMode.NETWORK,),
         polling=False,
         in_kernel=True,
+        keeps_offloads=True,
         max_ports=2,
         is_network=True,
         foreign=True,

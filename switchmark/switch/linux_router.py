@@ -34,6 +34,7 @@ class LinuxRouter(WithOptions, InKernelSwitch):
         connect_modes=(ConnectMode.ROUTE,),
         polling=False,
         in_kernel=True,
+        keeps_offloads=True,
         hides_tags=True,
         runs_in=("host", "netns"),
         cannot_reconfigure="changes of its routing table under load are not built",

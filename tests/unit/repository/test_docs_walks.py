@@ -60,14 +60,17 @@ def test_each_step_of_a_sample_is_one_function() -> None:
 @pytest.mark.parametrize(
     ("made", "elsewhere"),
     [
-        (r"\bLatency\(", {"trial/foreign.py"}),  # of an instrument that is not our engine
+        (
+            r"\bLatency\(",
+            {"trial/foreign.py", "trial/transfer.py"},
+        ),  # of a foreign generator, of applications
         (r"\bRecord\(\*\*", set()),
         (r"\bLatencySummary\(", set()),
         (r"\.curve\(", set()),
         # of delay variation, of the times that a paper's figure is drawn of, of TCP requests
         (
             r"\bHistogram\.merged\(",
-            {"trial/quality.py", "results/times.py", "engine/tcp.py"},
+            {"trial/quality.py", "results/times.py", "engine/tcp.py", "trial/engine_workload.py"},
         ),
     ],
 )
