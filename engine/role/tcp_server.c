@@ -64,7 +64,6 @@ static void accept_all(struct trial *trial)
         }
         struct tcp_connection *c = tcp_take_unused(s);
         *c = (struct tcp_connection){.fd = fd};
-        tcp_socket_accepted(fd);
         begin_waiting(trial, c);
         if (!tcp_watch(s, c, stream ? EPOLLIN : WATCHED)) {
             s->open++; /* end_connection takes it back */

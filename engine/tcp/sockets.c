@@ -34,15 +34,6 @@ int tcp_socket_make(const struct tcp_options *o, const struct tcp_address *addre
     return -1;
 }
 
-/* Linux passes TCP_NODELAY and the congestion control on from the listening socket; other kernels
- * need not. */
-void tcp_socket_accepted(int fd)
-{
-    const int on = 1;
-
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-}
-
 int tcp_socket_listen(const struct tcp_options *o, char *error, size_t size)
 {
     char text[TCP_ADDRESS_TEXT_MAX];

@@ -12,10 +12,8 @@
 /* A socket that is not connected yet; -1 with errno: none. */
 int tcp_socket_make(const struct tcp_options *options, const struct tcp_address *address);
 
-/* Prepare a socket that was accepted. */
-void tcp_socket_accepted(int socket);
-
-/* A listening socket, or -1 and one line in `error`. */
+/* A listening socket, or -1 and one line in `error`. Accepted sockets inherit TCP_NODELAY and the
+ * congestion control. */
 int tcp_socket_listen(const struct tcp_options *options, char *error, size_t size);
 
 /* The name of the congestion control of a socket; empty: unknown. */

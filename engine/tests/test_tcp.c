@@ -2,6 +2,8 @@
 #include "test.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include "tcp/address.h"
 #include "tcp/figures.h"
 #include "tcp/http.h"
+#include "tcp/sockets.h"
 
 static void address_is_parsed_and_printed(void **state)
 {
@@ -167,6 +170,52 @@ static void ends_of_requests_are_counted(void **state)
     assert_non_null(strstr(request, "Content-Length: 12345\r\n\r\n"));
 }
 
+static void accepted_socket_inherits_nodelay(void **state)
+{
+    struct tcp_options options = {.congestion = NULL};
+    char text[TCP_ADDRESS_TEXT_MAX], error[128] = "";
+    socklen_t length = sizeof options.listen.v4;
+    int on = 0;
+    socklen_t size = sizeof on;
+
+    (void)state;
+    assert_true(tcp_address_parse("127.0.0.1:1", &options.listen));
+    options.listen.v4.sin_port = 0;
+    const int listener = tcp_socket_listen(&options, error, sizeof error);
+    assert_true(listener >= 0);
+    assert_int_equal(getsockname(listener, &options.listen.any, &length), 0);
+    tcp_address_print(&options.listen, text);
+    assert_true(tcp_address_parse(text, &options.connect));
+    const int client = tcp_socket_make(&options, &options.connect);
+    connect(client, &options.connect.any, options.connect.length);
+    struct pollfd waits = {.fd = listener, .events = POLLIN};
+    assert_int_equal(poll(&waits, 1, 10000), 1);
+    const int accepted = accept(listener, NULL, NULL);
+    assert_true(accepted >= 0);
+    assert_int_equal(getsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, &size), 0);
+    assert_true(on != 0);
+    assert_int_equal(getsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, &size), 0);
+    assert_true(on != 0);
+    close(accepted);
+    close(client);
+    assert_int_equal(tcp_socket_listen(&options, error, sizeof error), -1);
+    assert_non_null(strstr(error, text));
+    close(listener);
+}
+
+static void unknown_congestion_control_is_refused(void **state)
+{
+    struct tcp_options options = {.congestion = "no-such-name"};
+    char error[300] = "";
+
+    (void)state;
+    assert_true(tcp_address_parse("127.0.0.1:1", &options.connect));
+    assert_false(tcp_congestion_is_permitted(&options, error, sizeof error));
+    assert_non_null(strstr(error, "this kernel has no no-such-name"));
+    options.congestion = "reno"; /* every kernel permits it to every user */
+    assert_true(tcp_congestion_is_permitted(&options, error, sizeof error));
+}
+
 static void gauges_merge(void **state)
 {
     struct tcp_kernel sum = {0}, none = {0};
@@ -235,6 +284,8 @@ int main(void)
         cmocka_unit_test(endless_head_is_refused),
         cmocka_unit_test(random_bytes_are_survived),
         cmocka_unit_test(ends_of_requests_are_counted),
+        cmocka_unit_test(accepted_socket_inherits_nodelay),
+        cmocka_unit_test(unknown_congestion_control_is_refused),
         cmocka_unit_test(gauges_merge),
         cmocka_unit_test(kernel_has_no_figures_of_other_sockets),
         cmocka_unit_test(time_waits_are_read),
