@@ -7,7 +7,7 @@ table. An access control list is nftables in the forward hook, without connectio
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from switchmark.errors import UsageError
 from switchmark.function.support.table import FunctionTable
@@ -15,6 +15,7 @@ from switchmark.host import place
 from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, available
+from switchmark.model.changes import Change
 from switchmark.model.functions import FunctionEntries, FunctionSupport
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
@@ -37,7 +38,7 @@ class LinuxRouter(WithOptions, InKernelSwitch):
         keeps_offloads=True,
         hides_tags=True,
         runs_in=("host", "netns"),
-        cannot_reconfigure="changes of its routing table under load are not built",
+        reconfigures=True,
         cable_ends=(),
         uncabled="functions are tested on one host only",
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "IP router of the kernel"),
@@ -107,6 +108,10 @@ class LinuxRouter(WithOptions, InKernelSwitch):
             {kernel_routes.MAIN: routes, **filters.read_back},
             self._load_time_s,
         )
+
+    def changes(self) -> Sequence[Change]:
+        """Adding routes that the load does not use; removing them."""
+        return kernel_routes.route_changes(self.namespace, self._table(), self._devices())
 
     def counters(self) -> SwitchCounters:
         """Return the devices' counters, with the frames that policers dropped."""

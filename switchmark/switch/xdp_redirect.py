@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from switchmark.errors import UnavailableError
+from switchmark.errors import UnavailableError, UsageError
+from switchmark.function.support.table import FunctionTable
 from switchmark.host import place
 from switchmark.host.kernel import namespaces, netlink
 from switchmark.host.kernel.netlink import VethEnd
@@ -21,14 +23,16 @@ from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
+from switchmark.model.functions import FunctionEntries, FunctionSupport
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
-from switchmark.switch.support import bpf, bpf_calls
+from switchmark.switch.support import bpf, bpf_calls, kernel_routes
 from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tools import kernel_has, kernel_release
+from switchmark.switch.support.xdp_router import Router
 
 ETHERNET_HEADER_BYTES = 14
 CONTEXT_DATA, CONTEXT_DATA_END = 0, 4  # struct xdp_md
@@ -104,10 +108,23 @@ class XdpRedirect(InKernelSwitch):
         reconfigures=True,
         taxonomy=Taxonomy(MODULAR, STRUCTURED, RTC, "high", "BPF", "programmable driver hook"),
         description="a small BPF program that redirects frames between devices, native XDP",
+        functions={
+            "route": FunctionSupport(
+                1_000_000, "more were not tried", bases=("route",), version="6.18"
+            )
+        },
+        functions_not_built={
+            "acl": "access control lists by BPF maps are not built",
+            "vxlan": "tunnels by BPF are not built",
+            "vlan": "tags by BPF are not built",
+            "policer": "a token bucket by BPF is not built",
+        },
     )
 
     def __init__(self) -> None:
         self._descriptors: list[int] = []
+        self.function_table: FunctionTable | None = None
+        self._load_time_s = 0.0
         self._woken: list[VethEnd] = []
 
     def availability(self) -> Availability:
@@ -128,12 +145,43 @@ class XdpRedirect(InKernelSwitch):
 
     def connect(self) -> None:
         """Load and attach the programs, and wake the far ends."""
-        self._inner = None if self.mode is ConnectMode.CROSS_CONNECT else self._wake_witness()
+        has_table = self.mode is ConnectMode.STATIC_MAC
+        self._inner = self._wake_witness() if has_table else None
         for port in self.ports:
             if port.cable:  # its other end is the other host's affair (docs/testbed.md)
                 continue
             self._wake(VethEnd(port.far_device or "", netns=port.far_netns))
+        if self.mode is ConnectMode.ROUTE:
+            self._load_routes()
         namespaces.inside(self.namespace.name, self._attach)
+
+    def _load_routes(self) -> None:
+        """Load the kernel's routing table, which the programs look up."""
+        table = self._routing_table()
+        devices = {port.index: device_of(port) for port in self.ports}
+        settings = kernel_routes.settings_of(list(devices.values()), table.ip_version)
+        kernel_routes.write_settings(self.namespace, settings)
+        self.namespace.batch("ip", list(kernel_routes.address_lines(table, devices)))
+        begun = time.monotonic()
+        kernel_routes.load_routes(self.namespace, table, devices)
+        self._load_time_s = time.monotonic() - begun
+
+    def _routing_table(self) -> FunctionTable:
+        if self.function_table is None:
+            raise UsageError(
+                f"{self.name}: connect mode route needs function route",
+                remedy="use function: route",
+            )
+        return self.function_table
+
+    def function_entries(self) -> FunctionEntries:
+        """Count the routes of the kernel."""
+        table = self._routing_table()
+        return FunctionEntries(
+            {kernel_routes.MAIN: kernel_routes.announced_routes(table)},
+            {kernel_routes.MAIN: kernel_routes.routes_read_back(self.namespace, table.ip_version)},
+            self._load_time_s,
+        )
 
     def _wake_witness(self) -> str:
         """With a table the switch has one port more, to which no entry leads."""
@@ -158,7 +206,9 @@ class XdpRedirect(InKernelSwitch):
         devices += [self._inner] if self._inner else []
         slots = len(devices) + PORTS  # maps do not grow
         self._counts = self._keep(bpf_calls.create_map(bpf_calls.MAP_PERCPU_ARRAY, 4, 16, slots))
-        self._out = self._keep(bpf_calls.create_map(bpf_calls.MAP_DEVMAP, 4, 4, slots))
+        routed = self.mode is ConnectMode.ROUTE
+        kind = bpf_calls.MAP_DEVMAP_HASH if routed else bpf_calls.MAP_DEVMAP
+        self._out = self._keep(bpf_calls.create_map(kind, 4, 4, slots))
         self._table: int | None = None
         if self.mode is ConnectMode.STATIC_MAC:
             most = len(self.ports) + RULES
@@ -176,12 +226,19 @@ class XdpRedirect(InKernelSwitch):
     def _enter(self, slot: int, device: str) -> None:
         """Enter the device into the map: from now on frames can be redirected to it."""
         number = socket.if_nametoindex(device)
-        bpf_calls.update(self._out, struct.pack("=I", slot), struct.pack("=I", number))
+        key = number if self.mode is ConnectMode.ROUTE else slot
+        bpf_calls.update(self._out, struct.pack("=I", key), struct.pack("=I", number))
 
     def _load(self, index: int, device: str) -> tuple[int, int]:
         """Load a program of its own for this device; returns descriptors of the program and of its
         link."""
-        code = bpf_calls.load_xdp(program(index, self._counts, self._out, self._table))
+        if self.mode is ConnectMode.ROUTE:
+            table = self._routing_table()
+            mac, version = table.ports[index].mac, table.ip_version
+            router = Router(index, mac, version, self._counts, self._out, table.decrements_ttl)
+            code = router.load()
+        else:
+            code = bpf_calls.load_xdp(program(index, self._counts, self._out, self._table))
         return code, bpf_calls.attach_xdp(code, socket.if_nametoindex(device))
 
     def _keep(self, descriptor: int) -> int:
@@ -191,6 +248,9 @@ class XdpRedirect(InKernelSwitch):
     def changes(self) -> Sequence[Change]:
         """Adding devices with a program and a slot in the map of devices, and entries of the table;
         removing both."""
+        if self.mode is ConnectMode.ROUTE:
+            ports = {port.index: device_of(port) for port in self.ports}
+            return kernel_routes.route_changes(self.namespace, self._routing_table(), ports)
         inside, first = self.namespace.name, len(self.ports) + (1 if self._inner else 0)
         ends = self.spare_veths()
         names = [near for near, _ in ends]

@@ -149,3 +149,18 @@ def test_policer_that_is_five_percent_off_is_found(switch: str) -> None:
     """The right policer passes what a token bucket passes, and the planted error shows."""
     assert passed_share(switch, lambda table: table) == pytest.approx(1, abs=TOLERANCE)
     assert passed_share(switch, wrong_rate) > 1 + TOLERANCE
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_xdp_program_routes(version: int) -> None:
+    """The program looks up the kernel's routes, and rewrites frames as the neutral table says."""
+    trial = trial_of("xdp-redirect", ip_version=version, **CELLS["route"])
+    note = run_proof(trial)
+    assert note.must_not_arrive >= 2
+    assert note.announced == note.read_back
+
+
+@pytest.mark.parametrize("mutation", mutations_of(("route",)), ids=lambda mutation: mutation.name)
+def test_planted_error_in_xdp_program_is_found(mutation: Mutation) -> None:
+    """Also a TTL that is not decremented, which this switch can be made to have."""
+    assert_is_found(trial_of("xdp-redirect", **CELLS["route"]), mutation)

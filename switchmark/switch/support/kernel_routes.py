@@ -6,6 +6,7 @@ kernel answers no frame by ICMP.
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +16,8 @@ from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.function.support.table import FunctionTable, NextHop
 from switchmark.host.kernel import namespaces
 from switchmark.host.kernel.routes import count_routes
+from switchmark.model.changes import Change
+from switchmark.switch.support.changes import RULES
 from switchmark.switch.support.private import Namespace
 
 LINES_A_BATCH = 100_000
@@ -120,6 +123,23 @@ def _run(namespace: Namespace, version: str, lines: Sequence[str]) -> None:
         input_text="\n".join(lines) + "\n",
         timeout_s=LOAD_TIMEOUT_S,
     )
+
+
+def route_changes(
+    namespace: Namespace, table: FunctionTable, devices: Mapping[int, str]
+) -> list[Change]:
+    """Return changes under load: routes to single addresses that the load does not use."""
+    start = "203.0.0.0" if table.ip_version == 4 else "3fff::"
+    first = ipaddress.ip_address(start)
+    hop = table.next_hops[0]
+    version = f"-{table.ip_version}"
+    targets = [f"{first + number}/{table.host_bits}" for number in range(RULES)]
+    add = [f"route add {target}{_way(hop, devices[hop.port])}" for target in targets]
+    remove = [f"route del {target}" for target in targets]
+    return [
+        Change(f"{RULES} routes added", lambda: _run(namespace, version, add)),
+        Change(f"{RULES} routes removed", lambda: _run(namespace, version, remove)),
+    ]
 
 
 def announced_routes(table: FunctionTable) -> int:

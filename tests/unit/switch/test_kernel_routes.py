@@ -11,6 +11,7 @@ from switchmark.switch.support.kernel_routes import (
     route_lines,
     settings_of,
 )
+from switchmark.switch.support.xdp_router import Router
 from tests.integration.function_rig import right_table, trial_of
 
 DEVICES = {0: "p0", 1: "p1"}
@@ -46,3 +47,11 @@ def test_router_of_ipv6_turns_ipv6_on_and_stays_silent() -> None:
     assert list(settings).index("ipv6/conf/p0/addr_gen_mode") < list(settings).index(
         "ipv6/conf/all/disable_ipv6"
     )
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_program_of_xdp_differs_only_by_its_ttl(version: int) -> None:
+    """The planted error leaves out the instructions for TTL and checksum, and nothing else."""
+    right = Router(1, "02:72:00:00:00:01", version, 3, 4)
+    wrong = Router(1, "02:72:00:00:00:01", version, 3, 4, decrements_ttl=False)
+    assert (len(right.program()) - len(wrong.program())) // 8 == (9 if version == 4 else 3)
