@@ -15,6 +15,7 @@ from switchmark.function.support.table import FunctionTable
 from switchmark.host.session import open_session
 from switchmark.model.functions import FunctionList
 from switchmark.record import FunctionNote, Record
+from switchmark.record.function import Policing
 from switchmark.scenario.registry import expand
 from switchmark.switch.ovs_afxdp import OvsAfxdp
 from switchmark.switch.ovs_dpdk import OvsDpdk
@@ -23,9 +24,10 @@ from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.function_proof import prove
+from switchmark.trial.policing import TOLERANCE, measure_policing
 from switchmark.trial.run import run_trial
 from switchmark.trial.verification import wait_reachable
-from tests.function_mutations import MUTATIONS, Mutation
+from tests.function_mutations import MUTATIONS, Mutation, wrong_rate
 from tests.integration.machine import needs_root
 
 pytestmark = [
@@ -84,13 +86,13 @@ def given_another_table(kind: type[OvsSwitch], change: Change) -> OvsSwitch:
 
 
 @contextmanager
-def proof(
+def deployed(
     kind: type[OvsSwitch],
     settings: dict[str, str],
     change: Change = unchanged,
     tunnels: str = "",
-) -> Iterator[FunctionNote]:
-    """Deploy a switch with a changed table, and prove it by the right one."""
+) -> Iterator[tuple[Deployment, FunctionTable]]:
+    """Deploy a switch with a changed table; yield the right one too."""
     switch = given_another_table(kind, change)
     if not switch.availability().available:
         pytest.skip(f"{switch.name}: {switch.availability().reason}")
@@ -102,17 +104,58 @@ def proof(
     table = plan.function_table()
     assert table is not None
     with open_session(measuring=False) as session, Deployment(session, plan) as deployment:
-        if (
-            change is unchanged and not tunnels
-        ):  # a planted error may also stop the frames of the bench
+        # A planted error may also stop the frames of the bench, as a tunnel does.
+        if change is unchanged and not tunnels:
             wait_reachable(deployment.ends, plan.verify.timeout_s)
         switch.wait_converged()
+        yield deployment, table
+
+
+@contextmanager
+def proof(
+    kind: type[OvsSwitch],
+    settings: dict[str, str],
+    change: Change = unchanged,
+    tunnels: str = "",
+) -> Iterator[FunctionNote]:
+    """Deploy a switch with a changed table, and prove it by the right one."""
+    with deployed(kind, settings, change, tunnels) as (deployment, table):
+        switch, plan = deployment.switch, deployment.plan
+        assert isinstance(switch, OvsSwitch)
         testers = {
             port.index: engine
             for engine in [*deployment.engines, *deployment.monitors]
             for port in plan.topology.node(engine.node).ports
         }
         yield prove(switch.name, table, testers, switch.function_entries)
+
+
+def measured_policer(kind: type[OvsSwitch], change: Change = unchanged) -> Policing:
+    """Measure the rate of a policer with a changed table. Skip if the machine was too busy."""
+    settings = {"function": "forward+policer", "cir": "20M", "cbs": "512k", "packet_size": "1024"}
+    with deployed(kind, settings, change) as (deployment, table):
+        name, streams = deployment.switch.name, deployment.streams
+        wait_reachable(deployment.ends, deployment.plan.verify.timeout_s)
+        note = measure_policing(name, table, streams, deployment.check_alive)
+    assert note is not None
+    if note.unjudged:
+        pytest.skip(f"the machine is too busy: {note.unjudged}")
+    return note
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("kind", [OvsNetdev, OvsAfxdp, OvsDpdk])
+def test_policer_keeps_its_rate(kind: type[OvsSwitch]) -> None:
+    note = measured_policer(kind)
+    assert note.error is not None
+    assert abs(note.error) <= TOLERANCE
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("kind", [OvsNetdev, OvsAfxdp, OvsDpdk])
+def test_policer_that_is_five_percent_off_is_found(kind: type[OvsSwitch]) -> None:
+    with pytest.raises(TrialFailed, match="policer"):
+        measured_policer(kind, wrong_rate)
 
 
 @pytest.mark.parametrize("cell", CELLS)
