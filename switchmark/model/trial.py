@@ -492,19 +492,20 @@ class Trial(Frozen):
         read=read.words(read_endpoints), none="none", by_switch=True,
         say=lambda value: value.replace("+", " to ") or "ends of the bench")] = Endpoints("")
     addresses: Annotated[Addresses, Parameter(
-        "addresses", LAYOUT, DEFAULT, "10.77.0.201/24+10.77.0.202/24",
+        "addresses", CONTENDER, DEFAULT, "10.77.0.201/24+10.77.0.202/24",
         "free IPv4 addresses, with prefix length, of the two ends that the bench attaches to a "
         "bridge of the user (`switch_options: {attach: br0}`). It refuses addresses that somebody "
         "answers for; `none`: no bridge, or a Docker network, which chooses them",
-        read=read.words(read_addresses), none="none")] = Addresses("")
+        read=read.words(read_addresses), none="none", by_switch=True,
+        say=lambda value: value.replace("+", " to ") or "no addresses")] = Addresses("")
     max_rate_pps: Annotated[int | None, Parameter(
-        "max_rate", LAYOUT, DEFAULT, "5k",
+        "max_rate", METHOD, DEFAULT, "5k",
         "highest `rate` that a network which leaves this machine may get, after "
         "`--yes-this-network`; `none`: 1k packets/s, 10 Mbit/s and 10 s",
         unit="packets/s", show=format_rate, none="none", limits=read.PPS_CAP,
         say=lambda v: f"at most {format_rate(v)} pps" if v else "the usual cap")] = None
     abort_if: Annotated[int | None, Parameter(
-        "abort_if", LAYOUT, DEFAULT, "3, 10",
+        "abort_if", METHOD, DEFAULT, "3, 10",
         "switch `existing`: a trial fails as soon as the median round trip of ten probes a second, "
         "beside the load, is above so many times that before the load; `none`: no probes",
         limits=read.ABORT, none="none",

@@ -36,7 +36,9 @@ def check(text: str) -> None:
         ATTACH + ADDRESSES,
         "switch_options: {attach: ovs:br-int, attach_vlan: 7}\n" + ADDRESSES,
         "switch_options: {attach: docker:shop}\n",
-        ENDPOINTS + "rate: 1k\nmax_rate: 5k\n",
+        ENDPOINTS + "rate: 1k\nmax_rate: 5k\nabort_if: 3\n",
+        ENDPOINTS + "workload: tcp-rr\nrate: 1k\nmax_rate: 5k\nabort_if: 3\n",
+        ATTACH + ADDRESSES + "workload: tcp-rr\nrate: 1k\n",
     ],
 )
 def test_a_network_of_the_user_is_planned(text: str) -> None:
