@@ -207,7 +207,13 @@ class Bess(WithOptions, ProgramSwitch):
         described = answer["described"]
         if "copies" in plan.announced:  # the first gate is the frame itself
             counted["copies"] = parse_counter(answer["gates"]["mirror"]) - 1
-        counting = {"tuple-space entries": "acl-", "meters": "policer-", "VLAN rules": "vlan-"}
+        counting = {
+            "tuple-space entries": "acl-",
+            "meters": "policer-",
+            "VLAN rules": "vlan-",
+            "stations": "stations",
+            "tunnels": "tunnels",
+        }
         for key, kind in counting.items():
             if key in plan.announced:
                 found = [text for name, text in described.items() if name.startswith(kind)]

@@ -100,12 +100,15 @@ def perform(client: Any, plan: dict[str, Any]) -> dict[int, tuple[str, int]]:
 
 
 def with_bytes(value: Any) -> Any:
-    """Replace each object `{"hex": TEXT}` by the bytes in BESS's form."""
+    """Replace each object `{"hex": TEXT}` by bytes in the form of BESS, `{"bytes": TEXT}` by
+    the bytes themselves."""
     if isinstance(value, list):
         return [with_bytes(item) for item in value]
     if isinstance(value, dict):
         if "hex" in value:
             return {"value_bin": bytes.fromhex(value["hex"])}
+        if "bytes" in value:
+            return bytes.fromhex(value["bytes"])
         return {key: with_bytes(item) for key, item in value.items()}
     return value
 

@@ -29,6 +29,7 @@ ACL_LOOKUP = SwitchOption(
 )
 ROUTES_MOST = 1_000_000
 RULES_MOST = 100_000
+TUNNELS_MOST = 1000
 TUPLES_MOST = 16  # combinations of masks in WildcardMatch
 TABLE8_BYTES = 1024  # 256 entries of 4 bytes
 TABLE24_MB = 64
@@ -40,9 +41,12 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     "policer": FunctionSupport(),
     "vlan": FunctionSupport(bases=("forward",)),
     "mirror": FunctionSupport(bases=("forward",)),
+    "vxlan": FunctionSupport(TUNNELS_MOST, "more were not tried", IPV4, ("forward",)),
 }
 _ETHERTYPE, _PROTOCOL, _FRAGMENT, _ADDRESSES, _PORTS = 12, 23, 20, 26, 34
+_VNI = 46
 _IPV4 = "0800"
+VXLAN_PORT = 4789
 _METER, _GREEN = 0, 1
 
 
@@ -116,6 +120,8 @@ def refusal(table: FunctionTable, options: Mapping[str, str]) -> Refusal | None:
 def plan_of(table: FunctionTable, options: Mapping[str, str]) -> Plan:
     """Return the modules for a table, without its routes."""
     plan = Plan()
+    if table.tunnels:
+        _tunnel(plan, table)
     if table.mirror:
         _mirror(plan, table.mirror)
     for port in table.ports:
@@ -149,6 +155,70 @@ def _police(plan: Plan, port: int, table: FunctionTable) -> None:
     plan.link(head, 0, name)
     plan.append(port, head, (name, _GREEN))
     plan.announced["meters"] = plan.announced.get("meters", 0) + 1
+
+
+def _tunnel(plan: Plan, table: FunctionTable) -> None:
+    """Choose a tunnel by the station's address on the way in, and by outer addresses, UDP port and
+    VNI on the way out. Metadata of a frame carry its tunnel from module to module."""
+    access, underlay = table.access_port, table.underlay_port
+    stations = plan.module(
+        "ExactMatch",
+        "stations",
+        {"fields": [{"offset": 0, "num_bytes": 6}], "entries": max(16, 4 * len(table.tunnels))},
+    )
+    plan.module("VXLANEncap", "vxlan", {})
+    plan.module("IPEncap", "outer-ip")
+    plan.module("EtherEncap", "outer-ethernet")
+    plan.link("vxlan", 0, "outer-ip")
+    plan.link("outer-ip", 0, "outer-ethernet")
+    known = plan.module(
+        "ExactMatch",
+        "tunnels",
+        {
+            "fields": [
+                {"offset": _ETHERTYPE, "num_bytes": 3},
+                {"offset": _PROTOCOL, "num_bytes": 1},
+                {"offset": _ADDRESSES, "num_bytes": 8},
+                {"offset": _PORTS + 2, "num_bytes": 2},
+                {"offset": _VNI, "num_bytes": 3},
+            ],
+            "entries": max(16, 4 * len(table.tunnels)),
+        },
+    )
+    plan.module("VXLANDecap", "inner")
+    plan.link(known, 0, "inner")
+    for gate, tunnel in enumerate(table.tunnels):
+        outer = ipaddress.ip_address(tunnel.local).packed
+        remote = ipaddress.ip_address(tunnel.remote).packed
+        attributes = [
+            {"name": "tun_ip_src", "size": 4, "value_bin": {"bytes": outer.hex()}},
+            {"name": "tun_ip_dst", "size": 4, "value_bin": {"bytes": remote.hex()}},
+            {"name": "tun_id", "size": 4, "value_bin": {"bytes": f"{tunnel.vni:08x}"}},
+            {"name": "ether_src", "size": 6, "value_bin": _bytes_of(tunnel.local_mac)},
+            {"name": "ether_dst", "size": 6, "value_bin": _bytes_of(tunnel.remote_mac)},
+        ]
+        name = plan.module("SetMetadata", f"tunnel-{gate}", {"attrs": attributes})
+        plan.link(stations, gate, name)
+        plan.link(name, 0, "vxlan")
+        station = _binary(mac_bytes(tunnel.station_mac).hex())
+        argument = {"gate": gate, "fields": [station]}
+        plan.commands.append([stations, "add", "ExactMatchCommandAddArg", argument])
+        values = [
+            _binary(_IPV4 + "45"),
+            _binary("11"),
+            _binary((remote + outer).hex()),
+            _binary(f"{VXLAN_PORT:04x}"),
+            _binary(f"{tunnel.vni:06x}"),
+        ]
+        argument = {"gate": 0, "fields": values}
+        plan.commands.append([known, "add", "ExactMatchCommandAddArg", argument])
+    plan.append(access, stations, ("outer-ethernet", 0))
+    plan.append(underlay, known, ("inner", 0))
+    plan.announced["stations"] = plan.announced["tunnels"] = len(table.tunnels)
+
+
+def _bytes_of(mac: str) -> dict[str, str]:
+    return {"bytes": mac_bytes(mac).hex()}
 
 
 def _mirror(plan: Plan, mirror: Mirror) -> None:
