@@ -38,7 +38,11 @@ class Installed:
             tuple(PRESETS),
             generator_names(),
             program_problem,
-            tuple(name for name, can in self.switches.items() if can.is_contender),
+            tuple(
+                name
+                for name, abilities in self.switches.items()
+                if abilities.is_contender and not abilities.only_routes
+            ),
             workload_names(),
         )
 

@@ -321,6 +321,14 @@ def test_all_switches_are_those_that_are_compared() -> None:
         "reference",
         "cni",
         "docker-network",
+        "existing",
+        "linux-router",  # it only routes
     }
     (sweep,) = load_text("switch: [all, direct]", "c.yaml", here).sweeps
-    assert set(here.switches or ()) - set(sweep.switch) == {"reference", "cni", "docker-network"}
+    assert set(here.switches or ()) - set(sweep.switch) == {
+        "reference",
+        "cni",
+        "docker-network",
+        "existing",
+        "linux-router",
+    }
