@@ -156,15 +156,16 @@ class DockerNetwork(NetworkSwitch):
         image = f"sm{self.session.id}:network"
         self._daemon = Daemon(address, server_version(address) or "unknown", image)
         docker_daemon.import_image(self.session, self._daemon, build_root(find_engine()))
-        self._containers: list[str] = []
+        self._containers: dict[str, int] = {}  # with their entries in the ledger
 
     def make_ends(self, requested: Sequence[SwitchPort]) -> list[NetworkEnd]:
         """Start a container for each port, or a client outside and a container."""
         driver, publish = self.option("driver"), self.option("publish")
-        self.resources.at_end(self._remove_containers)
         network = self._make_network(driver)
         if publish == "off" and driver != "host":
-            return [self._container(port.index, ["--network", network]) for port in requested]
+            ends = [self._container(port.index, ["--network", network]) for port in requested]
+            self.resources.at_end(self._remove_containers)
+            return ends
         if len(requested) > 2:
             option = "publish" if publish != "off" else "driver: host"
             raise UsageError(
@@ -178,6 +179,7 @@ class DockerNetwork(NetworkSwitch):
             for port in PUBLISHED_PORTS:
                 options += ["-p", f"{port}:{port}/tcp", "-p", f"{port}:{port}/udp"]
         server = self._container(1, options)
+        self.resources.at_end(self._remove_containers)
         return [client, server]
 
     def _make_network(self, driver: str) -> str:
@@ -198,8 +200,8 @@ class DockerNetwork(NetworkSwitch):
         """Start a container that holds a network namespace, and name the namespace."""
         session, name = self.session, f"sm{self.session.id}e{number}"
         driver = self.option("driver")
-        self.resources.note(DockerObject("container", name, self._daemon.host))
-        self._containers.append(name)
+        container = DockerObject("container", name, self._daemon.host)
+        self._containers[name] = self.resources.note(container)
         try:
             pid = docker_daemon.hold_network(session, self._daemon, name, HOLD, options)
         except SwitchmarkError as error:
@@ -229,10 +231,12 @@ class DockerNetwork(NetworkSwitch):
         return UnavailableError(f"docker-network: driver {driver}: {text}", remedy=remedy)
 
     def _remove_containers(self) -> None:
-        """Remove all containers by one command; the daemon waits for each that still runs."""
-        if self._containers:
-            with suppress(SwitchmarkError):  # each has an entry in the ledger
+        """Remove all containers by one command, which is faster than one by one."""
+        with suppress(SwitchmarkError):  # the entries in the ledger remove them
+            if self._containers:
                 run_docker(self.session, self._daemon, "rm", "-f", *self._containers)
+                for entry in self._containers.values():
+                    self.session.ledger.strike(entry)
 
     def details(self) -> dict[str, str]:
         """The daemon, the options, and the state of the host."""
