@@ -302,3 +302,30 @@ def test_one_bench_at_a_time_measures_in_a_network(host: OwnNetwork) -> None:
     finally:
         running.terminate()
         running.wait()
+
+
+@pytest.mark.parametrize("settings", [
+    ("endpoints=netns:a+netns:b",),
+    ("switch_options=attach:br0", f"addresses={FREE}"),
+])  # fmt: skip
+def test_applications_cross_a_network_of_the_user(
+    host: OwnNetwork, settings: tuple[str, ...]
+) -> None:
+    """The fixture checks that routes and settings of the endpoints are the same afterwards."""
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    done = host.bench(
+        "trial", "existing", "--no-baseline", "--json", "--set", "workload=tcp-rr", "--rate", "200",
+        "--duration", "1s", *arguments, "--results", str(host.folder / "r"),
+    )  # fmt: skip
+    (found,) = json.loads(done.stdout)
+    assert found["status"] == "finished", found["message"]
+    assert found["transfer"]["transactions_per_s"] > 0
+    assert found["crossing"]["least_bytes"] > 0
+
+
+def test_connections_beyond_the_ports_are_refused(host: OwnNetwork) -> None:
+    done = host.bench(
+        "trial", "existing", "--no-baseline", "--set", "workload=tcp-crr", "--rate", "5k",
+        "--duration", "10s", "--set", "endpoints=netns:a+netns:b", check=False,
+    )  # fmt: skip
+    assert done.returncode == 3 and "50000 connections" in done.stderr
