@@ -50,14 +50,13 @@ class EngineWorkload:
     ) -> None:
         self._job, self._nodes = job, nodes
         trial, name = job.trial, NAMES[job.trial.workload]
-        at = f"{address(job.target)}:{TCP_PORT}"
         self._web = web_server(job) if web_server is not None else None
         server = None
         if self._web is None:
             request, response = _sizes(trial)
             server = TcpServer(
                 workload=name,
-                listen=at,
+                listen=f"{address(job.target)}:{TCP_PORT}",
                 interval_s=job.sample_s,
                 request_bytes=request,
                 response_bytes=response,
@@ -66,7 +65,6 @@ class EngineWorkload:
         self._client = client_of(job, to, path=None if self._web is None else self._web.path)
         self._ends: _Ends | None = None
         self._server = None if server is None else self._spawn(server.arguments(), 1, "tcp-server")
-        self._deadline_s = 0.0
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once the server listens."""

@@ -215,7 +215,7 @@ def _payload(deployment: Deployment, seen: Measurement) -> int:
     """Return the bytes of payload that the applications received, both ways."""
     guest = deployment.guest
     if isinstance(guest, WorkloadRun) and guest.reading is not None:
-        return guest.reading.payload_forth + guest.reading.payload_back
+        return (guest.reading.payload_forth or 0) + guest.reading.payload_back
     return payload_bytes(deployment.plan.trial, seen.passed_frames)
 
 

@@ -63,7 +63,7 @@ def _throughput(
     workload = run.workload
     each = 8 if workload.is_stream else 1  # bits of a byte
     completed = each * _per_s(done)
-    payload = reading.payload_forth + reading.payload_back
+    payload = (reading.payload_forth or 0) + reading.payload_back
     share = completed / (each * reading.done) if reading.done else 0.0  # 1/s
     trim = describe(policy, *whole, reading.server.counts)
     if reading.warm_up:

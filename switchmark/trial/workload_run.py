@@ -159,7 +159,7 @@ class WorkloadRun:
         assert self.reading is not None, "it has run"
         (client, server), names = self._changes(), [node.spec.name for node in self._nodes]
         ends = dict(zip(names, (client, server), strict=True))
-        payload = self.reading.payload_forth + self.reading.payload_back
+        payload = (self.reading.payload_forth or 0) + self.reading.payload_back
         requests = None if self.workload.is_stream else self.reading.done
 
         def counted(name: str) -> dict[str, int]:
@@ -180,7 +180,7 @@ class WorkloadRun:
                 name: after.protocol.get("TimeWait", 0)
                 for name, after in zip(names, self._after, strict=True)
             },
-            payload_forth=self.reading.payload_forth,
+            payload_forth=self.reading.payload_forth or 0,
             payload_back=self.reading.payload_back,
             requests_sent=None if self.workload.is_stream else self.reading.sent,
             requests_answered=requests,
@@ -251,9 +251,11 @@ class WorkloadRun:
         self._launched.close()
 
 
-def _agree(payload: int, counted: Mapping[str, int]) -> bool:
+def _agree(payload: int | None, counted: Mapping[str, int]) -> bool:
     """Return True if so much payload fits into the bytes that a device received, and these hold
     little else."""
+    if payload is None:
+        return True
     arrived = counted["rx_bytes"]
     most = payload * (1 + _AGREES_SHARE) + _AGREES_BYTES + HEADERS_BYTES * counted["rx_packets"]
     return payload <= arrived <= most

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -181,3 +184,55 @@ def test_the_engine_counts_the_payload_of_a_stream() -> None:
     assert record.transfer.intended_per_s == 40_000_000
     assert 0 < record.transport.payload_forth <= record.transport.bytes_forth
     assert record.transport.server_cpu is not None and record.transport.server_cpu.seconds > 0
+
+
+STALL_S, RATE = 0.4, 1000
+LATE_NS = 50_000_000
+
+
+@pytest.mark.parametrize(
+    ("workload", "generator", "stall_after_s", "duration"),
+    [
+        ("tcp-rr", "switchmark", 1.0, "3s"),
+        ("http", "switchmark", 1.0, "3s"),
+        ("tcp-rr", "sockperf", 4.0, "6s"),
+        ("dns", "dnsperf", 1.0, "3s"),
+    ],
+)
+def test_a_stall_of_the_server_is_in_the_delays(
+    workload: str,
+    generator: str,
+    stall_after_s: float,
+    duration: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The server stops for 400 ms while 1000 requests/s are due: about 350 of them are later than
+    50 ms. A tool that waits for the answer before it sends again would report a few."""
+    if workload == "http" and not (found := nginx.availability()).available:
+        pytest.skip(f"nginx: {found.reason}; {found.remedy}")
+    if generator != "switchmark":
+        have(generator)
+    stalls: list[float] = []
+
+    def look(run: workload_run.WorkloadRun) -> None:
+        original(run)
+        due = run.begun_ns and time.monotonic_ns() - run.begun_ns > stall_after_s * 1e9
+        if due and not stalls:
+            stalls.append(STALL_S)
+            for signal_number, pause_s in ((signal.SIGSTOP, STALL_S), (signal.SIGCONT, 0)):
+                for pid in run._launched.server_ids():
+                    os.kill(pid, signal_number)
+                time.sleep(pause_s)
+
+    original = workload_run.WorkloadRun._look
+    monkeypatch.setattr(workload_run.WorkloadRun, "_look", look)
+    record = measured(
+        "direct", workload=workload, generator=generator, dimension="latency",
+        rate=str(RATE), duration=duration,
+    )  # fmt: skip
+    assert record.status == "finished", record.message
+    assert stalls and record.latency is not None
+    delays = record.latency.intended_histogram or record.latency.histogram
+    late_share = 0.5 * STALL_S * RATE / delays.count
+    (value,) = delays.percentiles_ns([f"{100 * (1 - late_share):.4g}"]).values()
+    assert value > LATE_NS

@@ -44,7 +44,7 @@ class WorkloadReading:
     duration_ns: int  # for so long the client sent
     sent: int  # amount, in the whole run
     done: int  # read by the server, or answered
-    payload_forth: int  # bytes, client to server
+    payload_forth: int | None  # bytes, client to server; None: the program does not report it
     payload_back: int
     round_trips: RoundTrips | None = None  # from the moment when the request was sent
     from_due: RoundTrips | None = None  # from the moment when it was due, also without an answer

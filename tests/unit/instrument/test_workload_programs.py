@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from switchmark.errors import ContradictoryCounts, TrialFailed
+from switchmark.instrument import dnsperf, h2load
 from switchmark.instrument.support import iperf3_tcp, sockperf_tcp
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.workload import WorkloadReading
@@ -137,3 +138,76 @@ def test_sockperf_without_answers_over_tcp_is_refused(tmp_path: Path) -> None:
 def test_sockperf_with_a_hostile_log_is_refused(tmp_path: Path, line: str, says: str) -> None:
     with pytest.raises(TrialFailed, match=says):
         sockperf_read(tmp_path, sockperf_said(10, 10, (5, 5)), line)
+
+
+DNSPERF = """\
+1795922057.800000: 0.000000
+1795922057.900000: 100.000000
+1795922058.000000: 90.000000
+> NOERROR www.switchmark.test A 0.000200
+> NOERROR www.switchmark.test A 0.000400
+  Queries sent:         20
+  Queries completed:    19 (95.00%)
+  Average packet size:  request 34, response 50
+  Run time (s):         0.200000
+"""
+
+
+def test_dnsperf_is_read_to_the_delay() -> None:
+    reading = dnsperf.read(program(DNSPERF, "dnsperf client"), program(""))
+    assert (reading.sent, reading.done) == (20, 19)
+    assert (reading.payload_forth, reading.payload_back) == (680, 950)
+    assert [one.frames for one in reading.client.counts] == [10, 9]
+    assert reading.round_trips is not None and reading.round_trips.max_ns == 400_000
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("Queries sent:         20", "Queries sent: many"), "Queries sent"),
+        (("Queries completed:    19", "Queries completed:    1"), "contradict"),
+        (("Run time (s):         0.200000", ""), "no run time"),
+        (("> NOERROR", "> SERVFAIL"), "no answer"),
+    ],
+)
+def test_dnsperf_with_hostile_output_is_refused(change: tuple[str, str], says: str) -> None:
+    with pytest.raises(TrialFailed, match=says):
+        dnsperf.read(program(DNSPERF.replace(*change), "dnsperf client"), program(""))
+
+
+H2LOAD = """\
+finished in 200.00ms, 15.00 req/s, 1.00KB/s
+requests: 3 total, 3 started, 3 done, 3 succeeded, 0 failed, 0 errored, 0 timeout
+traffic: 300B (300) total, 200B (200) headers (space savings 0.00%), 100B (100) data
+"""
+
+
+def h2load_read(tmp_path: Path, printed: str, log: str) -> WorkloadReading:
+    path = tmp_path / "log.tsv"
+    path.write_text(log)
+    requested = job(workload="http", generator="h2load")
+    return h2load.read(requested, program(printed, "h2load client"), path, ("nginx",), "1.22.1")
+
+
+def test_h2load_counts_requests_by_interval(tmp_path: Path) -> None:
+    log = "1000000\t200\t500\n1050000\t200\t500\n1120000\t200\t500\n"
+    reading = h2load_read(tmp_path, H2LOAD, log)
+    assert [one.frames for one in reading.server.counts] == [2, 1]
+    assert (reading.done, reading.payload_back, reading.payload_forth) == (3, 300, None)
+
+
+@pytest.mark.parametrize(
+    ("printed", "log", "says"),
+    [
+        ("", "1\t200\t5\n", "no counts"),
+        (H2LOAD, "", "no answer"),
+        (H2LOAD, "1\t200\n", "not understood"),
+        (H2LOAD, "1\t200\t" + "9" * 40 + "\n", "not understood"),
+        (H2LOAD, "\x1b[2J\n", "not understood"),
+    ],
+)
+def test_h2load_with_hostile_output_is_refused(
+    tmp_path: Path, printed: str, log: str, says: str
+) -> None:
+    with pytest.raises(TrialFailed, match=says):
+        h2load_read(tmp_path, printed, log)
