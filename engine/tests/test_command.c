@@ -226,56 +226,6 @@ static void tables_are_parsed(void **state)
     base.role = &role_client;
 }
 
-static void tables_are_parsed(void **state)
-{
-    (void)state;
-    static const uint8_t bytes[] = {0, 1, 2, 0xfb, 0xff, 0x10};
-    static const struct {
-        const char *line, *because;
-    } bad[] = {
-        {"table", "give rows=N, or rows in base64"},
-        {"table rows=", "'rows=' is not rows=N"},
-        {"table rows=1048577", "is not rows=N (0 to 1048576)"},
-        {"table rows=1 zipf=11", "'zipf=11' is not"},
-        {"table rows=1 zipf=1x", "'zipf=1x' is not"},
-        {"table rows=1 order=turn", "'order=turn' is not"},
-        {"table AAAAA", "neither rows=N nor base64"},
-        {"table AA=A", "neither rows=N nor base64"},
-        {"table AA-A", "neither rows=N nor base64"},
-        {"table AAAA AAAA", "'AAAA' is too much"},
-    };
-    base.role = &role_sender;
-    for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_false(parse(bad[i].line));
-        if (strstr(error, bad[i].because) == NULL)
-            fail_msg("'%s' was refused with '%s'", bad[i].line, error);
-    }
-    assert_true(parse("table rows=1M zipf=0.9 seed=5"));
-    assert_int_equal(c.kind, COMMAND_TABLE);
-    assert_int_equal(c.plan.rows, 1000000);
-    assert_true(c.plan.is_zipf && c.plan.exponent == 0.9 && c.plan.seed == 5);
-    assert_null(c.data);
-    for (unsigned i = 0; i < 5; i++) {
-        static const char *const texts[] = {"AA==", "AAE=", "AAEC", "AAEC+w", "AAEC+/8Q"};
-        static const unsigned lengths[] = {1, 2, 3, 4, 6};
-        char line[40];
-        snprintf(line, sizeof line, "denied %s", texts[i]);
-        assert_true(parse(line));
-        assert_int_equal(c.kind, COMMAND_DENIED);
-        assert_int_equal(c.size, lengths[i]);
-        assert_memory_equal(c.data, bytes, c.size);
-        command_free(&c);
-    }
-    base.flows.count = 2;
-    assert_false(parse("table rows=1"));
-    assert_non_null(strstr(error, "leave --flows out"));
-    base.flows.count = 0;
-    base.role = &role_receiver;
-    assert_false(parse("denied rows=1"));
-    assert_non_null(strstr(error, "a receiver needs no table of them"));
-    base.role = &role_client;
-}
-
 /* A trial also refuses values that the command line would refuse. */
 static void start_values_fit_command_line(void **state)
 {
