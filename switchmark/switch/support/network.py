@@ -12,7 +12,9 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
@@ -164,6 +166,7 @@ class NetworkSwitch(WithOptions, MadeFirst):
     def make(self, requested: Sequence[SwitchPort]) -> list[MadePort]:
         """Make the host, the network and its ends."""
         self.namespace = self.resources.namespace(firewall=True)
+        namespaces.inside(self.namespace.name, _silence_multicast)
         folder = self.resources.folder("host")
         self.private_host = PrivateHost(self.namespace.name, folder, read_only=self.reads_only())
         self.resources.at_end(self.private_host.close)
@@ -333,16 +336,18 @@ class NetworkSwitch(WithOptions, MadeFirst):
         return "rules or routes of the network may drop it (nft list ruleset in its host)"
 
     def _port_counters(self) -> dict[int, PortCounters]:
-        """The counters of the devices in the ends, without the frames that the host itself sent to
-        all ports of a bridge: IGMP reports of the bridge, for example."""
-        host = device_counters.all_device_counters(self.namespace.name)
         counted = {}
         for port, end in zip(self.ports, self.ends, strict=True):
             received, sent = device_counters.device_frames(end.netns, end.device)
-            bridge = self._ways[port.index // 2].shared_bridge
-            by_host = host[bridge][9] if bridge in host else 0
-            counted[port.index] = PortCounters(rx_frames=sent, tx_frames=received - by_host)
+            counted[port.index] = PortCounters(rx_frames=sent, tx_frames=received)
         return counted
+
+
+def _silence_multicast() -> None:
+    """Let the host send no IGMP reports: a new bridge sends some to all its ports, and they would
+    disturb the counters."""
+    with suppress(OSError):  # a kernel without multicast sends none
+        Path("/proc/sys/net/ipv4/igmp_link_local_mcast_reports").write_text("0")
 
 
 def _is_rule(line: str) -> bool:
