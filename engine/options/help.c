@@ -46,7 +46,8 @@ static const struct {
 #define EXAMPLES (sizeof examples / sizeof examples[0])
 
 static const char commands[] =
-    "verify N, verify-broadcast N, counters, interval, inject HEX, capture N, table rows=N,\n"
+    "verify N, verify-broadcast N, counters, interval, inject HEX, capture N,\n"
+    "table rows=N, denied rows=N, tunnels rows=N,\n"
     "start [key=value ...] (the options marked *, and at=NS), stop, exit.\n";
 
 static void print_indented(const char *text, const char *indent)
