@@ -85,6 +85,7 @@ class Snabb(ProgramSwitch):
         taxonomy=Taxonomy(MODULAR, STRUCTURED, PIPELINE, "high", "Lua, C", "VM-to-VM"),
         description="Snabb, Lua apps in one polling process, vhost-user",
         functions=snabb_functions.SUPPORT,
+        functions_not_built=snabb_functions.NOT_BUILT,
     )
 
     def version_of(self, program: Path) -> str:

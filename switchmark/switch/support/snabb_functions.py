@@ -25,6 +25,10 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     "policer": FunctionSupport(),
     "vlan": FunctionSupport(bases=("forward",)),
 }
+NOT_BUILT: Mapping[str, str] = {
+    "vxlan": "Snabb has no app for it",
+    "mirror": "the monitor port is not in the program that drives Snabb",
+}
 _PROTOCOLS = {6: "tcp", 17: "udp"}
 
 
