@@ -9,6 +9,14 @@ the ratios of the turns with its 95 % interval.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import tools.own_python  # noqa: F401 - runs this program by a Python that has the packages
+
+# isort: split
+
 import argparse
 import contextlib
 import json
@@ -17,14 +25,10 @@ import re
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from switchmark.engine.binary import find_engine
 from switchmark.engine.events import TcpInterval, TcpResult, parse

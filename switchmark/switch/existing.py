@@ -71,6 +71,7 @@ from switchmark.switch.support.ports import check_request
 from switchmark.switch.support.tools import kernel_release
 
 NONE = "none"
+DOCKER, OVS = "docker", "ovs"  # kinds of networks that ends are attached to
 LOCKS = Path("/run")  # the same for all benches of this machine, whatever their state folder
 FRESH_S = 10.0  # for which an answer about the network holds while a campaign is planned
 OVER_IP = 18  # bytes of a frame beyond its IP packet, with FCS
@@ -169,14 +170,12 @@ class Existing(WithOptions, MadeFirst):
         kind, _, network = attach.rpartition(":")
         host = _host_state()
         vlan = self._vlan()
-        if kind == "docker":
+        if kind == DOCKER:
             return docker_refusal(network, vlan)
-        problem = (
-            ovs_refusal(network) if kind == "ovs" else linux_bridge_refusal(host, network, vlan)
-        )
+        problem = ovs_refusal(network) if kind == OVS else linux_bridge_refusal(host, network, vlan)
         if problem is not None:
             return problem
-        ports = ovs_ports_of(network) if kind == "ovs" else ()
+        ports = ovs_ports_of(network) if kind == OVS else ()
         verdict = guard_rails.judge_bridge(host, network, guard_rails.permitted(), ports)
         return self._judged(verdict)
 
@@ -267,12 +266,12 @@ class Existing(WithOptions, MadeFirst):
         kind, _, network = attach.rpartition(":")
         if (refusal := self._attach_refusal(attach)) is not None:
             raise UnavailableError(refusal)
-        if kind == "docker":
+        if kind == DOCKER:
             ends, handles = docker_ends(self.session, self.resources, network)
         else:
             attachment = Attachment(self.session, self.resources, _host_state)
             addresses = self.request.addresses.split("+")
-            ends = attachment.join_bridge(network, addresses, self._vlan(), is_ovs=kind == "ovs")
+            ends = attachment.join_bridge(network, addresses, self._vlan(), is_ovs=kind == OVS)
             handles = attachment.handles
         names = [Endpoint(EndpointKind.NETNS, end.netns) for end in ends]
         return list(map(OpenEndpoint, names, handles)), ends

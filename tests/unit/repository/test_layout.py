@@ -31,7 +31,9 @@ def subject(file: Path) -> str | None:
 def test_each_folder_is_a_package_of_switchmark() -> None:
     """`repository` has the tests of the documentation, the tools and the tests themselves."""
     folders = {path.parent.relative_to(UNIT).as_posix() for path in FILES}
-    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    packages = {
+        path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*/__init__.py")
+    }
     assert folders - packages <= {".", "repository"}
 
 

@@ -20,6 +20,7 @@ ROOT = TESTS.parent
 # The parts that need a virtual machine, tests with the mark `slow`, or no devices at all.
 TESTED_ELSEWHERE = {
     "qemu": "vm",
+    "attach": "cni",
     "calibrate": "slow",
     "soak": "slow",
     "one-way": "slow",
