@@ -6,7 +6,7 @@ import pytest
 
 from switchmark.function.registry import cases, forwarded
 from switchmark.function.support.flows import denied_flows, load_flows, verdict
-from tests.unit.function.test_routes import table
+from tests.unit.function.test_route import table
 
 
 def addresses(row: bytes) -> str:

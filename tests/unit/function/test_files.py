@@ -8,7 +8,7 @@ from switchmark.errors import UsageError
 from switchmark.function.support.files import read_routes, read_rules
 from switchmark.function.support.flows import load_flows
 from switchmark.function.support.table import Rule
-from tests.unit.function.test_routes import table
+from tests.unit.function.test_route import table
 
 
 def written(folder: Path, text: str) -> str:

@@ -9,7 +9,7 @@ from switchmark.model.topology import MONITOR
 from switchmark.model.trial import Trial
 from switchmark.record.function import FunctionNote
 from switchmark.scenario.registry import expand
-from tests.unit.function.test_routes import table
+from tests.unit.function.test_route import table
 
 
 def trial_with(**keys: object) -> Trial:

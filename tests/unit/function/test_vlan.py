@@ -9,7 +9,7 @@ from switchmark.model.functions import read_functions
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
-from tests.unit.function.test_routes import table
+from tests.unit.function.test_route import table
 
 
 def trial_with(**keys: object) -> Trial:

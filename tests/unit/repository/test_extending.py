@@ -76,7 +76,7 @@ def test_the_new_method_finds_what_is_true(with_method: Path) -> None:
 
 COMPUTES_THE_PROOF = """
 from switchmark.function.registry import cases, forwarded
-from tests.unit.function.test_routes import table
+from tests.unit.function.test_route import table
 neutral = table("forward+ttl-guard")
 results = [(case.name, forwarded(neutral, case.passing) is not None) for case in cases(neutral)]
 print([name for name, arrives in results if arrives])

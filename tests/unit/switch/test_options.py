@@ -44,7 +44,7 @@ def test_as_campaigns_write_them(written: str, read: list[str]) -> None:
     ("written", "says"),
     [
         ("{vlan_filtering: 3}", "switch option vlan_filtering is '3'; it takes on, off"),
-        ("{emc: on}", "has no switch option 'emc' (it has: vlan_filtering, static_fdb, acl_engine)"),
+        ("{emc: on}", "no switch option 'emc' (it has: vlan_filtering, static_fdb, acl_engine)"),
         ("vlan_filtering", "c.yaml:2: switch_options: 'vlan_filtering' is not NAME:VALUE"),
         ("{vlan_filtering: [on, off]}", "c.yaml:2: switch_options: a list does not belong here"),
         ("{vlan_filtering: }", "switch_options: has no value"),

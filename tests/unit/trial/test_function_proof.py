@@ -16,7 +16,7 @@ from switchmark.function.support.table import FunctionTable
 from switchmark.model.functions import FunctionEntries
 from switchmark.record.function import FunctionNote
 from switchmark.trial import function_proof
-from tests.unit.function.test_routes import table
+from tests.unit.function.test_route import table
 
 ENTRIES = FunctionEntries({"routes": 3}, {"routes": 3}, 0.5)
 

@@ -19,7 +19,7 @@ from switchmark.trial.function_traffic import (
     sender_args,
 )
 from switchmark.trial.verification import PairEnds
-from tests.unit.function.test_routes import table
+from tests.unit.function.test_route import table
 
 
 class RecordingEngine:
