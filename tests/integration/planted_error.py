@@ -23,14 +23,14 @@ def plant(name: str) -> None:
     def start_changed(running: Any) -> None:
         switch = running.switch
         assert isinstance(switch, PerformsFunctions)
-        begin = switch.start
+        begin: Any = running.switch.start
 
         def begin_changed(*arguments: Any) -> None:
             assert switch.function_table is not None
             switch.function_table = change(switch.function_table)
             begin(*arguments)
 
-        switch.start = begin_changed
+        running.switch.start = begin_changed
         start(running)
 
     RunningSwitch._start = start_changed  # type: ignore[method-assign]

@@ -73,7 +73,7 @@ def test_engine_accepts_the_command_lines() -> None:
         engine = find_engine()
     except UnavailableError:
         pytest.skip("switchmark-traffic is not built")
-    ends = [
+    ends: list[TcpServer | TcpClient] = [
         TcpServer(listen="198.18.0.2:5201", spin_us=500, response_bytes=10),
         TcpServer(listen="[2001:2::2]:5201", workload="http", response_bytes=1000),
         TcpClient(connect="198.18.0.2:5201", rate_rps=1000.0, idle="poll"),
