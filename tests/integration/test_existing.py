@@ -190,7 +190,7 @@ def test_the_default_route_needs_its_name_and_a_low_rate(host: OwnNetwork) -> No
         host.sh("ip route del default")
 
 
-def wait_for(condition: Any, seconds: float = 30) -> None:
+def wait_for(condition: Any, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
