@@ -164,6 +164,7 @@ class FastClick(WithOptions, ProgramSwitch):
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER, fastclick_functions.ROUTE_LOOKUP),
+        functions=fastclick_functions.SUPPORT,
         functions_not_built=fastclick_functions.NOT_BUILT,
         cannot_reconfigure="while it runs, it takes no configuration with DPDK devices in it "
         '(`hotconfig` ends with "Trying to configure DPDK device after initialization")',

@@ -35,9 +35,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     ),
     "policer": FunctionSupport(),
 }
-_UNPROVEN = "its translation was not proven with a built program yet"
 NOT_BUILT: Mapping[str, str] = {
-    **dict.fromkeys(SUPPORT, _UNPROVEN),
     "vlan": "it is not translated yet",
     "mirror": "it is not translated yet",
     "vxlan": "FastClick has no element for it",
