@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from switchmark.errors import Refusal
 from switchmark.function.support.frames import Frame
 from switchmark.function.support.table import FunctionTable, Tunnel
-from switchmark.model.trial import Trial
+
+if TYPE_CHECKING:  # the agent on another host has no pydantic
+    from switchmark.model.trial import Trial
 
 
 @dataclass(frozen=True, slots=True)

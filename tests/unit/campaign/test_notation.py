@@ -76,6 +76,15 @@ TRIALS = st.builds(
     generator=st.sampled_from(("switchmark", "iperf3")),
     socket_buffers=st.sampled_from(("largest", "unforced")),
     page_size=st.sampled_from(("auto", "huge", "4KiB")),
+    at_once=st.integers(1, 64),
+    workload=st.sampled_from(("frames", "tcp-stream", "tcp-rr")),
+    # Keys that the workload of a trial does not read get their defaults when they are read back.
+    offload=st.just("on"),
+    congestion_control=st.just(""),
+    tcp_streams=st.just(1),
+    connections=st.just(1),
+    request_bytes=st.just(64),
+    response_bytes=st.just(64),
     function=st.sampled_from(("forward", "route", "route+acl", "forward+acl")),
     routes=st.integers(1, 4_000_000),
     prefix_length=st.sampled_from(("mix", "24", "128")),
@@ -123,6 +132,8 @@ def test_the_strategy_knows_every_field() -> None:
             "page_size",
         "function", "routes", "prefix_length", "rules", "rule_hit", "masks", "tunnels", "vni",
         "vid", "direction", "cir_bps", "cbs_bytes", "routes_file", "rules_file",
+        "at_once", "workload", "offload", "congestion_control", "tcp_streams", "connections",
+        "request_bytes", "response_bytes",
         "endpoints", "addresses", "max_rate_pps", "abort_if",
     }  # fmt: skip
 

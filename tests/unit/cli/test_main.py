@@ -106,7 +106,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["list", "--foo"], "No such option: --foo (see switchmark list --help)"),
         (["list", "nothing"], "Invalid value for 'KIND': 'nothing' is not one of 'switches', "
                               "'environments', 'campaigns', 'scenarios', 'methods', 'ios', "
-                              "'generators', 'hosts'. (see switchmark list --help)"),
+                              "'functions', 'generators', 'workloads', 'networks', 'hosts'. "
+                              "(see switchmark list --help)"),
         (["plan"], "Missing argument 'CAMPAIGN'. (see switchmark plan --help)"),
         (["plan", "quick", "--set"], "Option '--set' requires an argument. "
                                      "(see switchmark plan --help)"),

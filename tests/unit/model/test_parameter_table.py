@@ -101,6 +101,13 @@ OTHER: dict[str, dict[str, Any]] = {
     "smt": {"smt": "avoid"},
     "numa": {"numa": "same"},
     "socket_buffers": {"socket_buffers": "unforced"},
+    "workload": {"workload": "tcp-rr"},
+    "offload": {"offload": "off"},
+    "congestion_control": {"congestion_control": "cubic"},
+    "tcp_streams": {"tcp_streams": 4},
+    "connections": {"connections": 32},
+    "request_bytes": {"request_bytes": 1000},
+    "response_bytes": {"response_bytes": 1000},
 }
 
 
@@ -171,7 +178,9 @@ def test_a_ramp_over_the_wire_shows_no_ceiling(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [c for name, c in OTHER.items() if name != "dimension"] + [{"switch_cores": 2}],
+    # Records of applications have other figures.
+    [c for name, c in OTHER.items() if name not in ("dimension", "workload")]
+    + [{"switch_cores": 2}],
     ids=str,
 )
 def test_a_row_is_laid_beside_the_wire_of_its_own_load(

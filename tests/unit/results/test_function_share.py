@@ -8,7 +8,8 @@ from switchmark.record.metric import RUN_METRICS
 from switchmark.results.blocks import Observed
 from switchmark.results.function_share import baselines_of, function_shares, share_sentences
 
-FORWARDED, RTT = RUN_METRICS[0], RUN_METRICS[1]
+METRICS = {metric.name: metric for metric in RUN_METRICS}
+FORWARDED, RTT = METRICS["forwarded"], METRICS["rtt-p50"]
 
 
 def trial(function: str, switch: str = "ovs-dpdk", **keys: object) -> Trial:
