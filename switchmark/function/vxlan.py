@@ -39,7 +39,9 @@ class Vxlan:
     def refusals(self, trial: Trial) -> Iterator[Refusal]:
         """Refuse directions of other functions, VNIs that do not exist, and several pairs."""
         yield Refusal(
-            "the traffic engine cannot send or check tunnels yet", "leave vxlan out", key="function"
+            "campaigns cannot measure vxlan yet; only its proof by single frames is built",
+            "leave vxlan out",
+            key="function",
         )
         if trial.direction not in ("auto", *DIRECTIONS):
             yield Refusal(
