@@ -112,9 +112,12 @@ def _pairs_with_machines(asked: argparse.Namespace) -> list[tuple[str, str]]:
 
 def _usable(switches: list[str], environments: list[str]) -> list[tuple[str, str]]:
     there = installed()
+    # Cases forward frames between their own ends: routers do not, and a network of the user has
+    # other ends.
     return [
         (switch, environment)
         for switch in switches
+        if not (there.switches[switch].only_routes or there.switches[switch].foreign)
         for environment in environments
         if usable_ports(there.switches[switch], there.environments[environment])
     ]
