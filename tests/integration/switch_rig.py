@@ -40,8 +40,13 @@ QUIET_S = 0.1
 LATE_S = 15.0  # a machine that is busy with something else, or an emulated one
 
 
+# Routers need a table of routes; tests/integration/function_rig.py starts them.
 REAL = [
-    name for name in SWITCHES if name != "direct" and not SWITCHES[name]().capabilities.is_network
+    name
+    for name in SWITCHES
+    if name != "direct"
+    and not SWITCHES[name]().capabilities.is_network
+    and not SWITCHES[name]().capabilities.only_routes
 ]
 EXCLUSIVE = ("sriov",)  # a NIC has one user
 

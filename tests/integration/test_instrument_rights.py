@@ -49,6 +49,7 @@ NO_WIRE = {("pktgen-dpdk", PortKind.VHOST_USER)}
 CASES = [
     (name, environment, kind)
     for name in INSTRUMENTS
+    if INSTRUMENTS[name]().sends_frames
     for environment in INSTRUMENTS[name]().abilities.environments
     for kind in INSTRUMENTS[name]().abilities.linux_capabilities or ()
     if kind in KINDS.get(environment, ()) and (name, kind) not in NO_WIRE

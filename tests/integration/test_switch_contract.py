@@ -63,7 +63,7 @@ def test_probe_tells_version_or_reason(name: str) -> None:
 @pytest.mark.parametrize("name", REAL)
 def test_refuses_what_it_cannot_do_by_name(name: str, session: Session) -> None:
     switch = available(name)
-    wrong = set(ConnectMode) - set(switch.capabilities.connect_modes)
+    wrong = {mode for mode in ConnectMode if not switch.capabilities.can_connect(mode)}
     kind = rig_kind(switch)
     ports = [SwitchPort(k, kind, mac_of(k), device=f"x{k}", socket=f"/tmp/x{k}") for k in (0, 1)]
     for mode in wrong:
