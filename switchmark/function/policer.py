@@ -25,7 +25,6 @@ class PolicerFunction:
 
     name = "policer"
     meaning = "frames that enter a port above the rate cir, with bursts of up to cbs, are dropped"
-    filters = True
     keys = ("cir", "cbs")
     scale_key: str | None = None
     unit = ""

@@ -9,9 +9,7 @@ from functools import cache, lru_cache
 from switchmark.function.support.files import file_identity
 from switchmark.function.support.functions import Case, Function, Passing
 from switchmark.function.support.table import (
-    HOP_MAC,
     FunctionTable,
-    NextHop,
     RouterPort,
 )
 from switchmark.model.functions import FunctionList, function_names
@@ -22,7 +20,6 @@ from switchmark.plugins import PluginRegistry, attribute_loader
 FUNCTIONS: PluginRegistry[Function] = PluginRegistry(
     "switchmark.function", attribute_loader("FUNCTION")
 )
-HOPS_A_PORT = 2
 
 
 def functions_of(functions: FunctionList) -> list[Function]:
@@ -37,15 +34,6 @@ def router_port(index: int, host: str, host_mac: str, ip_version: int) -> Router
     """Return a port's own addresses as a router."""
     address = f"198.19.{index}.1/24" if ip_version == 4 else f"2001:2:0:{0x8000 + index:x}::1/64"
     return RouterPort(index, router_mac(index), address, host, host_mac)
-
-
-def next_hops(port: int, first: int, ip_version: int) -> list[NextHop]:
-    """Return the next hops of a port; `first`: the number of the first next hop in the table."""
-    before = f"198.19.{port}." if ip_version == 4 else f"2001:2:0:{0x8000 + port:x}::"
-    return [
-        NextHop(first + k, port, HOP_MAC.format(hop=k, port=port), f"{before}{2 + k}")
-        for k in range(HOPS_A_PORT)
-    ]
 
 
 def table_of(trial: Trial, topology: Topology) -> FunctionTable | None:

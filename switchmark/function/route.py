@@ -19,10 +19,11 @@ from switchmark.function.support.prefixes import (
     draw_routes,
     inside,
     longest_match,
+    masks,
     most_routes,
 )
 from switchmark.function.support.samples import load_frame
-from switchmark.function.support.table import FunctionTable
+from switchmark.function.support.table import FunctionTable, next_hops
 from switchmark.model.trial import Trial
 
 RANDOM_ROUTES = 30  # that the proof tries, beside the first and the last
@@ -78,8 +79,6 @@ class Route:
 
     def fill(self, table: FunctionTable, trial: Trial) -> FunctionTable:
         """Draw the routes; they lead to the ports that receive, in turn."""
-        from switchmark.function.registry import next_hops
-
         hops = [
             hop
             for port in table.ports
@@ -140,7 +139,7 @@ class Route:
         yield Case("a frame with TTL 2", _towards(table, destination, ttl=2))
         yield Case("a frame with TTL 1, which must be dropped",
                    _towards(table, destination, ttl=1))  # fmt: skip
-        if (unrouted := _unrouted(table, generator)) is not None:
+        if (unrouted := _unrouted(table)) is not None:
             yield Case("a frame without a route, which must be dropped",
                        _towards(table, unrouted))  # fmt: skip
 
@@ -168,8 +167,6 @@ def _lookup(table: FunctionTable, destination: str) -> int:
 def _nested(table: FunctionTable) -> list[int]:
     """Return numbers of routes inside other routes that have another next hop."""
     import numpy as np
-
-    from switchmark.function.support.prefixes import masks
 
     routes = table.routes
     assert routes is not None
@@ -202,9 +199,8 @@ def _routed_destination(table: FunctionTable) -> str:
     return str(ipaddress.ip_address(table.routes.networks[0].tobytes()))
 
 
-def _unrouted(table: FunctionTable, generator: object) -> str | None:
+def _unrouted(table: FunctionTable) -> str | None:
     """Return an address without a route; None if none was found soon."""
-    del generator
     candidates = (
         [f"203.0.{k}.77" for k in range(256)]
         if table.ip_version == 4

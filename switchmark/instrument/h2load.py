@@ -24,7 +24,7 @@ from switchmark.instrument.support.program import (
     running,
     version_of,
 )
-from switchmark.instrument.support.reading import CountedInterval
+from switchmark.instrument.support.reading import count_by_interval
 from switchmark.instrument.support.udp import TCP_PORT, peer_address
 from switchmark.instrument.support.workload import (
     WorkloadEnd,
@@ -143,11 +143,11 @@ def read(
         client=WorkloadEnd(
             tuple(client.command),
             version_of("h2load", *_VERSION),
-            _by_interval(begun, origin_ns, run_s, job.sample_s),
+            count_by_interval(begun, origin_ns, run_s, job.sample_s),
             {"output": client.output[-2000:]},
         ),
         server=WorkloadEnd(
-            server, server_version, _by_interval(ended, origin_ns, run_s, job.sample_s)
+            server, server_version, count_by_interval(ended, origin_ns, run_s, job.sample_s)
         ),
         duration_ns=round(run_s * _S),
         sent=max(started, succeeded),
@@ -178,19 +178,3 @@ def _times_ns(client: ProgramEnd, log: Path) -> tuple[array[int], array[int]]:
     finally:
         log.unlink(missing_ok=True)
     return begun, ended
-
-
-def _by_interval(
-    times_ns: array[int], begin_ns: int, run_s: float, sample_s: float
-) -> tuple[CountedInterval, ...]:
-    """Return the number of events in each whole interval since `begin_ns`."""
-    length_ns = round(sample_s * _S)
-    counts = [0] * int(run_s * _S // length_ns)
-    for time_ns in times_ns:
-        place = (time_ns - begin_ns) // length_ns
-        if 0 <= place < len(counts):
-            counts[place] += 1
-    return tuple(
-        CountedInterval((place + 1) * length_ns, length_ns, count)
-        for place, count in enumerate(counts)
-    )

@@ -202,5 +202,5 @@ def _end(
         version=one_line(said.start.version.removeprefix("iperf ")),
         frames=frames,
         counts=tuple(counts),
-        told=said.model_dump(mode="json", exclude={"intervals"}),
+        report=said.model_dump(mode="json", exclude={"intervals"}),
     )

@@ -160,7 +160,7 @@ class PktGenRun:
                 version=_version(),
                 frames=frames,
                 counts=words.counts(begun_ns, lasted_ns),
-                told={"frames": frames, "reports": len(words.reports)},
+                report={"frames": frames, "reports": len(words.reports)},
             )
             for end, words, frames in (
                 (sender, sent, sent_frames),

@@ -231,7 +231,7 @@ class _Counter:
             version=f"{self.told.get('version', '')[:40]} with {dpdk}",
             frames=self.number("total"),
             counts=tuple(counts),
-            told={"link": link} if link else {},
+            report={"link": link} if link else {},
         )
 
     def _numbers(self, said: str, count: int) -> list[int]:

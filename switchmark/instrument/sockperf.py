@@ -146,7 +146,7 @@ def _read(log: Path, client: ProgramEnd, server: ProgramEnd) -> Reading:
         "out_of_order": reordered,
     }
     return Reading(
-        source=EndReading(tuple(client.command), version, sent, told=told),
+        source=EndReading(tuple(client.command), version, sent, report=told),
         target=EndReading(tuple(server.command), version, received),
         duration_ns=round(run_s * _S),
         round_trips=trips,

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from switchmark.function.support.frames import internet_checksum, mac_bytes
+
 Bytes = npt.NDArray[np.uint8]  # a row for each frame
 Numbers = npt.NDArray[np.int64]
 
@@ -78,7 +80,7 @@ def frame(
     """One UDP frame of this size, FCS counted and left out; behind the payload it holds zeros."""
     src, dst = ipaddress.ip_address(addresses.src_ip), ipaddress.ip_address(addresses.dst_ip)
     ether_type = 0x0800 if src.version == 4 else 0x86DD
-    head = _mac(addresses.dst_mac) + _mac(addresses.src_mac)
+    head = mac_bytes(addresses.dst_mac) + mac_bytes(addresses.src_mac)
     for place, vlan in enumerate(vlans):
         outer = place == 0 and len(vlans) > 1
         head += struct.pack("!HH", 0x88A8 if outer else 0x8100, vlan)
@@ -87,13 +89,13 @@ def frame(
     udp_bytes = size_bytes - FCS_BYTES - len(head) - ip_bytes
     udp = struct.pack("!HHHH", addresses.src_port, addresses.dst_port, udp_bytes, 0)
     pseudo = src.packed + dst.packed + struct.pack("!HH", udp_bytes, _UDP)
-    checksum = _ones_complement(pseudo + udp + payload) or 0xFFFF  # (zeros behind it add nothing)
+    checksum = internet_checksum(pseudo + udp + payload) or 0xFFFF  # (zeros behind it add nothing)
     udp = udp[:6] + struct.pack("!H", checksum)
     if src.version == 4:
         total = ip_bytes + udp_bytes
         fields = struct.pack("!BBHHHBBH", 0x45, 0, total, 0, 0x4000, 64, _UDP, 0)
         network = fields + src.packed + dst.packed
-        network = network[:10] + struct.pack("!H", _ones_complement(network)) + network[12:]
+        network = network[:10] + struct.pack("!H", internet_checksum(network)) + network[12:]
     else:
         network = struct.pack("!IHBB", 6 << 28, udp_bytes, _UDP, 64) + src.packed + dst.packed
     return (head + network + udp + payload).ljust(size_bytes - FCS_BYTES, b"\0")
@@ -126,7 +128,7 @@ def write_pcap(
 def _heads(cycle: Cycle, lengths: Numbers) -> Bytes:
     """Each frame up to the end of the client's payload; zeros follow."""
     count = len(lengths)
-    src_mac, dst_mac = (_column(one, _mac, count) for one in (cycle.src_mac, cycle.dst_mac))
+    src_mac, dst_mac = (_column(one, mac_bytes, count) for one in (cycle.src_mac, cycle.dst_mac))
     src, dst = (_column(one, _packed, count) for one in (cycle.src_ip, cycle.dst_ip))
     ports = [_column(one, _two, count) for one in (cycle.src_port, cycle.dst_port)]
     tags = b""
@@ -190,16 +192,3 @@ def _packed(address: str) -> bytes:
 
 def _two(number: int) -> bytes:
     return number.to_bytes(2, "big")
-
-
-def _mac(text: str) -> bytes:
-    return bytes(int(part, 16) for part in text.split(":"))
-
-
-def _ones_complement(data: bytes) -> int:
-    if len(data) % 2:
-        data += b"\0"
-    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF

@@ -35,14 +35,13 @@ from switchmark.host.undo.entries import CniAttachment
 from switchmark.model.attaching import AttachTimes
 from switchmark.model.capabilities import (
     Availability,
-    Capabilities,
     SwitchOption,
     available,
     unavailable_for,
 )
-from switchmark.model.ports import ConnectMode, NetworkEnd, PortKind, SwitchPort
+from switchmark.model.ports import NetworkEnd, SwitchPort
 from switchmark.switch.support.in_kernel import veth_lines
-from switchmark.switch.support.network import ANSWER_TIMEOUT_S, NetworkSwitch
+from switchmark.switch.support.network import ANSWER_TIMEOUT_S, NETWORK, NetworkSwitch
 from switchmark.switch.support.private import Namespace
 
 DEVICE = "eth0"
@@ -54,18 +53,10 @@ class Cni(NetworkSwitch):
     """A network of one configuration list; each end is an attachment."""
 
     name = "cni"
-    capabilities = Capabilities(
-        port_kinds=(PortKind.ATTACHMENT,),
-        connect_modes=(ConnectMode.NETWORK,),
-        polling=False,
-        in_kernel=True,
-        is_network=True,
-        keeps_offloads=True,
+    capabilities = replace(
+        NETWORK,
         attaches=True,
-        longest_frame_bytes=1518,
         overhead_s=1.0,
-        cable_ends=(),
-        uncabled="its host is a network namespace of this machine",
         cannot_reconfigure="its plugins attach and detach ends, which method attach measures",
         description="network of CNI plugins; the bench is the container runtime",
         options=(

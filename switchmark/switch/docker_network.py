@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from switchmark.engine.binary import find_engine
 from switchmark.environment.docker import HOLD
@@ -27,14 +28,13 @@ from switchmark.host.programs import not_installed
 from switchmark.host.undo.entries import DockerObject, NetworkNamespace
 from switchmark.model.capabilities import (
     Availability,
-    Capabilities,
     SwitchOption,
     available,
     unavailable,
 )
-from switchmark.model.ports import ConnectMode, NetworkEnd, PortKind, SwitchPort
+from switchmark.model.ports import NetworkEnd, SwitchPort
 from switchmark.switch.support.in_kernel import veth_lines
-from switchmark.switch.support.network import PROBED_PORT, NetworkSwitch, read_address
+from switchmark.switch.support.network import NETWORK, PROBED_PORT, NetworkSwitch, read_address
 from switchmark.switch.support.private import Namespace
 
 UPLINK, OUTSIDE = "uplink", "outside"
@@ -52,17 +52,9 @@ class DockerNetwork(NetworkSwitch):
     """A network of a private Docker daemon; each end is a container."""
 
     name = "docker-network"
-    capabilities = Capabilities(
-        port_kinds=(PortKind.ATTACHMENT,),
-        connect_modes=(ConnectMode.NETWORK,),
-        polling=False,
-        in_kernel=True,
-        is_network=True,
-        keeps_offloads=True,
-        longest_frame_bytes=1518,
+    capabilities = replace(
+        NETWORK,
         overhead_s=6.0,
-        cable_ends=(),
-        uncabled="its host is a network namespace of this machine",
         cannot_reconfigure="its daemon attaches and detaches containers",
         description="network of a private Docker daemon",
         options=(

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median, stdev
+from typing import Any
 
 from switchmark.engine.loads import NO_FRAMES, asked_pps, frame_rate
 from switchmark.errors import TrialFailed
-from switchmark.instrument.support.reading import CountedInterval, Reading
+from switchmark.instrument.support.reading import CountedInterval, Reading, RoundTrips
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.choices import Dimension
 from switchmark.model.rates import L1_OVERHEAD_BYTES
@@ -141,24 +142,31 @@ def _stretch(trial: Trial, reading: Reading) -> float:
     return max(0.0, reading.duration_ns / (trial.duration_s * 1e9) - 1)
 
 
+def round_trip_times(timed: RoundTrips, lost: int, **from_due: Any) -> Latency:
+    """Return the round trips of a foreign instrument as a record has them. `from_due`: the fields
+    of the times from the moment when a request was due, if the instrument knows them."""
+    return Latency(
+        kind="rtt",
+        count=timed.histogram.count,
+        min_ns=timed.min_ns,
+        mean_ns=timed.mean_ns,
+        stdev_ns=timed.stdev_ns,
+        max_ns=timed.max_ns,
+        percentiles_ns=timed.histogram.percentiles_ns(max_ns=timed.max_ns),
+        percentile_intervals_ns=percentile_intervals_ns(timed.histogram, timed.max_ns),
+        histogram=timed.histogram,
+        lost=lost,
+        **from_due,
+    )
+
+
 def _latency(trial: Trial, run: InstrumentRun, reading: Reading) -> Measurement:
     timed = reading.round_trips
     if timed is None or reading.answered is None or not timed.histogram.count:
         raise TrialFailed(f"no request of {trial.generator} was answered: there is no latency")
     return Measurement(
         figures=Figures(
-            latency=Latency(
-                kind="rtt",
-                count=timed.histogram.count,
-                min_ns=timed.min_ns,
-                mean_ns=timed.mean_ns,
-                stdev_ns=timed.stdev_ns,
-                max_ns=timed.max_ns,
-                percentiles_ns=timed.histogram.percentiles_ns(max_ns=timed.max_ns),
-                percentile_intervals_ns=percentile_intervals_ns(timed.histogram, timed.max_ns),
-                histogram=timed.histogram,
-                lost=max(0, reading.source.frames - reading.answered),
-            )
+            latency=round_trip_times(timed, max(0, reading.source.frames - reading.answered))
         ),
         trim=Trim(
             policy=f"as {trial.generator} does: its own warm-up is left out",

@@ -77,8 +77,8 @@ def has_flow_table(trial: Trial) -> bool:
 
 def sender_args(table: FunctionTable) -> list[str]:
     """Return the options of an engine that sends the load."""
-    denied = denied_flows(table, MOST_DENIED)
-    return ["--ttl", str(TTL), *(["--denied-rate", str(DENIED_PPS)] if denied else [])]
+    denies = any(not rule.permit for rule in table.rules)
+    return ["--ttl", str(TTL), *(["--denied-rate", str(DENIED_PPS)] if denies else [])]
 
 
 def receiver_args(table: FunctionTable, port: int) -> list[str]:

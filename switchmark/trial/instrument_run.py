@@ -19,6 +19,7 @@ from switchmark.host.kernel.device_counters import udp_socket_drops
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Abilities, Job, Station
 from switchmark.instrument.support.reading import EndReading, Reading
+from switchmark.instrument.support.workload import WorkloadEnd
 from switchmark.model.campaign import sample_s
 from switchmark.model.rights import Rights
 from switchmark.model.trial import Trial
@@ -157,8 +158,10 @@ class InstrumentRun:
         source, target = self.reading.source, self.reading.target
         client = self._pair.a.role == "client"
         return [
-            _run(self._pair.a.node, self._pair.a.role, source, self.begun_ns, "tx_offered"),
-            _run(
+            engine_run(
+                self._pair.a.node, self._pair.a.role, source, self.begun_ns, "tx_offered"
+            ),
+            engine_run(
                 self._pair.b.node, self._pair.b.role, target, self.begun_ns,
                 "tx_offered" if client else "rx_frames",
             ),
@@ -215,7 +218,10 @@ def counters_of_devices(rx_frames: int, tx_frames: int) -> EngineCounters:
     )
 
 
-def _run(node: str, role: str, end: EndReading, begun_ns: int, counter: str) -> EngineRun:
+def engine_run(
+    node: str, role: str, end: EndReading | WorkloadEnd, begun_ns: int, counter: str
+) -> EngineRun:
+    """Return one end of a foreign instrument as a record has the ends of the engine."""
     return EngineRun(
         node=node,
         role=role,
@@ -231,5 +237,5 @@ def _run(node: str, role: str, end: EndReading, begun_ns: int, counter: str) -> 
             )
             for index, one in enumerate(end.counts)
         ],
-        result=end.told,
+        result=end.report,
     )

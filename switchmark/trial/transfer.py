@@ -18,9 +18,9 @@ from switchmark.instrument.support.workload import WorkloadReading
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
-from switchmark.record import Figures, Latency, Transfer, Trim
+from switchmark.record import Figures, Transfer, Trim
 from switchmark.statistics.order_statistics import percentile_intervals_ns
-from switchmark.trial.foreign import ON_SCHEDULE_SHARE
+from switchmark.trial.foreign import ON_SCHEDULE_SHARE, round_trip_times
 from switchmark.trial.recording import Measurement
 from switchmark.trial.traffic import Tick
 from switchmark.trial.trim import describe, kept_intervals, window_ns
@@ -140,19 +140,8 @@ def _latency(trial: Trial, run: WorkloadRun, reading: WorkloadReading) -> tuple[
     timed = reading.round_trips
     if timed is None or not timed.histogram.count:
         raise TrialFailed(f"no request of {trial.generator} was answered: there is no latency")
-    latency = Latency(
-        kind="rtt",
-        count=timed.histogram.count,
-        min_ns=timed.min_ns,
-        mean_ns=timed.mean_ns,
-        stdev_ns=timed.stdev_ns,
-        max_ns=timed.max_ns,
-        percentiles_ns=timed.histogram.percentiles_ns(max_ns=timed.max_ns),
-        percentile_intervals_ns=percentile_intervals_ns(timed.histogram, timed.max_ns),
-        histogram=timed.histogram,
-        lost=max(0, reading.sent - reading.done),
-        **_due(reading.from_due),
-    )
+    lost = max(0, reading.sent - reading.done)
+    latency = round_trip_times(timed, lost, **_due(reading.from_due))
     trim = Trim(
         policy=reading.warm_up or "none: every request counts",
         kept_from_ns=run.begun_ns,

@@ -18,19 +18,24 @@ from switchmark.instrument.support.base import Abilities, Job
 from switchmark.instrument.support.nginx import Nginx
 from switchmark.instrument.support.workload import (
     LaunchedWorkload,
-    WorkloadEnd,
     WorkloadReading,
 )
 from switchmark.model.campaign import sample_s
 from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.trial import Trial
 from switchmark.model.workload import Workload
-from switchmark.record import EndCpu, EngineRun, InstrumentNote, Interval, Transport
+from switchmark.record import EndCpu, EngineRun, InstrumentNote, Transport
 from switchmark.switch.support.base import Switch
 from switchmark.trial import tcp_path
 from switchmark.trial.cost import ApplicationCpu
 from switchmark.trial.engine_workload import EngineWorkload
-from switchmark.trial.instrument_run import GRACE_S, ProcessesCpu, counters_of_devices, station_of
+from switchmark.trial.instrument_run import (
+    GRACE_S,
+    ProcessesCpu,
+    counters_of_devices,
+    engine_run,
+    station_of,
+)
 from switchmark.trial.reconcile import CounterReading
 from switchmark.trial.traffic import Tick
 from switchmark.trial.verification import PairEnds
@@ -242,8 +247,8 @@ class WorkloadRun:
         stream = self.workload.is_stream
         client, server = ("written_bytes", "read_bytes") if stream else ("requests", "answers")
         return [
-            _run(self._pair.a.node, "client", self.reading.client, self.begun_ns, client),
-            _run(self._pair.b.node, "server", self.reading.server, self.begun_ns, server),
+            engine_run(self._pair.a.node, "client", self.reading.client, self.begun_ns, client),
+            engine_run(self._pair.b.node, "server", self.reading.server, self.begun_ns, server),
         ]
 
     def close(self) -> None:
@@ -267,24 +272,4 @@ def _cpu(seconds: float, payload_bytes: int, requests: int | None) -> EndCpu:
         seconds=seconds,
         per_gigabit_s=seconds / gigabits if gigabits else None,
         per_request_us=seconds * 1e6 / requests if requests else None,
-    )
-
-
-def _run(node: str, role: str, end: WorkloadEnd, begun_ns: int, counter: str) -> EngineRun:
-    return EngineRun(
-        node=node,
-        role=role,
-        pair=0,
-        args=list(end.command),
-        ready={"version": end.version},
-        intervals=[
-            Interval(
-                index=index,
-                t_ns=begun_ns + one.t_ns,
-                duration_ns=one.duration_ns,
-                counters={counter: one.frames},
-            )
-            for index, one in enumerate(end.counts)
-        ],
-        result=end.report,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from switchmark.errors import UsageError
 from switchmark.function.support.prefixes import inside, longest_match
-from switchmark.function.support.table import FunctionTable, Rule
+from switchmark.function.support.table import UDP, FunctionTable, Rule
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,12 +150,13 @@ def matches(
     rule: Rule, source: str, destination: str, source_port: int, destination_port: int
 ) -> bool:
     """Return True if a rule matches a UDP frame."""
+    # Ports first: they tell most rules apart, and prefixes take far longer.
     return (
-        rule.protocol in (None, 17)
-        and ipaddress.ip_address(source) in ipaddress.ip_network(rule.source)
-        and ipaddress.ip_address(destination) in ipaddress.ip_network(rule.destination)
+        rule.protocol in (None, UDP)
         and _within(source_port, rule.source_ports)
         and _within(destination_port, rule.destination_ports)
+        and ipaddress.ip_address(source) in ipaddress.ip_network(rule.source)
+        and ipaddress.ip_address(destination) in ipaddress.ip_network(rule.destination)
     )
 
 

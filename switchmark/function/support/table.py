@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 UDP = 17
+HOPS_A_PORT = 2
 HOP_MAC = "02:6e:00:00:{hop:02x}:{port:02x}"
 STATION_MAC = "02:76:00:00:{:02x}:{:02x}"  # destination behind a tunnel, by the tunnel's number
 
@@ -44,6 +45,15 @@ class NextHop:
     port: int
     mac: str
     address: str  # without prefix length
+
+
+def next_hops(port: int, first: int, ip_version: int) -> list[NextHop]:
+    """Return the next hops of a port; `first`: the number of the first next hop in the table."""
+    before = f"198.19.{port}." if ip_version == 4 else f"2001:2:0:{0x8000 + port:x}::"
+    return [
+        NextHop(first + k, port, HOP_MAC.format(hop=k, port=port), f"{before}{2 + k}")
+        for k in range(HOPS_A_PORT)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class PolledRun:
                 version=end.version or self._version,
                 frames=frames,
                 counts=seen,
-                told=end.told(),
+                report=end.told(),
             )
             for end, frames, seen in zip(both, (sent, received), counts, strict=True)
         )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from switchmark.errors import ContradictoryCounts
 from switchmark.statistics.histogram import Histogram
+
+_S = 1_000_000_000  # nanoseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,22 @@ class CountedInterval:
     frames: int
 
 
+def count_by_interval(
+    times_ns: Iterable[int], begin_ns: int, run_s: float, sample_s: float
+) -> tuple[CountedInterval, ...]:
+    """Return the number of events in each whole interval since `begin_ns`."""
+    length_ns = round(sample_s * _S)
+    counts = [0] * int(run_s * _S // length_ns)
+    for time_ns in times_ns:
+        place = (time_ns - begin_ns) // length_ns
+        if 0 <= place < len(counts):
+            counts[place] += 1
+    return tuple(
+        CountedInterval((place + 1) * length_ns, length_ns, count)
+        for place, count in enumerate(counts)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class EndReading:
     """One end: its command line, and its output."""
@@ -26,7 +45,7 @@ class EndReading:
     version: str
     frames: int  # sent by a source, received by a target, in the whole run
     counts: tuple[CountedInterval, ...] = ()
-    told: dict[str, Any] = field(default_factory=dict)  # as it printed it, for the record
+    report: dict[str, Any] = field(default_factory=dict)  # its own output, for the record
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, version_of
-from switchmark.instrument.support.reading import CountedInterval
+from switchmark.instrument.support.reading import count_by_interval
 from switchmark.instrument.support.sockperf_log import counted, read_log, round_trips
 from switchmark.instrument.support.udp import TCP_PORT, address, peer_address
 from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
@@ -76,7 +76,7 @@ def read(job: Job, log: Path, client: ProgramEnd, server: ProgramEnd) -> Workloa
         client=WorkloadEnd(
             tuple(client.command),
             version_of(NAME),
-            _by_interval(lines.sent_ns, begin_ns, valid_s, job.sample_s),
+            count_by_interval(lines.sent_ns, begin_ns, valid_s, job.sample_s),
             report={
                 "total_run": {"sent": whole_sent, "received": whole_received, "seconds": whole_s},
                 "valid_duration": {"sent": sent, "received": received, "seconds": valid_s},
@@ -85,7 +85,7 @@ def read(job: Job, log: Path, client: ProgramEnd, server: ProgramEnd) -> Workloa
         server=WorkloadEnd(
             tuple(server.command),
             version_of(NAME),
-            _by_interval(answered_at, begin_ns, valid_s, job.sample_s),
+            count_by_interval(answered_at, begin_ns, valid_s, job.sample_s),
         ),
         duration_ns=round(whole_s * _S),
         sent=whole_sent,
@@ -97,19 +97,3 @@ def read(job: Job, log: Path, client: ProgramEnd, server: ProgramEnd) -> Workloa
     )
     reading.check(NAME)
     return reading
-
-
-def _by_interval(
-    times_ns: array[int], begin_ns: int, valid_s: float, sample_s: float
-) -> tuple[CountedInterval, ...]:
-    """The number of events in each whole interval since `begin_ns`."""
-    length_ns = round(sample_s * _S)
-    counts = [0] * int(valid_s * _S // length_ns)
-    for time_ns in times_ns:
-        place = (time_ns - begin_ns) // length_ns
-        if 0 <= place < len(counts):
-            counts[place] += 1
-    return tuple(
-        CountedInterval((place + 1) * length_ns, length_ns, count)
-        for place, count in enumerate(counts)
-    )

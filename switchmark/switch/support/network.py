@@ -25,11 +25,13 @@ from switchmark.host.kernel import device_counters, namespaces
 from switchmark.host.network.counted import CountedDevice, KnownNetwork, PathFacts
 from switchmark.host.process_output import parse_json, parsing
 from switchmark.host.undo.entries import NetworkNamespace
+from switchmark.model.capabilities import Capabilities
 from switchmark.model.ports import (
     ConnectMode,
     MadePort,
     NetworkEnd,
     PortCounters,
+    PortKind,
     SwitchCounters,
     SwitchPort,
 )
@@ -142,6 +144,20 @@ def devices_behind(end: Link, host: Sequence[Link]) -> list[Link]:
         found.append(link)
         link = next((one for one in host if one.name == link.master), None)
     return found
+
+
+# Common capabilities of networks in a private host.
+NETWORK = Capabilities(
+    port_kinds=(PortKind.ATTACHMENT,),
+    connect_modes=(ConnectMode.NETWORK,),
+    polling=False,
+    in_kernel=True,
+    is_network=True,
+    keeps_offloads=True,
+    longest_frame_bytes=1518,
+    cable_ends=(),
+    uncabled="its host is a network namespace of this machine",
+)
 
 
 class NetworkSwitch(WithOptions, MadeFirst):

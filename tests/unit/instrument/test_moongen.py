@@ -151,7 +151,7 @@ def test_a_run_is_read_to_the_frame(built: Path) -> None:
     assert reading.duration_ns == S
     assert [one.frames for one in reading.source.counts] == [2000, 2000]
     assert reading.source.version == build_of(built)
-    assert reading.source.told == {
+    assert reading.source.report == {
         "driver": "net_af_packet", "t_ns": 3 * S, "sent": 4002, "received": 0, "sends": False,
     }, "no counter that it does not have"  # fmt: skip
 

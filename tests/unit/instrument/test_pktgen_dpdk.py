@@ -99,7 +99,7 @@ def test_the_counts_of_a_real_run_are_read_to_the_frame(named: Path, tmp_path: P
     assert sum(one.duration_ns for one in source.counts) <= reading.duration_ns
     (one,) = target.counts
     assert (one.frames, one.duration_ns) == (40_000, 2_000_000_000)
-    assert source.told == {"link": "10000 Mbit/s"}
+    assert source.report == {"link": "10000 Mbit/s"}
     assert not list(tmp_path.glob("*.over")), "the word to stop is taken back"
 
 

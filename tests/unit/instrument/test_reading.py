@@ -315,8 +315,8 @@ def test_what_the_record_keeps_of_it_is_bounded() -> None:
     said["intervals"][0]["sum"]["seconds"] = 1e-12
     client, server = program(json.dumps(said)), program(recorded("iperf3-server.json"))
     seen = iperf3._read(client, server)
-    assert set(seen.source.told) == {"start", "end"}
-    assert "NaN" not in json.dumps(seen.source.told)
+    assert set(seen.source.report) == {"start", "end"}
+    assert "NaN" not in json.dumps(seen.source.report)
     assert all(one.duration_ns > 0 for one in seen.source.counts)
 
 

@@ -180,7 +180,7 @@ def test_a_run_is_read_to_the_frame_from_the_moment_it_begins(release: Path) -> 
     assert (reading.source.frames, reading.target.frames) == (200, 199)
     assert reading.duration_ns == S
     assert reading.source.version == "v3.08"
-    assert reading.source.told["queue_full"] == 2
+    assert reading.source.report["queue_full"] == 2
     assert sum(one.frames for one in reading.source.counts) == 200
     assert (reading.duplicates, reading.reordered) == (None, None), "it does not know"
 

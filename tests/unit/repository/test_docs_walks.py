@@ -60,10 +60,7 @@ def test_each_step_of_a_sample_is_one_function() -> None:
 @pytest.mark.parametrize(
     ("made", "elsewhere"),
     [
-        (
-            r"\bLatency\(",
-            {"trial/foreign.py", "trial/transfer.py"},
-        ),  # of a foreign generator, of applications
+        (r"\bLatency\(", {"trial/foreign.py"}),  # of a foreign generator, and of applications
         (r"\bRecord\(\*\*", set()),
         (r"\bLatencySummary\(", set()),
         (r"\.curve\(", set()),

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from switchmark.function.registry import next_hops, router_port
-from switchmark.function.support.table import FunctionTable, Policer, Routes, Rule, Vlan
+from switchmark.function.registry import router_port
+from switchmark.function.support.table import FunctionTable, Policer, Routes, Rule, Vlan, next_hops
 from switchmark.switch.support import (
     bess_functions,
     fastclick_functions,
