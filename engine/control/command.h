@@ -49,7 +49,8 @@ bool command_parse(char *line, const struct options *base, struct command *comma
 /* Free the data of a command that will not be used again. */
 void command_free(struct command *command);
 
-/* Take the next frame of `inject` from `*at`, which advances; false: there is none. */
+/* Take the next frame of `inject` from `*at`, and advance `*at`. Return false if no frame is left.
+ */
 bool command_next_frame(const struct command *command, size_t *at, const uint8_t **bytes,
                         uint32_t *length);
 #endif

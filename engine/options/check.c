@@ -423,7 +423,7 @@ static const struct rule trial_rules[] = {
     {lacks_line_of_denied_rate,
      "--denied-rate: a share needs the rate of a line; give --line-rate"},
     {lacks_table_of_denied_rate,
-     "--denied-rate: only for a sender or tester whose table is sent before the command start"},
+     "--denied-rate: only for a sender or tester with --start command, which waits for its table"},
     {has_denied_rate_on_queues, "--denied-rate: only with one queue"},
     {has_probes_on_queues, "--queues: a probe stream has one worker; use one queue"},
 };

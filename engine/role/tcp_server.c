@@ -90,7 +90,8 @@ static void end_by(struct tcp_state *s, struct tcp_connection *c, int error)
     end_connection(s, c);
 }
 
-/* Send what is left of the response; true: all of it was sent and the connection goes on. */
+/* Send the rest of the response. Return true if all of it was sent and the connection stays open.
+ */
 static bool respond(struct trial *trial, struct tcp_connection *c)
 {
     struct tcp_state *s = trial->tcp;

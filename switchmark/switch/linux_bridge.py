@@ -82,7 +82,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             ),
         },
         functions_not_built={
-            "vlan": "tags need VLAN filtering of the kernel, whose translation is not built",
+            "vlan": "tags need VLAN filtering of the kernel; the translation is not built",
             "mirror": "copies by nftables are not built",
         },
     )
