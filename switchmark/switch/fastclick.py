@@ -58,12 +58,11 @@ def click_config(
     ports: Sequence[SwitchPort],
     mode: ConnectMode,
     control: str,
-    functions: Iterable[str] = (),
-    tails: Mapping[int, str] | None = None,
+    functions: fastclick_functions.Elements | None = None,
 ) -> str:
-    """The switch in Click's language; `functions`: elements behind the ports, `tails`: the last of
-    them for each port. A full queue drops; Click's default is to wait, which would
+    """The switch in Click's language. A full queue drops; Click's default is to wait, which would
     make the ports of one thread wait for each other."""
+    functions = functions or fastclick_functions.Elements()
     lines = [f'ControlSocket(UNIX, "{control}");']
     numbers = ethdev_numbers(ports)
     for port in ports:
@@ -75,19 +74,24 @@ def click_config(
             f"t{k} :: ToDPDKDevice({number}, BLOCKING false, BURST {BURST}, "
             f"IQUEUE {QUEUE_FRAMES}, NDESC {DESCRIPTORS});"
         )
-    lines += functions
-    sources = {port.index: f"f{port.index}" for port in ports} | dict(tails or {})
+    lines += functions.lines
+    ports = [port for port in ports if port.index != functions.monitor]
+    sources = {port.index: f"f{port.index}" for port in ports} | functions.tails
+    sinks = {port.index: f"t{port.index}" for port in ports} | functions.heads
     if mode is ConnectMode.CROSS_CONNECT:
-        lines += [f"{sources[port.index]} -> t{peer_index(port.index)};" for port in ports]
+        for port in ports:
+            lines.append(f"{sources[port.index]} -> {sinks[peer_index(port.index)]};")
     elif mode is not ConnectMode.ROUTE:
         # What reaches the witness was flooded, or went astray.
         lines.append("w :: Counter -> Discard;")
         join = _learning if mode is ConnectMode.LEARNING else _static
-        lines += join(ports, sources)
+        lines += join(ports, sources, sinks)
     return "\n".join(lines) + "\n"
 
 
-def _learning(ports: Sequence[SwitchPort], sources: Mapping[int, str]) -> list[str]:
+def _learning(
+    ports: Sequence[SwitchPort], sources: Mapping[int, str], sinks: Mapping[int, str]
+) -> list[str]:
     """The elements of a learning switch. Without a time on every frame an address would age as soon
     as it is learnt."""
     witness = len(ports)
@@ -95,19 +99,21 @@ def _learning(ports: Sequence[SwitchPort], sources: Mapping[int, str]) -> list[s
         f"switch :: EtherSwitch(TIMEOUT {MAC_AGING_S});",
         *(
             f"{sources[port.index]} -> SetTimestamp -> [{port.index}]switch[{port.index}] "
-            f"-> t{port.index};"
+            f"-> {sinks[port.index]};"
             for port in ports
         ),
         f"Idle -> [{witness}]switch[{witness}] -> w;",
     ]
 
 
-def _static(ports: Sequence[SwitchPort], sources: Mapping[int, str]) -> list[str]:
+def _static(
+    ports: Sequence[SwitchPort], sources: Mapping[int, str], sinks: Mapping[int, str]
+) -> list[str]:
     """The elements of a static table: one classifier a port, by destination address; what matches
     none is dropped. The witness is the last entry."""
     lines = []
     for port in ports:
-        ways = [(o.mac, f"t{o.index}") for o in ports if o.index != port.index]
+        ways = [(o.mac, sinks[o.index]) for o in ports if o.index != port.index]
         ways.append((WITNESS_MAC, "w"))
         patterns = ", ".join(f"0/{mac.replace(':', '')}" for mac, _ in ways)
         lines.append(f"{sources[port.index]} -> c{port.index} :: Classifier({patterns});")
@@ -224,8 +230,7 @@ class FastClick(WithOptions, ProgramSwitch):
         """Write the configuration, start, and wait for the control socket."""
         folder = self.resources.folder("click")
         self._control = check_socket_path(folder / "control.sock")
-        functions, tails = self._functions()
-        self._config = click_config(self.ports, self.mode, self._control, functions, tails)
+        self._config = click_config(self.ports, self.mode, self._control, self._functions())
         file = folder / "switch.click"
         file.write_text(self._config)
         devices = eal_devices(self.name, self.ports, self.option("cable_driver"))
@@ -237,17 +242,17 @@ class FastClick(WithOptions, ProgramSwitch):
         self.until(self._answers, "its control socket", timeout_s)
         self._load_time_s = time.monotonic() - began
 
-    def _functions(self) -> tuple[Sequence[str], Mapping[int, str]]:
+    def _functions(self) -> fastclick_functions.Elements | None:
         table = self.function_table
         if table is None:
-            return (), {}
+            return None
         if (impossible := fastclick_functions.refusal(table)) is not None:
             raise UnavailableError(impossible.reason, remedy=impossible.remedy)
         return fastclick_functions.configuration(table, self.options())
 
     def function_entries(self) -> FunctionEntries:
-        """Count routes, compiled filters and policers by Click's handlers. The load time is that
-        of the start, in which Click reads its configuration."""
+        """Count the native entries by Click's handlers. The load time is that of the start, in
+        which Click reads its configuration."""
         table = self.function_table
         assert table is not None
         announced = fastclick_functions.announced(table)

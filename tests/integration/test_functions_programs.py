@@ -33,14 +33,14 @@ TUPLE_SPACE = ("switch_options=acl_lookup:tuple-space",)
 LINEAR = ("switch_options=acl_lookup:linear",)
 CELLS: dict[str, Sequence[Sequence[str]]] = {
     "bess": (ROUTE, *ACL, (*ROUTE_ACL, *TUPLE_SPACE), (*UNIFORM, *TUPLE_SPACE), *LAYER_2, MIRROR),
-    "fastclick": (ROUTE, ROUTE_IPV6, *ACL, POLICER),
+    "fastclick": (ROUTE, ROUTE_IPV6, *ACL, *LAYER_2, MIRROR),
     "snabb": (ROUTE, ROUTE_IPV6, *ACL, *LAYER_2),
     "vpp": (ROUTE, ROUTE_IPV6, *ACL, (*ROUTE_ACL, *LINEAR), *LAYER_2, MIRROR),
 }
 # One cell for each function of a switch, in which errors are planted.
 PLANTED: dict[str, Sequence[Sequence[str]]] = {
     "bess": (ROUTE, ROUTE_ACL, (*ROUTE_ACL, *TUPLE_SPACE), PUSH, MIRROR),
-    "fastclick": (ROUTE, ROUTE_ACL),
+    "fastclick": (ROUTE, ROUTE_ACL, PUSH, MIRROR),
     "snabb": (ROUTE, ROUTE_ACL, PUSH),
     "vpp": (ROUTE, ROUTE_ACL, (*ROUTE_ACL, *LINEAR), PUSH, MIRROR),
 }

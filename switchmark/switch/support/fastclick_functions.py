@@ -1,19 +1,22 @@
 """Translates the neutral table of functions to Click's language.
 
-Frames of a port pass elements before the base: `p` (policer), `a` (access list) and, for a router,
-`m` (its own address) and a check of the IP header. Behind the lookup each next hop has its own
-elements. Elements that a table needs and the program lacks are named when Click starts.
+Frames of a port pass elements before the base: `mi` (mirror), `p` (policer), `v` (VLAN), `a`
+(access list) and, for a router, `m` (its own address) and a check of the IP header. Behind the
+lookup each next hop has its own elements. `g` pushes a tag before a port. Elements that a table
+needs and the program lacks are named when Click starts.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from switchmark.errors import Refusal
 from switchmark.function.support.table import FunctionTable, Rule
 from switchmark.model.capabilities import SwitchOption
-from switchmark.model.functions import FunctionSupport
+from switchmark.model.functions import FORWARD, FunctionSupport
 
 RADIX, DIRECT = "radix", "direct"
 ROUTE_LOOKUP = SwitchOption(
@@ -34,13 +37,23 @@ SUPPORT: Mapping[str, FunctionSupport] = {
         RULES_MOST, "IPFilter compiles its list while Click starts", ip_versions=(4,)
     ),
     "policer": FunctionSupport(),
+    "vlan": FunctionSupport(bases=(FORWARD,)),
+    "mirror": FunctionSupport(bases=(FORWARD,)),
 }
 NOT_BUILT: Mapping[str, str] = {
-    "vlan": "it is not translated yet",
-    "mirror": "it is not translated yet",
     "vxlan": "FastClick has no element for it",
 }
 _PROTOCOLS = {6: "tcp", 17: "udp"}
+
+
+@dataclass
+class Elements:
+    """The elements between those of the ports."""
+
+    lines: list[str] = field(default_factory=list)
+    tails: dict[int, str] = field(default_factory=dict)  # where the frames of a port go on
+    heads: dict[int, str] = field(default_factory=dict)  # where the frames for a port go
+    monitor: int | None = None  # a port that only gets copies
 
 
 def refusal(table: FunctionTable) -> Refusal | None:
@@ -54,40 +67,51 @@ def refusal(table: FunctionTable) -> Refusal | None:
     return None
 
 
-def configuration(
-    table: FunctionTable, options: Mapping[str, str]
-) -> tuple[list[str], dict[int, str]]:
-    """Return the elements between those of the ports, and the element from which the frames of
-    each port go on; none for a router, which joins all ports."""
-    lines, tails = [], {}
+def configuration(table: FunctionTable, options: Mapping[str, str]) -> Elements:
+    """Translate a table. Routers have no tails: they join all ports."""
+    elements = Elements()
+    if table.is_routed:
+        elements.lines += _router(table, options["route_lookup"])
     for port in table.ports:
         k = port.index
-        chain, tails[k] = _chain(table, k)
-        lines += chain
+        tail = _add_chain(elements, table, k)
         if table.is_routed:
-            lines.append(f"m{k} :: HostEtherFilter({port.mac}, DROP_OWN false, DROP_OTHER true);")
-            lines.append(f"{tails[k]} -> m{k} -> {_checked(table)} -> rt;")
-    if not table.is_routed:
-        return lines, tails
-    return [*_router(table, options["route_lookup"]), *lines], {}
+            mine = f"m{k} :: HostEtherFilter({port.mac}, DROP_OWN false, DROP_OTHER true);"
+            elements.lines += [mine, f"{tail} -> m{k} -> {_checked(table)} -> rt;"]
+        else:
+            elements.tails[k] = tail
+    if table.mirror:
+        elements.monitor = table.mirror.monitor
+        elements.lines.append(f"f{elements.monitor} -> Discard;")
+        if not table.mirror.copies:
+            elements.lines.append(f"Idle -> t{elements.monitor};")
+    return elements
 
 
-def _chain(table: FunctionTable, k: int) -> tuple[list[str], str]:
-    """Return the elements behind a port before the base, and the last of them."""
-    lines, tail = [], f"f{k}"
+def _add_chain(to: Elements, table: FunctionTable, k: int) -> str:
+    """Add the elements behind a port before the base; return the last of them."""
+    tail = f"f{k}"
+    if table.mirror and table.mirror.copies and k == table.mirror.source:
+        to.lines.append(f"mi :: Tee(2); {tail} -> mi; mi[1] -> t{table.mirror.monitor};")
+        tail = "mi"
     if table.policer:
         rate, burst = table.policer.cir_bps // 8, table.policer.cbs_bytes
-        lines.append(f"p{k} :: BandwidthRatedSplitter({rate}Bps, BURST_BYTES {burst});")
-        lines.append(f"{tail} -> p{k}; p{k}[1] -> Discard;")
+        to.lines.append(f"p{k} :: BandwidthRatedSplitter({rate}Bps, BURST_BYTES {burst});")
+        to.lines.append(f"{tail} -> p{k}; p{k}[1] -> Discard;")
         tail = f"p{k}"
+    if table.vlan and table.vlan.is_trunk(k):
+        vid = table.vlan.vid
+        to.lines.append(f"{tail} -> Classifier(12/8100 14/{vid:04x}%0fff) -> v{k} :: VLANDecap;")
+        to.lines.append(f"g{k} :: VLANEncap(VLAN_ID {vid}, VLAN_PCP 0, NATIVE_VLAN -1) -> t{k};")
+        tail, to.heads[k] = f"v{k}", f"g{k}"
     if table.rules:
         other = f"u{k}" if table.default_permit else "Discard"
         rules = ",\n".join([*map(_rule, table.rules), f"{_verdict(table.default_permit)} all"])
-        lines.append(f"e{k} :: Classifier(12/0800, -); u{k} :: Null;")
-        lines.append(f"a{k} :: IPFilter({rules});")
-        lines.append(f"{tail} -> e{k} -> MarkIPHeader(14) -> a{k} -> u{k}; e{k}[1] -> {other};")
+        to.lines.append(f"e{k} :: Classifier(12/0800, -); u{k} :: Null;")
+        to.lines.append(f"a{k} :: IPFilter({rules});")
+        to.lines.append(f"{tail} -> e{k} -> MarkIPHeader(14) -> a{k} -> u{k}; e{k}[1] -> {other};")
         tail = f"u{k}"
-    return lines, tail
+    return tail
 
 
 def _verdict(permit: bool) -> str:
@@ -153,6 +177,10 @@ def announced(table: FunctionTable) -> dict[str, int]:
         numbers["filters"] = len(table.ports)
     if table.policer:
         numbers["policers"] = len(table.ports)
+    if table.vlan:
+        numbers["tags"] = sum(table.vlan.is_trunk(port.index) for port in table.ports)
+    if table.mirror:
+        numbers["copies"] = int(table.mirror.copies)
     return numbers
 
 
@@ -165,15 +193,26 @@ def handlers(table: FunctionTable) -> Iterator[str]:
             yield f"a{port.index}.program"
         if table.policer:
             yield f"p{port.index}.rate"
+        if table.vlan and table.vlan.is_trunk(port.index):
+            yield f"g{port.index}.vlan_id"
+    if table.mirror and table.mirror.copies:
+        yield "mi.ports"
 
 
 def read_back(answers: Mapping[str, str]) -> dict[str, int]:
     """Return the numbers of entries in the answers of `handlers`: routes of the lookup, compiled
-    filters, policers with a rate."""
+    filters, policers with a rate, tags with a VLAN ID, and copies beside the frame itself."""
+
+    def with_text(ending: str) -> int:
+        return sum(1 for name, text in answers.items() if name.endswith(ending) and text)
+
+    outputs = re.search(r"^(\d+) outputs?", answers.get("mi.ports", ""), re.MULTILINE)
     return {
         "routes": routes_in(answers.get("rt.table", "")),
-        "filters": sum(1 for name, text in answers.items() if name.endswith("program") and text),
-        "policers": sum(1 for name, text in answers.items() if name.endswith("rate") and text),
+        "filters": with_text(".program"),
+        "policers": with_text(".rate"),
+        "tags": with_text(".vlan_id"),
+        "copies": int(outputs[1]) - 1 if outputs else 0,
     }
 
 

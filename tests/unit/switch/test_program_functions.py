@@ -10,13 +10,24 @@ import numpy as np
 import pytest
 
 from switchmark.function.registry import router_port
-from switchmark.function.support.table import FunctionTable, Policer, Routes, Rule, Vlan, next_hops
+from switchmark.function.support.table import (
+    FunctionTable,
+    Mirror,
+    Policer,
+    Routes,
+    Rule,
+    Vlan,
+    next_hops,
+)
+from switchmark.model.ports import ConnectMode
+from switchmark.switch import fastclick
 from switchmark.switch.support import (
     bess_functions,
     fastclick_functions,
     snabb_functions,
     vpp_functions,
 )
+from tests.unit.switch_programs import PORTS
 
 LINEAR = {"acl_lookup": "linear"}
 TUPLES = {"acl_lookup": "tuple-space"}
@@ -154,9 +165,9 @@ def test_snabb_plan_is_a_table_of_lua(tmp_path: Path) -> None:
 
 def test_fastclick_router_and_filter() -> None:
     table = table_with("route", "acl", rules=(DENIAL, PERMIT))
-    lines, tails = fastclick_functions.configuration(table, {"route_lookup": "radix"})
-    assert tails == {}
-    text = "\n".join(lines)
+    elements = fastclick_functions.configuration(table, {"route_lookup": "radix"})
+    assert elements.tails == elements.heads == {}
+    text = "\n".join(elements.lines)
     assert "rt :: RadixIPLookup(\n10.64.0.1/32 4" in text and "10.1.2.128/25 1);" in text
     assert "rt[2] -> DecIPTTL -> Unstrip(14) -> EtherRewrite(02:72:00:00:00:01, " in text
     assert "deny udp && src net 198.18.0.9/32 && dst port 2000" in text and "deny all);" in text
@@ -164,7 +175,7 @@ def test_fastclick_router_and_filter() -> None:
 
 
 def test_trunk_port_takes_part_by_its_vlan() -> None:
-    """VPP joins the sub-interface; BESS and Snabb put modules at both ends of the port."""
+    """VPP joins the sub-interface; the others put modules at both ends of the port."""
     table = table_with("forward", "vlan", vlan=Vlan(100, "push"))
     names = {0: "if0", 1: "if1"}
     assert vpp_functions.joined_names(table, names) == {0: "if0", 1: "if1.100"}
@@ -174,3 +185,20 @@ def test_trunk_port_takes_part_by_its_vlan() -> None:
     plan = bess_functions.plan_of(table, LINEAR)
     assert plan.exits == {1: "push-1"} and plan.tails == {1: ("pop-1", 0)}
     assert snabb_functions.chain(table, 1) == ["untag1"] and not snabb_functions.chain(table, 0)
+    elements = fastclick_functions.configuration(table, {})
+    assert elements.tails == {0: "f0", 1: "v1"} and elements.heads == {1: "g1"}
+
+
+@pytest.mark.parametrize(("copies", "joined"), [(True, "mi[1] -> t2;"), (False, "Idle -> t2;")])
+def test_fastclick_monitor_port_is_in_no_pair(copies: bool, joined: str) -> None:
+    table = table_with("forward", "mirror", mirror=Mirror(0, 2, copies))
+    elements = fastclick_functions.configuration(table, {})
+    text = fastclick.click_config(PORTS[:3], ConnectMode.CROSS_CONNECT, "/c", elements)
+    assert joined in text and "f2 -> Discard;" in text and text.count("-> t2;") == 1
+    assert fastclick_functions.announced(table) == {"copies": int(copies)}
+
+
+def test_fastclick_copies_are_read_back_from_the_outputs() -> None:
+    text = "1 input\npush\tf0 [0]\n2 outputs\npush\tt1 [0]\npush\tt2 [0]\n"
+    assert fastclick_functions.read_back({"mi.ports": text})["copies"] == 1
+    assert fastclick_functions.read_back({})["copies"] == 0
