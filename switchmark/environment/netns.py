@@ -44,12 +44,12 @@ class NetnsNode:
         return self.spawn_program([str(self._engine), *told], {})
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
+        self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
     ) -> Spawned:
         """Run a program of the host in the namespace, pinned to the node's cores, with these
         rights."""
         process = self._session.host.spawn(
-            args, cores=self.spec.cores or None, env=env, netns=self.netns, may=may
+            args, cores=self.spec.cores or None, env=env, netns=self.netns, rights=rights
         )
         self._spawned.append(process)
         return process
@@ -131,7 +131,7 @@ class NetnsEnvironment:
             namespaces.create_namespace(netns)
         return session.host.spawn(
             inside.args, cores=inside.cores or None, env=inside.env, log=program.log,
-            netns=netns, may=program.may,
+            netns=netns, rights=program.rights,
         )  # fmt: skip
 
     def create(self, session: Session, spec: NodeSpec) -> NetnsNode:

@@ -87,11 +87,11 @@ class Host(Protocol):
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
-        may: Rights | None = None,
+        rights: Rights | None = None,
     ) -> Spawned:
         """Start a process pinned to `cores` in its own session, inside netns if named.
 
-        It has the rights that it `may` have (None: those of the bench), and gets no others. With
+        It has `rights` (None: those of the bench) and cannot gain others. With
         `log`, standard error goes to that file. The process is in the session's ledger, and carries
         the session's mark in its environment, as do all its children."""
         ...

@@ -89,10 +89,10 @@ class LocalHost:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
-        may: Rights | None = None,
+        rights: Rights | None = None,
     ) -> LocalProcess:
-        """Start a process pinned to `cores` in its own session, inside netns if named, with the
-        rights that it `may` have.
+        """Start a process pinned to `cores` in its own session, inside netns if named, with
+        `rights`.
 
         With `log`, standard error goes to that file (appended). Raises SwitchmarkError."""
         if self._ledger is None:
@@ -100,8 +100,8 @@ class LocalHost:
         if self._pump is None:
             self._pump = Pump()
         command = list(args)
-        if may is not None:
-            command = narrowed(command, may, env)
+        if rights is not None:
+            command = narrowed(command, rights, env)
         if netns is not None:
             # Unlike nsenter, this also gives the process the namespace's own /sys.
             command = ["ip", "netns", "exec", netns, *command]

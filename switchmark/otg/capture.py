@@ -105,7 +105,7 @@ def start_capture(
     process = session.host.spawn(
         [program, "-i", device, "-Q", "in", "-w", str(file), *quick, "-Z", "root", *snap],
         log=log,
-        may=Rights(("net_raw", "setgid", "setuid")),  # (`-Z` sets what it has)
+        rights=Rights(("net_raw", "setgid", "setuid")),  # (`-Z` sets what it has)
     )
     deadline = time.monotonic() + READY_TIMEOUT_S
     while "listening on" not in _text(log):

@@ -1,1 +1,1 @@
-"""Another host: its agent, the connection to it, and stand-ins for what is there."""
+"""Another host: its agent, the connection to it, and proxies for its processes and nodes."""

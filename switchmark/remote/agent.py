@@ -1,9 +1,9 @@
-"""The bench's agent on another host: it does there what the bench would do here.
+"""The bench's agent on another host: it runs the bench's requests there.
 
-It is sent over the connection and run from memory; it speaks JSON lines on its standard streams. It
-opens a session of its own, so everything it makes is in a ledger on that host. When its input ends
-or falls silent, whatever the reason, it undoes all of it and ends; after a `kill -9` the next agent
-there does.
+The bench sends it over the connection, and Python runs it from memory. It exchanges JSON lines on
+its standard streams. It opens a session on that host, so a ledger there records everything that it
+creates. When its input ends or falls silent, the agent undoes everything and ends. After a
+`kill -9` the next agent on that host undoes it.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from switchmark.switch.registry import make_switch
 from switchmark.switch.support.base import MakesPorts, Switch, availability_for, plug_in
 from switchmark.switch.support.options import configured
 
-LOCK_WAIT_S = 30.0  # for an agent that is just undoing what it made
-MOST_ENDED = 16  # processes that can still be asked for their last words when another one begins
-ENGINE_PLACES = ("/var/tmp", "/dev/shm", "/tmp")  # where /run may not hold programs
+LOCK_WAIT_S = 30.0  # another agent may be undoing its changes
+MOST_ENDED = 16  # ended processes whose standard error can still be read when the next starts
+ENGINE_PLACES = ("/var/tmp", "/dev/shm", "/tmp")  # used if /run is mounted noexec
 
 
 class HostAgent:
-    """The requests of the bench: each `do_` method answers one."""
+    """Answers the bench's requests: one `do_` method for each kind."""
 
     def __init__(self, session: Session, channel: Channel) -> None:
         self._session = session
@@ -65,24 +65,24 @@ class HostAgent:
         self._processes: dict[int, Spawned] = {}
         self._nodes: dict[int, Node] = {}
         self._switch: Switch | None = None
-        self._made_ports: Switch | None = None  # it has made ports, and is not started yet
+        self._made_ports: Switch | None = None  # a switch with ports that is not started yet
         self._next = 0
         self._counters = HardwareCounters()
         self._energy = EnergyReading({}, {})
 
     def answer(self, request: dict[str, Any]) -> None:
-        """Do what is asked, and answer with the result or the error."""
-        number, what = request.pop("id"), request.pop("do")
+        """Run the request, and send the result or the error."""
+        number, action = request.pop("id"), request.pop("do")
         try:
-            done = getattr(self, f"do_{what}")(**request)
-            self._channel.send({"id": number, "ok": to_plain(done)})
+            result = getattr(self, f"do_{action}")(**request)
+            self._channel.send({"id": number, "ok": to_plain(result)})
         except (SwitchmarkError, OSError, TimeoutError, ValueError) as error:
             kind = type(error).__name__
             self._channel.send({"id": number, "error": str(error), "kind": kind})
 
     def do_engine(self, data: bytes) -> str:
-        """Store the engine where programs may lie, under a name that nobody can foresee; returns
-        the version that it prints."""
+        """Store the engine in a folder from which programs can run, under an unpredictable name;
+        return the version that it prints."""
         problem = ""
         for folder in (self._session.run_dir, *map(Path, ENGINE_PLACES)):
             if not folder.is_dir():
@@ -91,7 +91,7 @@ class HostAgent:
             try:
                 engine = self._write_engine(place, data)
                 version = self._session.host.run([str(engine), "--version"]).stdout.splitlines()[0]
-            except (OSError, SwitchmarkError) as error:  # mounted so that no program may run
+            except (OSError, SwitchmarkError) as error:  # the folder is mounted noexec
                 problem = str(error)
                 continue
             os.environ["SWITCHMARK_TRAFFIC"] = str(engine)
@@ -111,11 +111,11 @@ class HostAgent:
         return self._session.host.run(args, **options)
 
     def do_spawn(
-        self, args: list[str], cores: list[int] | None, may: Any = None, **options: Any
+        self, args: list[str], cores: list[int] | None, rights: Any = None, **options: Any
     ) -> dict[str, int]:
-        """Start a process of the host."""
-        rights = None if may is None else from_plain(Rights, may)
-        return self._keep(self._session.host.spawn(args, cores=cores, may=rights, **options))
+        """Start a process on the host."""
+        rights = None if rights is None else from_plain(Rights, rights)
+        return self._keep(self._session.host.spawn(args, cores=cores, rights=rights, **options))
 
     def do_process(self, process: int, act: str, arguments: Sequence[Any] = ()) -> Any:
         """Call a method of a process."""
@@ -124,22 +124,23 @@ class HostAgent:
         return getattr(self._processes[process], act)(*arguments)
 
     def do_settings(self, variables: dict[str, str]) -> None:
-        """Store the paths of this host's programs, as the testbed file gives them."""
+        """Store the paths of this host's programs from the testbed file."""
         os.environ.update(variables)
 
     def do_availability(
         self, environment: str, switch: str, mode: str, program: str, cable: str
     ) -> dict[str, Availability]:
-        """Whether this host can run environment and switch, with this end of a cable."""
-        asked = configured(make_switch(switch), "", program)
-        plug_in(asked, cable)
+        """Return whether this host can run the environment, and the switch with this end of a
+        cable."""
+        candidate = configured(make_switch(switch), "", program)
+        plug_in(candidate, cable)
         return {
             f"environment {environment}": ENVIRONMENTS[environment]().availability(),
-            f"switch {switch}": availability_for(asked, ConnectMode(mode)),
+            f"switch {switch}": availability_for(candidate, ConnectMode(mode)),
         }
 
     def do_facing(self, device: str, mtu_bytes: int) -> None:
-        """Whether the device can be lent to a switch."""
+        """Raise if the device cannot be lent to a switch."""
         check_facing(self._session.host, device, mtu_bytes)
 
     def do_create(self, environment: str, spec: dict[str, Any]) -> NodeMade:
@@ -157,21 +158,21 @@ class HostAgent:
         """Start a virtual machine whose kernel joins its ports."""
         machine = self._nodes[node]
         if not isinstance(machine, VirtualMachine):
-            raise UsageError(f"{machine.spec.name}: is no virtual machine")
+            raise UsageError(f"{machine.spec.name}: is not a virtual machine")
         return self._keep(machine.spawn_bridge())
 
     def do_node(self, node: int, question: str) -> Any:
-        """Ask a node one of its questions."""
+        """Call a method of a node."""
         return getattr(self._nodes[node], question)()
 
     def do_close_node(self, node: int) -> None:
-        """End what runs in a node, and remove it."""
+        """End the processes in a node, and remove the node."""
         self._nodes[node].close()
         del self._nodes[node]
 
     def do_begin_meter(self, cores: list[int]) -> CpuReading:
-        """Read the use of this host's cores, by the switch and in all, and start the counters;
-        those of an in-kernel switch count on these cores."""
+        """Read the CPU time of the switch and of all cores, and start the hardware counters; for
+        an in-kernel switch they count on these cores."""
         pids = self._switch.process_ids() if self._switch else ()
         self._counters.close()
         self._counters = HardwareCounters.open_for(pids, cores)
@@ -179,26 +180,28 @@ class HostAgent:
         return CpuReading.take(pids, self._machines())
 
     def do_end_meter(self) -> MeterReading:
-        """Read what has been used and counted since `do_begin_meter`."""
+        """Read the CPU time and the counts since `do_begin_meter`."""
         pids = self._switch.process_ids() if self._switch else ()
         clocks = CpuReading.take(pids, self._machines())
-        counted = self._counters.stop()
+        counts = self._counters.stop()
         return MeterReading(
-            clocks, counted, self._counters.absent, self._energy, EnergyReading.take(),
+            clocks, counts, self._counters.absent, self._energy, EnergyReading.take(),
             energy_absent(),
         )  # fmt: skip
 
     def do_make_ports(
-        self, name: str, options: str, program: str, small_pages: bool, wanted: list[Any]
+        self, name: str, options: str, program: str, small_pages: bool, ports: list[Any]
     ) -> list[MadePort]:
-        """Have the switch of this host make its ports, before the nodes; it is started later."""
+        """Let this host's switch create its ports, before the nodes; it is started later."""
         switch = configured(make_switch(name), options, program, small_pages=small_pages)
         if not isinstance(switch, MakesPorts):
             raise UsageError(f"{name}: it makes no ports itself")
-        self._switch = switch  # from now on there is something to stop
-        made = switch.make_ports(self._session, [from_plain(SwitchPort, port) for port in wanted])
+        self._switch = switch  # before it creates ports, so that `stop` removes them
+        made_ports = switch.make_ports(
+            self._session, [from_plain(SwitchPort, port) for port in ports]
+        )
         self._made_ports = switch
-        return made
+        return made_ports
 
     def do_start_switch(
         self,
@@ -210,35 +213,34 @@ class HostAgent:
         mode: str,
         cores: list[int],
     ) -> None:
-        """Start the switch of this host, the one that has made its ports where one has."""
-        made, self._made_ports = self._made_ports, None
-        self._switch = made or configured(
+        """Start this host's switch: the switch that has created ports, or a new one."""
+        prepared, self._made_ports = self._made_ports, None
+        self._switch = prepared or configured(
             make_switch(name), options, program, small_pages=small_pages
         )
-        own = [from_plain(SwitchPort, port) for port in ports]
-        self._switch.start(self._session, own, ConnectMode(mode), cores)
+        switch_ports = [from_plain(SwitchPort, port) for port in ports]
+        self._switch.start(self._session, switch_ports, ConnectMode(mode), cores)
 
     def do_switch(self, question: str, arguments: Sequence[Any] = ()) -> Any:
-        """Ask the switch one of its questions. Raises where it is not started, or has been
-        stopped."""
+        """Call a method of the switch. Raises if it is not started, or has been stopped."""
         if self._switch is None:
             return "not started" if question == "alive" else None
         if question == "stop":
             self._made_ports = None
-        found = getattr(self._switch, question)(*arguments)
+        answer = getattr(self._switch, question)(*arguments)
         if question == "details":
-            return running_programs(self._switch.process_ids()) | found
-        return found
+            return running_programs(self._switch.process_ids()) | answer
+        return answer
 
     def _machines(self) -> list[int]:
         """The processes of this host's virtual machines."""
-        machines = [one for one in self._nodes.values() if isinstance(one, VirtualMachine)]
+        machines = [node for node in self._nodes.values() if isinstance(node, VirtualMachine)]
         return [pid for machine in machines for pid in machine.process_ids()]
 
     def _keep(self, process: Spawned) -> dict[str, int]:
         if isinstance(process, GuestEngine):
             process = process.machine  # the bench compares the guest's clock with its own
-        ended = [number for number, one in self._processes.items() if one.poll() is not None]
+        ended = [key for key, other in self._processes.items() if other.poll() is not None]
         for number in ended[:-MOST_ENDED]:
             del self._processes[number]
         self._next += 1
@@ -248,7 +250,7 @@ class HostAgent:
         return {"process": number, "pid": process.pid}
 
     def _forward(self, number: int, process: Spawned) -> None:
-        """Pass on the output of a process, and how it ended."""
+        """Pass on the output of a process, and its exit code."""
         while True:
             try:
                 line = process.read_line(60.0)
@@ -269,7 +271,7 @@ class HostAgent:
 
 
 def hello(session: Session) -> Hello:
-    """The greeting: what this host is."""
+    """The greeting: facts about this host."""
     return Hello(
         session=session.id,
         run_dir=session.run_dir,
@@ -280,7 +282,7 @@ def hello(session: Session) -> Hello:
 
 
 def main() -> None:
-    """Serve until the bench is done, or gone."""
+    """Serve until the bench ends the connection or it breaks."""
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     capabilities.drop_unused()
@@ -290,19 +292,21 @@ def main() -> None:
     try:
         capabilities.make_ambient()
         with open_session(measuring=True, wait_s=LOCK_WAIT_S) as session:
-            clean_stale()  # now, after an agent that was waited for, too
+            clean_stale()  # after the lock: an agent that held it may have left changes
             agent = HostAgent(session, channel)
             channel.send({"id": 0, "ok": to_plain(hello(session))})
-            gc.freeze()  # what is loaded stays: the collector need not look through it again
+            gc.freeze()  # the collector need not scan the loaded modules again
             while (request := channel.following()) is not None:
                 agent.answer(request)
     except SwitchmarkError as error:
         channel.send({"id": 0, "error": str(error), "kind": type(error).__name__})
         code = error.exit_code
     except OSError as error:
-        channel.send({"id": 0, "error": f"cannot work there: {error}", "kind": "UnavailableError"})
+        channel.send(
+            {"id": 0, "error": f"the agent cannot start: {error}", "kind": "UnavailableError"}
+        )
         code = UnavailableError.exit_code
     except SystemExit:
-        pass  # the input ended: all is undone
+        pass  # the input ended, and everything is undone
     sys.stderr.flush()
-    os._exit(code)  # threads that wait for input or for a process are not waited for
+    os._exit(code)  # does not join the threads that wait for input or for a process

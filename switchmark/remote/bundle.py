@@ -1,7 +1,7 @@
 """The agent as a zip archive that is sent to another host, where Python imports it from memory.
 
-It holds our own modules and the two libraries that the agent needs, all in plain Python, so that
-the host needs a Python and nothing else. Its version is the digest of its content.
+It holds switchmark's modules and the two libraries that the agent needs, all in plain Python, so
+that the host needs only a Python. Its version is the digest of its content.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-OURS = (
+FOLDERS = (
     "model",
     "function",
     "host",
@@ -27,7 +27,7 @@ OURS = (
 )  # folders of this package
 SUFFIXES = (".py", ".lua", ".p4")
 
-# Run by the other host's Python: takes the archive into memory, and the agent out of it.
+# The other host's Python runs this: it reads the archive into memory and starts the agent from it.
 BOOTSTRAP = """
 import os, sys
 if sys.version_info < (3, 11):
@@ -49,18 +49,18 @@ main()
 
 def command(python: str, become: str) -> str:
     """The line for the other host's shell that starts the agent."""
-    words = [python, "-I", "-c", BOOTSTRAP]
-    return shlex.join(["sudo", "-n", "--", *words] if become == "sudo" else words)
+    arguments = [python, "-I", "-c", BOOTSTRAP]
+    return shlex.join(["sudo", "-n", "--", *arguments] if become == "sudo" else arguments)
 
 
 @cache
 def archive() -> bytes:
     """The archive; the same content gives the same bytes."""
-    held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as out:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as out:
         for name, path in _files():
             out.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def version() -> str:
@@ -73,8 +73,8 @@ def _files() -> Iterator[tuple[str, Path]]:
     import typing_extensions
 
     package = Path(__file__).parent.parent
-    own = [path for folder in OURS for path in sorted((package / folder).rglob("*"))]
-    for path in [*sorted(package.glob("*.py")), *own]:
+    modules = [path for folder in FOLDERS for path in sorted((package / folder).rglob("*"))]
+    for path in [*sorted(package.glob("*.py")), *modules]:
         if path.suffix in SUFFIXES:
             yield f"switchmark/{path.relative_to(package)}", path
     library = Path(pyroute2.__file__).parent

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-SILENCE_S = 30.0  # the bench is heard every few seconds; after so long it is lost
+SILENCE_S = 30.0  # the bench sends something every few seconds; after this time it is lost
 _POLL_S = 1.0
 
 
@@ -22,17 +22,17 @@ class Channel:
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._write_lock = threading.Lock()
-        self._heard = time.monotonic()
+        self._last_input_s = time.monotonic()
         self._buffer = b""
         self._turn = threading.Lock()
-        self._is_busy = True  # the main thread, with a request, or before it takes any
+        self._is_busy = True  # the main thread works on a request, or has not taken one yet
         self._is_over = False
         for work in (self._read, self._watch):
             threading.Thread(target=work, daemon=True).start()
 
     def following(self) -> dict[str, Any] | None:
-        """Wait for the next request; None when there will be no more. From then on nothing
-        interrupts the main thread, which undoes all."""
+        """Wait for the next request; None at the end. After None nothing interrupts the main
+        thread, which undoes everything."""
         with self._turn:
             self._is_busy = False
         request = self._requests.get()
@@ -43,15 +43,15 @@ class Channel:
         return request
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write one line; where the bench is gone it is lost."""
+        """Write one line; it is dropped if the bench has gone."""
         data = json.dumps(message).encode() + b"\n"
         with self._write_lock, suppress(OSError):
             while data:
                 data = data[os.write(1, data) :]
 
     def take(self, count: int) -> bytes:
-        """Read so many bytes that follow a request. Called by the reading thread only."""
-        while len(self._buffer) < count and self._hear(1 << 20):
+        """Read the `count` bytes that follow a request. Only the reading thread calls it."""
+        while len(self._buffer) < count and self._fill(1 << 20):
             pass
         data, self._buffer = self._buffer[:count], self._buffer[count:]
         return data
@@ -59,11 +59,11 @@ class Channel:
     def _read(self) -> None:
         with suppress(OSError, ValueError):
             while (line := self._line()) is not None:
-                heard_ns = time.monotonic_ns()
+                received_ns = time.monotonic_ns()
                 request = json.loads(line)
-                if request["do"] == "clock":  # at once, whatever the main thread is at
-                    told = {"heard_ns": heard_ns, "told_ns": time.monotonic_ns()}
-                    self.send({"id": request["id"], "ok": told})
+                if request["do"] == "clock":  # at once, even while the main thread is busy
+                    times = {"received_ns": received_ns, "sent_ns": time.monotonic_ns()}
+                    self.send({"id": request["id"], "ok": times})
                     continue
                 if "bytes" in request:
                     request["data"] = self.take(request.pop("bytes"))
@@ -72,25 +72,25 @@ class Channel:
 
     def _line(self) -> bytes | None:
         while b"\n" not in self._buffer:
-            if not self._hear(1 << 16):
+            if not self._fill(1 << 16):
                 return None
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
-    def _hear(self, most_bytes: int) -> bool:
-        more = os.read(0, most_bytes)
-        self._heard = time.monotonic()
-        self._buffer += more
-        return bool(more)
+    def _fill(self, most_bytes: int) -> bool:
+        data = os.read(0, most_bytes)
+        self._last_input_s = time.monotonic()
+        self._buffer += data
+        return bool(data)
 
     def _watch(self) -> None:
-        while time.monotonic() < self._heard + SILENCE_S:
+        while time.monotonic() < self._last_input_s + SILENCE_S:
             time.sleep(_POLL_S)
         self._leave()
 
     def _leave(self) -> None:
-        """Interrupt the main thread, whatever it is doing but ending; once, since what it does
-        then is to undo."""
+        """Interrupt the main thread once, unless it is already ending: it then undoes everything,
+        and a second interrupt would stop that."""
         with self._turn:
             self._is_over = True
             self._requests.put(None)

@@ -1,7 +1,7 @@
 """Plain dataclasses to JSON and back, for the messages of the bench and its agent.
 
-It knows only what the two need: dataclasses, tuples, lists, mappings, enumerations, paths,
-optionals. It uses nothing beyond the standard library, because the agent has nothing else.
+It supports dataclasses, tuples, lists, mappings, enumerations, paths and optionals. It uses only
+the standard library, because the agent has no other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def to_plain(value: Any) -> Any:
-    """The value as JSON has it."""
+    """Return the value in JSON's types."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)
@@ -28,15 +28,15 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, dict):
-        return {str(key): to_plain(one) for key, one in value.items()}
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | frozenset):
-        return [to_plain(one) for one in value]
+        return [to_plain(item) for item in value]
     return value
 
 
 def from_plain(kind: type[T], value: Any) -> T:
-    """The value of this type that `to_plain` was given. The sender may be anyone, so that nothing
-    of another type gets through: raises KeyError, TypeError or ValueError."""
+    """Return the value of this type that `to_plain` converted. The sender is not trusted: a value
+    of another type raises KeyError, TypeError or ValueError."""
     return typing.cast(T, _read(kind, value))
 
 
@@ -56,12 +56,12 @@ def _read_many(kind: Any, args: tuple[Any, ...], value: Any) -> Any:
         _check(value, list if origin in (tuple, list) else dict)
     if origin is tuple:
         if len(args) == 2 and args[1] is Ellipsis:
-            return tuple(_read(args[0], one) for one in value)
-        return tuple(_read(arg, one) for arg, one in zip(args, value, strict=True))
+            return tuple(_read(args[0], item) for item in value)
+        return tuple(_read(arg, item) for arg, item in zip(args, value, strict=True))
     if origin is list:
-        return [_read(args[0], one) for one in value]
+        return [_read(args[0], item) for item in value]
     if origin in (dict, Mapping):
-        return {_read(args[0], key): _read(args[1], one) for key, one in value.items()}
+        return {_read(args[0], key): _read(args[1], item) for key, item in value.items()}
     return value
 
 
@@ -69,7 +69,7 @@ def _read_one(kind: Any, value: Any) -> Any:
     if dataclasses.is_dataclass(kind):
         _check(value, dict)
         hints = typing.get_type_hints(kind)
-        return kind(**{name: _read(hints[name], one) for name, one in value.items()})  # type: ignore[operator]
+        return kind(**{name: _read(hints[name], item) for name, item in value.items()})  # type: ignore[operator]
     if kind is int and isinstance(value, str):  # a key of a mapping
         return int(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):

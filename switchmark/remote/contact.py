@@ -1,4 +1,4 @@
-"""What must be known about another host before anything that speaks SSH is loaded."""
+"""Types for other hosts that do not load the SSH library."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from switchmark.errors import TrialFailed
 
 
 class HostLost(TrialFailed):
-    """The connection to a host has ended before its time."""
+    """The connection to a host ended unexpectedly."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """How far the other host's CLOCK_MONOTONIC is ahead of ours: the truth lies within
-    `uncertainty_ns` either way, however the way there and back differ."""
+    """The lead of the other host's CLOCK_MONOTONIC over this host's.
+
+    The true value lies within `uncertainty_ns` of it, even if one direction of the path is slower
+    than the other."""
 
     ahead_ns: int
     uncertainty_ns: int

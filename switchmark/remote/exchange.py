@@ -1,5 +1,5 @@
-"""What is under way with the agent of another host: questions without an answer yet, and the
-output of its processes. All who wait are told at once when the host is lost."""
+"""Pending requests to the agent of another host, and the output of its processes. When the host is
+lost, each waiting caller gets HostLost at once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from switchmark.host.pump import LineQueue, Room
 from switchmark.remote.contact import HostLost
 from switchmark.testbed.testbed import SshTarget
 
-GREETING = 0  # the number under which the agent says hello
-# What waits to be read: minutes of an engine with the shortest samples have less.
+GREETING = 0  # the number of the agent's greeting
+# Unread output. An engine with the shortest samples writes less than this in minutes.
 MOST_WAITING_BYTES = 256 << 20
-MOST_UNASKED = 1000  # processes that are heard of before who started them asks
+MOST_UNCLAIMED = 1000  # processes with output before `process` was called for them
 _KINDS: dict[str, type[SwitchmarkError]] = {
     "UsageError": UsageError,
     "UnavailableError": UnavailableError,
@@ -26,15 +26,15 @@ _KINDS: dict[str, type[SwitchmarkError]] = {
 
 @dataclass(frozen=True, slots=True)
 class AgentAnswer:
-    """The agent's answer to a question, and when it was heard (CLOCK_MONOTONIC)."""
+    """The agent's answer to a request, and the time of its arrival (CLOCK_MONOTONIC)."""
 
     value: Any
-    heard_ns: int
+    received_ns: int
 
 
 @dataclass
 class RemoteLines:
-    """The output of a process on the other host, and how it ended."""
+    """The output of a process on the other host, and its exit code."""
 
     lines: LineQueue = field(default_factory=LineQueue)
     ended: threading.Event = field(default_factory=threading.Event)
@@ -42,31 +42,31 @@ class RemoteLines:
 
 
 class Exchange:
-    """The questions and processes of one connection. Any thread may use it."""
+    """The requests and processes of one connection. It is thread-safe."""
 
     def __init__(self, target: SshTarget) -> None:
-        self.lost: str | None = "not opened"  # why; None while the host can be asked
+        self.lost: str | None = "not opened"  # the reason; None while the host can be reached
         self._target = target
         self._waiting: dict[int, Future[AgentAnswer]] = {}
         self._processes: dict[int, RemoteLines] = {}
-        self._unasked: set[int] = set()
+        self._unclaimed: set[int] = set()
         self._room = Room(MOST_WAITING_BYTES)
         self._lock = threading.Lock()
         self._last = GREETING
 
     def begin(self) -> Future[AgentAnswer]:
-        """Begin anew, without the processes of before; returns where the greeting will be."""
+        """Reset for a new connection; return the future of the agent's greeting."""
         greeting: Future[AgentAnswer] = Future()
         with self._lock:
             self._processes.clear()
-            self._unasked.clear()
+            self._unclaimed.clear()
             self._room = Room(MOST_WAITING_BYTES)
             self._waiting = {GREETING: greeting}
             self.lost = None
         return greeting
 
     def question(self) -> tuple[int, Future[AgentAnswer]]:
-        """Number a new question; returns the number and where its answer will be. Raises
+        """Register a new request; return its number and the future of its answer. Raises
         HostLost."""
         answer: Future[AgentAnswer] = Future()
         with self._lock:
@@ -77,23 +77,24 @@ class Exchange:
             return self._last, answer
 
     def process(self, number: int) -> RemoteLines:
-        """The output of a process; lines that came before this call are in it, too."""
+        """The output of a process, with the lines that came before this call."""
         with self._lock:
-            found = self._lines_of(number)
-            self._unasked.discard(number)
+            lines = self._lines_of(number)
+            self._unclaimed.discard(number)
             if self.lost is not None:
-                _end(found)
-            self._let_go(number, found)
-            return found
+                _end(lines)
+            self._let_go(number, lines)
+            return lines
 
-    def take(self, message: dict[str, Any], heard_ns: int) -> None:
-        """Take in a message of the agent. Raises KeyError, TypeError or AttributeError for one in
-        another form."""
+    def take(self, message: dict[str, Any], received_ns: int) -> None:
+        """Accept a message of the agent. Raises KeyError, TypeError or AttributeError if it is
+        malformed."""
         if "process" in message:
             self._take_output(message)
             return
         error: SwitchmarkError | None = None
-        if "error" in message:  # (what is missing is found before anybody is no longer waited for)
+        # Read every key before the waiter is removed: a malformed message must not lose it.
+        if "error" in message:
             kind = _KINDS.get(message["kind"], TrialFailed)
             error = kind(f"{self._target}: {message['error']}")
         value = None if error else message["ok"]
@@ -104,7 +105,7 @@ class Exchange:
         if error is not None:
             waiting.set_exception(error)
         else:
-            waiting.set_result(AgentAnswer(value, heard_ns))
+            waiting.set_result(AgentAnswer(value, received_ns))
 
     def _take_output(self, message: dict[str, Any]) -> None:
         number = message["process"]
@@ -112,9 +113,9 @@ class Exchange:
             if self.lost is not None:
                 return
             process = self._lines_of(number)
-            is_crowded = len(self._unasked) > MOST_UNASKED
+            is_crowded = len(self._unclaimed) > MOST_UNCLAIMED
         if is_crowded:
-            self.lose(f"it tells of more than {MOST_UNASKED} processes that nobody has started")
+            self.lose(f"it reports more than {MOST_UNCLAIMED} processes that were not started")
         elif "line" in message:
             process.lines.take(message["line"].encode() + b"\n")
             if self._room.is_overfull:
@@ -128,20 +129,20 @@ class Exchange:
                 self._let_go(number, process)
 
     def _lines_of(self, number: int) -> RemoteLines:
-        found = self._processes.get(number)
-        if found is None:
-            found = self._processes[number] = RemoteLines(LineQueue(room=self._room))
-            self._unasked.add(number)
-        return found
+        lines = self._processes.get(number)
+        if lines is None:
+            lines = self._processes[number] = RemoteLines(LineQueue(room=self._room))
+            self._unclaimed.add(number)
+        return lines
 
     def _let_go(self, number: int, process: RemoteLines) -> None:
-        """Forget a process that has ended, once who started it has its output."""
-        if process.ended.is_set() and number not in self._unasked:
+        """Forget a process that has ended and whose output a caller has."""
+        if process.ended.is_set() and number not in self._unclaimed:
             self._processes.pop(number, None)
             process.lines.leave_room()
 
     def lose(self, reason: str) -> None:
-        """Tell all who wait that the host is lost; only the first reason counts."""
+        """Raise HostLost in all waiting callers; only the first reason counts."""
         with self._lock:
             if self.lost is not None:
                 return

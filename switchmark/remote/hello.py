@@ -1,4 +1,4 @@
-"""What an agent reports of its host, and of the nodes it has made there."""
+"""An agent's reports of its host, and of the nodes that it created there."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SESSION = re.compile(r"[0-9a-f]{6}")
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The agent's greeting; every other message is an answer. Raises ValueError where the session's
-    name is not one of a session: folders and devices are named after it."""
+    """The agent's greeting; every other message is an answer. Raises ValueError if the session's
+    name is malformed: names of folders and devices contain it."""
 
     session: str
     run_dir: Path
@@ -29,28 +29,28 @@ class Hello:
     def __post_init__(self) -> None:
         """Check the name of the session."""
         if not _SESSION.fullmatch(self.session):
-            raise ValueError("no session has this name")
+            raise ValueError("malformed name of a session")
 
 
 @dataclass(frozen=True, slots=True)
 class MachineMade:
-    """What a node that is a virtual machine tells beyond others; see `VirtualMachine`. Raises
-    ValueError for times that none takes: they are waited for."""
+    """The properties of a virtual machine that other nodes do not have; see `VirtualMachine`.
+    Raises ValueError for times out of range, since the bench waits for them."""
 
     emulated: bool
     boot_timeout_s: float
     patience: float
-    details: dict[str, str]  # before it is switched on
+    details: dict[str, str]  # before it boots
 
     def __post_init__(self) -> None:
         """Check the times."""
         most = EMULATED_BOOT_S * MOST, EMULATED_PATIENCE * MOST
         if not (0 < self.boot_timeout_s <= most[0] and 1 <= self.patience <= most[1]):
-            raise ValueError("no machine takes so long")
+            raise ValueError("times out of range")
 
     @classmethod
     def of(cls, node: Node) -> MachineMade | None:
-        """What this node tells; None where it is no virtual machine."""
+        """Return the properties of this node; None if it is not a virtual machine."""
         if not isinstance(node, VirtualMachine):
             return None
         return cls(node.emulated, node.boot_timeout_s, node.patience, node.details())
@@ -58,9 +58,9 @@ class MachineMade:
 
 @dataclass(frozen=True, slots=True)
 class NodeMade:
-    """A node as it was made there."""
+    """A node that the agent created."""
 
-    node: int  # its number, by which it is asked for
+    node: int  # its number in requests
     spec: NodeSpec
     netns: str | None
     machine: MachineMade | None = None

@@ -1,4 +1,4 @@
-"""Stand-ins for what is on another host: the host itself and its processes."""
+"""Proxies for another host and for its processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class RemoteHost:
-    """A host that is reached through its agent; `run` and `spawn` work as everywhere."""
+    """A host that is reached through its agent; see `Host`."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -55,63 +55,63 @@ class RemoteHost:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
-        may: Rights | None = None,
+        rights: Rights | None = None,
     ) -> RemoteProcess:
         """See `Host`. Raises SwitchmarkError for a log, which would lie on the other host."""
         if log is not None:
             raise SwitchmarkError(f"{args[0]}: no log file can be written on host {self.name}")
-        made = self.connection.ask_for(
+        process = self.connection.ask_for(
             dict[str, int],
             "spawn",
             args=list(args),
             cores=list(cores) if cores else None,
             env=dict(env) if env else None,
             netns=netns,
-            may=to_plain(may),
+            rights=to_plain(rights),
         )
-        return RemoteProcess(self.connection, made, args[0])
+        return RemoteProcess(self.connection, process, args[0])
 
 
 class RemoteProcess:
     """A process on another host, with its three standard streams."""
 
-    def __init__(self, connection: Connection, made: dict[str, int], name: str) -> None:
-        self.pid = made["pid"]  # over there
-        self._number = made["process"]
+    def __init__(self, connection: Connection, process: dict[str, int], name: str) -> None:
+        self.pid = process["pid"]  # on that host
+        self._number = process["process"]
         self._connection = connection
         self._name = name
-        self._seen = connection.process(self._number)
+        self._output = connection.process(self._number)
 
     def write_line(self, line: str) -> None:
         """Send a line. Raises SwitchmarkError when the process has ended."""
         self._ask(object, "write_line", [line])
 
     def close_input(self) -> None:
-        """Close standard input; on a lost host that has happened already."""
+        """Close standard input; on a lost host it is closed already."""
         with suppress(HostLost):
             self._ask(object, "close_input")
 
     def read_line(self, timeout_s: float) -> str | None:
         """The next line; None at the end. Raises TimeoutError, and HostLost."""
-        line = self._seen.lines.get(timeout_s)
+        line = self._output.lines.get(timeout_s)
         if line is None and self._lost:
             raise HostLost(self._lost)
         return line
 
     def poll(self) -> int | None:
-        """The exit code, -1 where the host is lost; None while it runs."""
-        return -1 if self._lost else self._seen.code
+        """The exit code; -1 if the host is lost, None while the process runs."""
+        return -1 if self._lost else self._output.code
 
     def wait(self, timeout_s: float) -> int:
         """Wait for the end. Raises TimeoutError."""
-        if not self._seen.ended.wait(timeout_s):
+        if not self._output.ended.wait(timeout_s):
             raise TimeoutError(f"{self._name}: still running after {timeout_s:g} s")
-        return self._seen.code if self._seen.code is not None else -1
+        return self._output.code if self._output.code is not None else -1
 
     def terminate(self, grace_s: float = 2.0) -> int:
-        """Send SIGTERM, then SIGKILL; -1 on a lost host (its agent ends everything)."""
-        if self._seen.code is not None:
-            return self._seen.code
+        """Send SIGTERM, then SIGKILL; -1 on a lost host, where the agent ends everything."""
+        if self._output.code is not None:
+            return self._output.code
         with suppress(HostLost):
             return self._ask(int, "terminate", [grace_s], takes_s=grace_s + 5.0)
         return -1
@@ -131,4 +131,4 @@ class RemoteProcess:
 
     @property
     def _lost(self) -> str | None:
-        return self._connection.lost if self._seen.code is None else None
+        return self._connection.lost if self._output.code is None else None

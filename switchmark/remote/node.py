@@ -1,7 +1,7 @@
-"""Stand-ins for nodes on another host, virtual machines among them.
+"""Proxies for nodes on another host, virtual machines among them.
 
-The guest of a machine there has its own clock. The bench compares it with its own right over the
-connection, as it does that of a guest here: what the agent passes on is what the guest said.
+The guest of a machine there has its own clock. The bench compares the guest's clock with its own
+directly over the connection, since the agent forwards the guest's lines unchanged.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from switchmark.remote.connection import Connection
 
 CREATE_S = 30.0
-CREATE_GUEST_S = 2 * FETCH_S  # at first its kernel may have to be fetched, and KVM to be tried
-SWITCH_ON_S = 60.0  # its QEMU opens a tap for each port
+CREATE_GUEST_S = 2 * FETCH_S  # its kernel may have to be fetched, and KVM to be tried
+BOOT_START_S = 60.0  # its QEMU opens a tap for each port
 
 
 class RemoteNode:
     """A node on another host."""
 
-    def __init__(self, connection: Connection, made: NodeMade) -> None:
-        self.spec = made.spec
-        self.netns = made.netns
-        self._number = made.node
+    def __init__(self, connection: Connection, node: NodeMade) -> None:
+        self.spec = node.spec
+        self.netns = node.netns
+        self._number = node.node
         self._connection = connection
         self._closed = False
 
@@ -45,13 +45,12 @@ class RemoteNode:
         return self._spawn(args[0], "spawn_engine", args=list(args))
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
+        self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
     ) -> Spawned:
-        """Raises UnavailableError: programs of this machine are not on that one."""
-        del env, may
+        """Raise UnavailableError: the user's programs are not on that host."""
+        del env, rights
         raise UnavailableError(
-            f"{args[0]}: a program of the user's cannot be run on host "
-            f"{self._connection.target.name}",
+            f"{args[0]}: a user's program cannot be run on host {self._connection.target.name}",
             remedy="use vnf: forwarder, l2fwd, bridge or pcap",
         )
 
@@ -70,22 +69,26 @@ class RemoteNode:
             with suppress(HostLost):
                 self._connection.ask("close_node", 30.0, node=self._number)
 
-    def _spawn(self, name: str, what: str, takes_s: float = 0.0, /, **values: Any) -> RemoteProcess:
-        made = self._connection.ask_for(dict[str, int], what, takes_s, node=self._number, **values)
-        return RemoteProcess(self._connection, made, name)
+    def _spawn(
+        self, name: str, action: str, takes_s: float = 0.0, /, **values: Any
+    ) -> RemoteProcess:
+        process = self._connection.ask_for(
+            dict[str, int], action, takes_s, node=self._number, **values
+        )
+        return RemoteProcess(self._connection, process, name)
 
-    def _pair(self, what: str) -> tuple[int, int] | None:
+    def _pair(self, question: str) -> tuple[int, int] | None:
         kind: Any = tuple[int, int] | None
-        found: tuple[int, int] | None
-        found = self._connection.ask_for(kind, "node", node=self._number, question=what)
-        return found
+        pair: tuple[int, int] | None
+        pair = self._connection.ask_for(kind, "node", node=self._number, question=question)
+        return pair
 
 
 class RemoteMachine(RemoteNode):
     """A virtual machine on another host."""
 
-    def __init__(self, connection: Connection, made: NodeMade, machine: MachineMade) -> None:
-        super().__init__(connection, made)
+    def __init__(self, connection: Connection, node: NodeMade, machine: MachineMade) -> None:
+        super().__init__(connection, node)
         self.emulated = machine.emulated
         self.boot_timeout_s = machine.boot_timeout_s
         self.patience = machine.patience
@@ -94,18 +97,18 @@ class RemoteMachine(RemoteNode):
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
         """See `Node`; the engine's times are those of this host's clock."""
-        return self._guest(self._spawn(args[0], "spawn_engine", SWITCH_ON_S, args=list(args)))
+        return self._guest(self._spawn(args[0], "spawn_engine", BOOT_START_S, args=list(args)))
 
     def spawn_bridge(self) -> Spawned:
         """See `VirtualMachine`."""
-        return self._guest(self._spawn("bridge", "spawn_bridge", SWITCH_ON_S))
+        return self._guest(self._spawn("bridge", "spawn_bridge", BOOT_START_S))
 
     def process_ids(self) -> Sequence[int]:
-        """None of this host: what the machine costs there is measured by the agent."""
+        """None on this host: the agent measures the machine's CPU time there."""
         return ()
 
     def details(self) -> dict[str, str]:
-        """See `VirtualMachine`; of a lost host, as they were before it was switched on."""
+        """See `VirtualMachine`; for a lost host, the details before the machine booted."""
         with suppress(HostLost):
             self._details = self._connection.ask_for(
                 dict[str, str], "node", node=self._number, question="details"
@@ -118,11 +121,11 @@ class RemoteMachine(RemoteNode):
 
 
 def create_node(connection: Connection, environment: str, spec: NodeSpec) -> RemoteNode:
-    """Have a node made on the other host."""
+    """Create a node on the other host."""
     takes_s = CREATE_GUEST_S if traits_of(environment).guests else CREATE_S
-    made = connection.ask_for(
+    node = connection.ask_for(
         NodeMade, "create", takes_s, environment=environment, spec=to_plain(spec)
     )
-    if made.machine is None:
-        return RemoteNode(connection, made)
-    return RemoteMachine(connection, made, made.machine)
+    if node.machine is None:
+        return RemoteNode(connection, node)
+    return RemoteMachine(connection, node, node.machine)

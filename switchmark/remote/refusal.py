@@ -1,4 +1,4 @@
-"""Why SSH refused a connection, in words, and the remedy."""
+"""Messages for refused SSH connections: the reason and the remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONNECT_TIMEOUT_S = 15.0
 
 
 def read_known_hosts(target: SshTarget) -> asyncssh.SSHKnownHosts:
-    """The host keys that are known. Raises UnavailableError, one line with the remedy."""
+    """Read the known host keys. Raises UnavailableError, one line with the remedy."""
     try:
         return asyncssh.read_known_hosts(str(target.known_hosts))
     except (OSError, ValueError) as error:
@@ -22,14 +22,14 @@ def read_known_hosts(target: SshTarget) -> asyncssh.SSHKnownHosts:
         ) from None
 
 
-def refusal(target: SshTarget, error: Exception, known: asyncssh.SSHKnownHosts) -> str:
-    """Why no connection was made, and the remedy: one line for the user."""
+def refusal(target: SshTarget, error: Exception, known_hosts: asyncssh.SSHKnownHosts) -> str:
+    """Return one line for the user: the reason why no connection was made, and the remedy."""
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        return _key_refusal(target, error, known)
+        return _key_refusal(target, error, known_hosts)
     if isinstance(error, asyncssh.PermissionDenied):
         key = f"key {target.key}" if target.key else "your keys"
-        who = target.user or "the user of the same name"
-        return f"{who} is not let in with {key}; add its public half to authorized_keys there"
+        user = target.user or "the user of the same name"
+        return f"{user} cannot log in with {key}; add the public key to authorized_keys there"
     if isinstance(error, asyncssh.KeyImportError):
         return f"key {target.key} cannot be used ({error}); give a private key without passphrase"
     reason = str(error) or f"no answer within {CONNECT_TIMEOUT_S:g} s"
@@ -37,40 +37,43 @@ def refusal(target: SshTarget, error: Exception, known: asyncssh.SSHKnownHosts) 
 
 
 def no_command(error: Exception) -> str:
-    """Why a host that let us in runs no command for us, and the remedy: one line for the user."""
+    """Return one line for the user: the reason why the host runs no command after the login, and
+    the remedy."""
     reason = " ".join(str(error).split()) or f"no answer within {CONNECT_TIMEOUT_S:g} s"
     return (
-        f"we are let in, but no command is run: {reason}; look at what sshd lets us do there "
+        f"the login succeeds, but no command is run: {reason}; check the limits of sshd there "
         "(MaxSessions, command= in authorized_keys)"
     )
 
 
 def _key_refusal(
-    target: SshTarget, error: asyncssh.HostKeyNotVerifiable, known: asyncssh.SSHKnownHosts
+    target: SshTarget, error: asyncssh.HostKeyNotVerifiable, known_hosts: asyncssh.SSHKnownHosts
 ) -> str:
-    """An unknown key is to be compared and added. A changed or a revoked one is what somebody in
-    the middle would show, and whom we reach cannot tell us otherwise."""
-    where, (trusted, revoked) = target.known_hosts, _keys_of(target, known)
+    """Return the message for a host key that is not trusted. The user can compare and add an
+    unknown key. A changed or revoked key can be an attack: only the host's owner can clear it."""
+    path, (trusted, revoked) = target.known_hosts, _keys_of(target, known_hosts)
     if "revoked" in error.reason or (revoked and not trusted):
         return (
-            f"{where} names a host key of it as revoked ({error.reason}): somebody may be in the "
-            "middle. Do not connect before the host's owner has given you a new key in another way"
+            f"{path} lists its host key as revoked ({error.reason}): this can be an attack. Do not "
+            "connect before the host's owner has given you a new key over another channel"
         )
     if trusted:
         return (
-            f"its host key is not the one that {where} has for it ({error.reason}): somebody may "
-            "be in the middle, or it was set up anew. Do not connect before the host's owner has "
-            "told you in another way that its key is new; then replace the old one"
+            f"its host key differs from the key in {path} ({error.reason}): this can be an attack, "
+            "or the host was installed again. Do not connect before the host's owner has confirmed "
+            "the new key over another channel; then replace the old key"
         )
     return (
-        f"its host key is not in {where} ({error.reason}). Ask the host's owner for its key, "
-        f"compare it with what ssh-keyscan -p {target.port} {target.address} prints, then add it"
+        f"its host key is not in {path} ({error.reason}). Ask the host's owner for its key, "
+        f"compare it with the output of ssh-keyscan -p {target.port} {target.address}, then add it"
     )
 
 
-def _keys_of(target: SshTarget, known: asyncssh.SSHKnownHosts) -> tuple[bool, bool]:
-    """Whether there are trusted keys or authorities of the host, and revoked keys. (A match for
-    another port than SSH's own forgets those that are revoked where none is trusted.)"""
+def _keys_of(target: SshTarget, known_hosts: asyncssh.SSHKnownHosts) -> tuple[bool, bool]:
+    """Return whether there are trusted keys or authorities of the host, and revoked keys. A match
+    by a port other than 22 loses revoked keys if no key is trusted, hence both names."""
     names = [target.address, f"[{target.address}]:{target.port}"]
-    found = [known.match(name, "", None) for name in names]
-    return any(keys or authorities for keys, authorities, *_ in found), any(x[2] for x in found)
+    matches = [known_hosts.match(name, "", None) for name in names]
+    return any(keys or authorities for keys, authorities, *_ in matches), any(
+        match[2] for match in matches
+    )

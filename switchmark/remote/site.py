@@ -1,7 +1,7 @@
-"""The other host of a trial: reached, given the engine, with its cores, its clock, its switch.
+"""The other host of a trial: its connection, engine, cores, clock and switch.
 
-A site is opened at the first trial that needs it and stays open; after the connection was lost the
-next trial opens it again.
+The first trial that needs a site opens it, and it stays open. If the connection is lost, the next
+trial opens it again.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ KEPT_FACTS = (
 
 
 class Site:
-    """The other host of a testbed. `close` undoes everything there; it may be opened again."""
+    """The other host of a testbed. `close` undoes everything there; it can be opened again."""
 
     def __init__(self, testbed: Testbed) -> None:
-        from switchmark.remote.connection import Connection  # what speaks SSH is slow to load
+        from switchmark.remote.connection import Connection  # the SSH library loads slowly
 
         self.testbed = testbed
         self.connection = Connection(testbed.far)
         self.engine_version = ""
 
     def open(self) -> None:
-        """Connect, unless that has been done. Raises UnavailableError with the remedy."""
+        """Connect, unless connected. Raises UnavailableError with the remedy."""
         if self.connection.lost is None:
             return
         engine = find_engine().read_bytes()
@@ -73,30 +73,30 @@ class Site:
         self.engine_version = self.connection.ask_for(str, "engine", 10.0, data=engine)
 
     def close(self) -> str:
-        """Have everything there undone; returns the agent's last words, if it had any."""
+        """Undo everything there; return the end of the agent's standard error."""
         return self.connection.close()
 
     def begin_meter(self, cores: Sequence[int]) -> CpuReading:
-        """Read the use of that host's cores, by the switch and in all, and start its hardware
-        counters: for the switch or, where that has no process, on these cores."""
+        """Read the CPU time of that host's switch and of all its cores, and start its hardware
+        counters: for the switch or, if it has no process, on these cores."""
         return self.connection.ask_for(CpuReading, "begin_meter", 5.0, cores=list(cores))
 
     def end_meter(self) -> MeterReading:
-        """Read what has been used and counted since `begin_meter`."""
+        """Read the CPU time and the counts since `begin_meter`."""
         return self.connection.ask_for(MeterReading, "end_meter", 5.0)
 
     @property
     def is_this_machine(self) -> bool:
-        """Whether that host has this one's kernel (as a container has): each then takes the other's
-        programs for strangers."""
+        """Return True if that host runs on this host's kernel, as a container does. Each then
+        counts the other's programs as foreign load."""
         hello = self.connection.hello
         return hello is not None and hello.boot_id == procfs.boot_id()
 
     def availability(
         self, environment: str, switch: str, mode: ConnectMode, program: str = ""
     ) -> dict[str, Availability]:
-        """Whether that host can run environment and switch, by what they are; `program` is the
-        switch's."""
+        """Return whether that host can run the environment and the switch, by their labels;
+        `program` is the switch's."""
         return self.connection.ask_for(
             dict[str, Availability],
             "availability",
@@ -109,20 +109,20 @@ class Site:
         )
 
     def place(self, demand: Demand) -> Placement:
-        """The cores of that host that this trial gets."""
+        """Choose the trial's cores on that host."""
         return place(self.facts.cpus, frozenset(self.facts.usable_cpus), demand)
 
     @property
     def facts(self) -> Facts:
-        """The facts of that host, which must have been reached."""
+        """The facts of that host. The site must be open."""
         assert self.connection.hello is not None
         return self.connection.hello.facts
 
     def session(self, here: Session) -> Session:
-        """The agent's session, for what is done there command by command. Its ledger is kept there,
-        too; ours refuses things that bear its names."""
+        """Return the agent's session, for single commands on that host. Its ledger is on that host
+        also; this host's ledger refuses entries with its names."""
         hello = self.connection.hello
-        assert hello is not None, "it has been reached"
+        assert hello is not None, "the site is open"
         host = RemoteHost(self.connection)
         return replace(here, id=hello.session, host=host, run_dir=hello.run_dir)
 
@@ -132,28 +132,33 @@ class SiteSwitch:
 
     def __init__(self, site: Site, name: str, options: str, program: str = "") -> None:
         self.name = name
-        self.cores: Sequence[int] = ()  # given before it is started
+        self._options = options
+        self.cores: Sequence[int] = ()  # set before `start`
         self._connection = site.connection
-        self.program = program  # as on this host; empty: as it is found there
+        self.program = program  # the path on this host; empty: that host's default
         self.small_pages = False  # see `HasPages`
-        self._asked: dict[str, Any] = {"name": name, "options": options, "program": program}
 
     @property
-    def _which(self) -> dict[str, Any]:
-        return self._asked | {"small_pages": self.small_pages}
+    def _configuration(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "options": self._options,
+            "program": self.program,
+            "small_pages": self.small_pages,
+        }
 
     def check_facing(self, device: str, mtu_bytes: int) -> None:
-        """Raise UnavailableError where the interface cannot be lent to it."""
+        """Raise UnavailableError if the interface cannot be lent to the switch."""
         self._connection.ask("facing", 5.0, device=device, mtu_bytes=mtu_bytes)
 
-    def make_ports(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+    def make_ports(self, ports: Sequence[SwitchPort]) -> list[MadePort]:
         """See `FarSwitch`."""
         return self._connection.ask_for(
             list[MadePort],
             "make_ports",
             60.0,
-            wanted=to_plain(list(wanted)),
-            **self._which,
+            ports=to_plain(list(ports)),
+            **self._configuration,
         )
 
     def start(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> None:
@@ -164,7 +169,7 @@ class SiteSwitch:
             ports=to_plain(list(ports)),
             mode=mode.value,
             cores=list(self.cores),
-            **self._which,
+            **self._configuration,
         )
 
     def wait_ports_up(self, timeout_s: float) -> None:
@@ -194,11 +199,11 @@ class SiteSwitch:
         with suppress(HostLost):
             self._ask("stop", 30.0)
 
-    def _ask(self, what: str, takes_s: float, arguments: Sequence[Any] = ()) -> None:
-        self._connection.ask("switch", takes_s, question=what, arguments=list(arguments))
+    def _ask(self, question: str, takes_s: float, arguments: Sequence[Any] = ()) -> None:
+        self._connection.ask("switch", takes_s, question=question, arguments=list(arguments))
 
-    def _ask_for(self, kind: type[T], what: str) -> T:
-        return self._connection.ask_for(kind, "switch", 10.0, question=what)
+    def _ask_for(self, kind: type[T], question: str) -> T:
+        return self._connection.ask_for(kind, "switch", 10.0, question=question)
 
 
 @dataclass
@@ -216,7 +221,7 @@ class FarSide:
     cpu: CpuCost | None = None  # over the measurement
 
     def begin(self) -> Placement:
-        """Reach the host, choose cores there, compare the clocks."""
+        """Connect to the host, choose cores there, compare the clocks."""
         self.clock = self.clock_after = self.placement = self.cpu = None
         self.site.open()
         self.placement = self.place()
@@ -225,13 +230,13 @@ class FarSide:
         return self.placement
 
     def place(self) -> Placement:
-        """The cores of that host that this trial gets; a bare cable has no switch on any."""
-        found = self.site.place(self.demand)
-        bare = self.switch.name == WIRE
-        return found.model_copy(update={"switch_cores": []}) if bare else found
+        """Choose the trial's cores on that host; a bare cable needs none for a switch."""
+        placement = self.site.place(self.demand)
+        is_bare = self.switch.name == WIRE
+        return placement.model_copy(update={"switch_cores": []}) if is_bare else placement
 
     def end(self) -> None:
-        """Compare the clocks once more: they drift during a trial."""
+        """Compare the clocks again, since they drift during a trial."""
         self.clock_after = self.compare()
 
     def compare(self) -> ClockReading:
@@ -240,30 +245,29 @@ class FarSide:
 
     @property
     def ahead_ns(self) -> int:
-        """By how much that host's clock is ahead of ours, in ns."""
+        """The lead of that host's clock over this host's, in ns."""
         return self.clock.ahead_ns if self.clock else 0
 
     def create(self, spec: NodeSpec, where: NodePlace) -> RemoteNode:
-        """Make a node there, on the cores that were chosen for it."""
+        """Create a node there, on its chosen cores."""
         assert self.placement is not None
         cores = tuple(self.placement.application_cores[spec.name])
         environment = self.wires if where is NodePlace.WIRE else self.environment
         return create_node(self.site.connection, environment, replace(spec, cores=cores))
 
     def check(self, mode: ConnectMode) -> list[str]:
-        """Reach the host and ask whether it can run all this, and whether both ends of the cable
-        can be lent; returns a line for each that cannot. Raises UnavailableError where it cannot be
-        reached."""
+        """Return one line for each environment and switch that the host cannot run. Raises
+        UnavailableError if the host cannot be reached, or an end of the cable cannot be lent."""
         self.site.open()
         self._check_cable()
-        asked = self.switch.name, mode, self.switch.program
-        availabilities = self.site.availability(self.environment, *asked)
+        switch = self.switch.name, mode, self.switch.program
+        availabilities = self.site.availability(self.environment, *switch)
         if self.wires != self.environment:
-            availabilities |= self.site.availability(self.wires, *asked)
+            availabilities |= self.site.availability(self.wires, *switch)
         return [
-            f"{what} cannot run on {self.site.testbed.far}: {one.refusal}"
-            for what, one in availabilities.items()
-            if not one.available
+            f"{label} cannot run on {self.site.testbed.far}: {availability.refusal}"
+            for label, availability in availabilities.items()
+            if not availability.available
         ]
 
     def _check_cable(self) -> None:
@@ -275,7 +279,7 @@ class FarSide:
             raise UnavailableError(f"{testbed.path}: cables: {error}") from None
 
     def as_record(self) -> FarHost:
-        """The record's account of the other host."""
+        """The other host's part of the record."""
         testbed, hello = self.site.testbed, self.site.connection.hello
         facts = to_plain(hello.facts) if hello else {}
         return FarHost(

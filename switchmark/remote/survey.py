@@ -1,4 +1,4 @@
-"""Looks at what a testbed file names: hosts, their interfaces, their clocks."""
+"""Checks the hosts of a testbed file: reachability, interfaces, clocks."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from switchmark.testbed.testbed import SshTarget, Testbed
 
 @dataclass(frozen=True, slots=True)
 class HostSeen:
-    """A host of a testbed. With a problem it cannot take part in trials as it is."""
+    """A host of a testbed. A host with a problem cannot take part in trials."""
 
     name: str
     address: str  # empty: this machine
-    interface: str  # that faces the other host; empty: no cable of it is used
+    interface: str  # the interface that faces the other host; empty: no cable is used
     reached: bool
     problem: str = ""  # with the remedy
     hostname: str = ""
     kernel: str = ""
     cores: int | None = None
-    clock: ClockReading | None = None  # against this machine's; None: it is this machine
+    clock: ClockReading | None = None  # relative to this machine's; None for this machine
 
 
 def survey(testbed: Testbed) -> Iterator[HostSeen]:
-    """Look at this machine's end of the cable, and reach every other host, one after the other.
-    Whatever the agents make there is undone again."""
+    """Check this machine's end of the cable, and connect to the other hosts in turn. The agents
+    undo their changes there."""
     try:
         check_facing(LocalHost(), testbed.cable.near, 0)
         problem = ""
@@ -43,22 +43,22 @@ def survey(testbed: Testbed) -> Iterator[HostSeen]:
 
 
 def _reach(target: SshTarget, interface: str) -> HostSeen:
-    seen = HostSeen(target.name, target.address, interface, reached=False)
+    host = HostSeen(target.name, target.address, interface, reached=False)
     connection = Connection(target)
     try:
         hello = connection.open()
-        seen = replace(
-            seen,
+        host = replace(
+            host,
             reached=True,
             hostname=hello.hostname,
             kernel=hello.facts.kernel,
             cores=len(hello.facts.usable_cpus),
         )
-        seen = replace(seen, clock=connection.read_clock())
+        host = replace(host, clock=connection.read_clock())
         if interface:
             connection.ask("facing", 5.0, device=interface, mtu_bytes=0)
     except SwitchmarkError as error:
-        return replace(seen, problem=str(error))
+        return replace(host, problem=str(error))
     finally:
         connection.close()
-    return seen
+    return host

@@ -30,7 +30,7 @@ from switchmark.switch.support.options import WithOptions, WithProgram
 from switchmark.switch.support.pages import WithPages
 from switchmark.switch.support.ports import check_request, device_of, require, socket_of
 from switchmark.switch.support.private import Resources, WithResources, check_socket_path
-from switchmark.switch.support.rights import rights
+from switchmark.switch.support.rights import rights_of
 
 MEMORY_MB = 128  # for each process
 INTERVAL_S = 1.0  # between reports that nobody asked for
@@ -112,7 +112,7 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
                     cores=[core],
                     env=env,
                     netns=netns,
-                    may=rights(self, ports),
+                    rights=rights_of(self, ports),
                 )
                 self._pairs.append(Pair(process, (self._end_of(pair[0]), self._end_of(pair[1]))))
         except BaseException:

@@ -41,7 +41,7 @@ from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch
-from switchmark.switch.support.rights import rights
+from switchmark.switch.support.rights import rights_of
 from switchmark.switch.support.tools import own_text
 
 MEMORY_MB = 256
@@ -154,9 +154,9 @@ class Bess(WithOptions, ProgramSwitch):
         folder = self._folder = self.resources.folder("bess")
         control = check_socket_path(folder / "grpc.sock")
         core = self.cores[0]
-        may = self.resources.in_folders(rights(self, self.ports))
+        rights = self.resources.in_folders(rights_of(self, self.ports))
         bessd = self._daemon(program, folder, control)
-        bessd = bessd if may is None else narrowed(bessd, may)
+        bessd = bessd if rights is None else narrowed(bessd, rights)
         self.process = self.resources.spawn(
             bessd if self.small_pages else self._with_hugetlbfs(bessd, folder),
             cores=[core],
@@ -166,7 +166,7 @@ class Bess(WithOptions, ProgramSwitch):
         self.until(Path(control).exists, "its control socket")
         self._driver = self.resources.spawn(
             [self._python(), "-c", DRIVER, "serve", _library(program), f"unix:{control}"],
-            may=Rights(writes=()),
+            rights=Rights(writes=()),
         )
         with parsing(self.name):
             self._version = str(self._answer()["version"])

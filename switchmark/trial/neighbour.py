@@ -91,7 +91,7 @@ class NoisyNeighbour:
                 self._command,
                 cores=self.cores or None,
                 log=self._session.run_dir / "neighbour.log",
-                may=_rights(self._trial.neighbour),
+                rights=_rights(self._trial.neighbour),
             )
             with suppress(TimeoutError):
                 code = self._process.wait(START_S)

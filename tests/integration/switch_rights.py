@@ -43,21 +43,21 @@ def switch_of(name: str, ports: str) -> Switch:
     return configured(make_switch(name), options)
 
 
-def with_these(may: Sequence[str]) -> None:
+def with_these(rights: Sequence[str]) -> None:
     """From now on, what would start with some capabilities starts with these."""
     spawn = LocalHost.spawn
 
     def chosen(self: LocalHost, args: Sequence[str], **options: Any) -> Any:
-        if options.get("may") and options["may"].capabilities:
-            options["may"] = replace(options["may"], capabilities=tuple(may))
+        if options.get("rights") and options["rights"].capabilities:
+            options["rights"] = replace(options["rights"], capabilities=tuple(rights))
         return spawn(self, args, **options)
 
     LocalHost.spawn = chosen
 
 
-def main(name: str, ports: str, *may: str) -> None:
+def main(name: str, ports: str, *rights: str) -> None:
     """Print what the switch says for itself, or why it does not start."""
-    with_these(may)
+    with_these(rights)
     switch = switch_of(name, ports)
     with (
         own_state_dir(),

@@ -53,7 +53,7 @@ def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) ->
     cases = [
         ("", "", r"reached"),
         ("known_hosts: known_hosts", "known_hosts: key.pub", r"3 .*ssh-keyscan -p 22 192\.0\.2\.2"),
-        ("key: key", "key: left_host_key", r"3 .*root is not let in with key .*authorized_keys"),
+        ("key: key", "key: left_host_key", r"3 .*root cannot log in with key .*authorized_keys"),
         (
             "192.0.2.2",
             "192.0.2.2, port: 23",

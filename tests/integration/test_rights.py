@@ -53,7 +53,7 @@ def running(pid: int, program: str) -> bool:
 
 def test_from_any_thread(session: Session) -> None:
     def start() -> Spawned:
-        return session.host.spawn(SLEEP, may=Rights(("net_admin",)))
+        return session.host.spawn(SLEEP, rights=Rights(("net_admin",)))
 
     with ThreadPoolExecutor(1) as elsewhere:
         process = elsewhere.submit(start).result()
@@ -72,7 +72,7 @@ def test_a_program_in_somebodys_closed_folder(session: Session, tmp_path: Path) 
     program.chmod(0o700)
     for one in (program, folder):
         os.chown(one, NOBODY, NOBODY)
-    process = session.host.spawn(["/usr/bin/stdbuf", "-oL", str(program), "60"], may=Rights())
+    process = session.host.spawn(["/usr/bin/stdbuf", "-oL", str(program), "60"], rights=Rights())
     until(lambda: running(process.pid, "sleep"), "the program")
     assert status(process.pid)["CapBnd"] == DAC_OVERRIDE
 

@@ -17,7 +17,7 @@ from switchmark.host.kernel import procfs
 from switchmark.model.ports import PortKind
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support import contained
-from switchmark.switch.support.rights import CABLES, rights
+from switchmark.switch.support.rights import CABLES, rights_of
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import REAL, VhostEnd, available, rig_kind
 from tests.integration.switch_rights import OWN, VETH, ends_of, switch_of
@@ -83,7 +83,7 @@ def test_a_running_switch_may_do_what_it_declares(name: str, ports: str, session
             bring_up(switch, session, ends, natural_mode(switch), max(os.sched_getaffinity(0)))
             started = {one.pid for one in procfs.session_processes(session.id)} - rig
             assert set(switch.process_ids()) <= started
-            its = rights(switch, [end.port for end in ends])
+            its = rights_of(switch, [end.port for end in ends])
             assert its is not None and set(declared(name, ports)) == set(its.capabilities)
             for pid in started:
                 own = declared(name, ports) if pid in switch.process_ids() else ()
@@ -120,11 +120,11 @@ def test_a_switch_in_a_container_has_what_its_ports_take(
             contained.close(apart)
 
 
-def started_with(name: str, ports: str, may: tuple[str, ...]) -> str:
+def started_with(name: str, ports: str, rights: tuple[str, ...]) -> str:
     """What comes of a switch that may do this alone, and lock no memory by right of a limit."""
     done = subprocess.run(
         ["prlimit", f"--memlock={LOCKED_BYTES}:{LOCKED_BYTES}",
-         sys.executable, "-m", "tests.integration.switch_rights", name, ports, *may],
+         sys.executable, "-m", "tests.integration.switch_rights", name, ports, *rights],
         capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

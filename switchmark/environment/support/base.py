@@ -31,7 +31,7 @@ class Node(Protocol):
         ...
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
+        self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
     ) -> Spawned:
         """Run a program of the host inside the node, pinned to the node's cores, with these
         rights: None is all that the node has, and a container or a guest has its own,
@@ -125,7 +125,7 @@ class Apart:
     inside: Inside
     netns: str | None  # the network that it sees; None: one without devices
     log: Path | None  # for its standard error
-    may: Rights | None  # in a namespace; in a container it has the capabilities of `inside`
+    rights: Rights | None  # in a namespace; in a container it has the capabilities of `inside`
     note: Callable[[UndoEntry], None]  # of everything that is made for it, before it is made
 
 

@@ -52,11 +52,11 @@ class ContainerNode(NetnsNode, ABC):
         return self._spawned[-1]
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
+        self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
     ) -> Spawned:
         """See `Node`: the container then sees the host's /usr and the program's own folder, too,
         read-only. It has capabilities of its own. Raises TrialFailed."""
-        del may
+        del rights
         shown = sockets_shown(self.spec.port.socket_host, SOCKET_FOLDER_INSIDE)
         held = self.linux_capabilities()
         self._spawned.append(

@@ -103,8 +103,8 @@ class QemuNode:
             vcpus=self._vcpus,
         )
         # Its taps are there, and who may open /dev/net/tun may take one that belongs to nobody.
-        may = Rights((LOCKS_MEMORY,) if self._functions else ())
-        started = self._session.host.spawn(command, cores=self.spec.cores or None, may=may)
+        rights = Rights((LOCKS_MEMORY,) if self._functions else ())
+        started = self._session.host.spawn(command, cores=self.spec.cores or None, rights=rights)
         engine = GuestEngine(started)
         self._engines.append(engine)
         self._pinned = sorted(os.sched_getaffinity(engine.pid))
@@ -114,13 +114,13 @@ class QemuNode:
         return engine
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
+        self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
     ) -> Spawned:
         """Switch the machine on, with a program of the host (which is put into its image, with the
         libraries that it loads) as its only task. It prints one line before it starts that.
 
         Raises as `spawn_engine`, and UnavailableError where a library is missing."""
-        del may  # a machine has rights of its own
+        del rights  # a machine has rights of its own
         self._image = with_program(self._image, Path(args[0]), self._session.run_dir)
         return self._switch_on(words.program_job(self.spec.ports, args, env), ())
 

@@ -19,16 +19,16 @@ _64_BITS, _TABLE, _ENTRY, _INTERPRETER = b"\x7fELF\x02", "=32xQ14xHH", "=IIQQQQ"
 
 
 def narrowed(
-    command: Sequence[str], may: Rights, env: Mapping[str, str] | None = None
+    command: Sequence[str], rights: Rights, env: Mapping[str, str] | None = None
 ) -> list[str]:
     """The command line that starts it with these rights; `env` is what its environment has beside
     ours. Raises UnavailableError without `setpriv`."""
     words = [*command, *(env or {}).values()]
-    started = [*capability_prefix(may.capabilities, words), *command]
-    if may.writes is None:
+    started = [*capability_prefix(rights.capabilities, words), *command]
+    if rights.writes is None:
         return started
     # Outside of what takes capabilities away: our own files may lie where it takes some to read.
-    options = [word for path in (*_HARMLESS, *may.writes) for word in ("--write", path)]
+    options = [word for path in (*_HARMLESS, *rights.writes) for word in ("--write", path)]
     if programs := _programs(command):
         options += [
             word for path in (*programs, *_programs(started[:1])) for word in ("--run", path)

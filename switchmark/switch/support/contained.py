@@ -47,7 +47,7 @@ class ContainedHost:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
-        may: Rights | None = None,
+        rights: Rights | None = None,
     ) -> Spawned:
         """Start it in a container of its own, which sees `netns`, or a network without devices.
 
@@ -56,14 +56,14 @@ class ContainedHost:
         self._count += 1
         shown = [ShownPath(self._session.run_dir, writable=True)]
         devices = [TUN] if TUN.exists() else []
-        inside = Inside(name, args, self.capabilities_of(may), shown, cores or (), env, devices)
+        inside = Inside(name, args, self.capabilities_of(rights), shown, cores or (), env, devices)
         environment = ENVIRONMENTS[self.kind]()
         assert isinstance(environment, HoldsSwitches), "no switch runs in others"
-        return environment.spawn_apart(self._session, Apart(inside, netns, log, may, self._note))
+        return environment.spawn_apart(self._session, Apart(inside, netns, log, rights, self._note))
 
-    def capabilities_of(self, may: Rights | None) -> tuple[str, ...]:
+    def capabilities_of(self, rights: Rights | None) -> tuple[str, ...]:
         """What a program has of its rights there: all that there can be where none are told."""
-        own = (one for one in CAPABILITIES if may is None or one in may.capabilities)
+        own = (one for one in CAPABILITIES if rights is None or one in rights.capabilities)
         return needed_under(traits_of(self.kind), (*own, PLACES_MEMORY))
 
     def close(self) -> None:

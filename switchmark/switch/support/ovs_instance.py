@@ -133,7 +133,7 @@ class OvsInstance:
                 "-vconsole:off",
             ],
             env=self._environment,
-            may=Rights(writes=("/tmp",)),  # a file of its own, which has no name
+            rights=Rights(writes=("/tmp",)),  # a file of its own, which has no name
         )
         deadline = time.monotonic() + DEADLINE_S
         while not accepts_connections(self._database):
@@ -147,10 +147,10 @@ class OvsInstance:
         self._vsctl(["--no-wait", "--timeout=10"], [*first, *commands])
 
     def launch(
-        self, cores: Sequence[int], may: Rights | None, arguments: Sequence[str] = ()
+        self, cores: Sequence[int], rights: Rights | None, arguments: Sequence[str] = ()
     ) -> None:
-        """Start the switch daemon on `cores` with the rights that it `may` have, and with further
-        `arguments`; return when it has applied everything."""
+        """Start the switch daemon on `cores` with `rights` and further `arguments`; return when it
+        has applied its configuration."""
         self._daemon = self._resources.spawn(
             [
                 str(self.program),
@@ -163,7 +163,7 @@ class OvsInstance:
             cores=cores,
             env=self._environment,
             netns=self._namespace.name if self._namespace else None,
-            may=may,
+            rights=rights,
         )
         deadline = time.monotonic() + DEADLINE_S
         while self._rows("Open_vSwitch", "cur_cfg")[0]["cur_cfg"] < 1:

@@ -45,7 +45,7 @@ from switchmark.switch.support.ovs_rules import openflow_port, rules
 from switchmark.switch.support.ovs_tunnels import prepare_underlay, tunnel_commands
 from switchmark.switch.support.ports import check_request, device_of, lent_of, require
 from switchmark.switch.support.private import Resources, WithResources
-from switchmark.switch.support.rights import SOCKET, rights
+from switchmark.switch.support.rights import SOCKET, rights_of
 from switchmark.switch.support.tools import version_text
 
 POLL_S = 0.01
@@ -154,7 +154,7 @@ class OvsSwitch(WithProgram, WithResources):
 
     def daemon_rights(self) -> Rights | None:
         """The rights with which the switch daemon starts."""
-        return rights(self, self._ports)
+        return rights_of(self, self._ports)
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
         """The cores of the daemon's own threads."""

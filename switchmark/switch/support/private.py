@@ -207,11 +207,11 @@ class Resources:
         self._folders.append(str(path))
         return path
 
-    def in_folders(self, may: Rights | None) -> Rights | None:
+    def in_folders(self, rights: Rights | None) -> Rights | None:
         """These rights, and behind a wall that to write in the folders that were made so far."""
-        if may is None or may.writes is None:
-            return may
-        return replace(may, writes=(*may.writes, *self._folders))
+        if rights is None or rights.writes is None:
+            return rights
+        return replace(rights, writes=(*rights.writes, *self._folders))
 
     def spawn(
         self,
@@ -220,16 +220,16 @@ class Resources:
         cores: Sequence[int] | None = None,
         env: Mapping[str, str] | None = None,
         netns: str | None = None,
-        may: Rights | None = None,
+        rights: Rights | None = None,
     ) -> Spawned:
         """Start a process that `undo` ends by its id, with what is left of its process group.
-        On the host it has the rights that it `may` have, those of `in_folders`; in a container
+        On the host it has `rights`, with those of `in_folders`; in a container
         those of them that there are.
 
         The host marks every process it starts with the session, so that it is found again even when
         the bench is killed at this moment."""
-        may = self.in_folders(may)
-        process = self.session.host.spawn(args, cores=cores, env=env, netns=netns, may=may)
+        rights = self.in_folders(rights)
+        process = self.session.host.spawn(args, cores=cores, env=env, netns=netns, rights=rights)
         self._undo.callback(self._end_group, process.pid)
         self._undo.callback(process.terminate)
         return process

@@ -28,7 +28,7 @@ from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.pages import WithPages
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
 from switchmark.switch.support.private import POLL_S, Resources, WithResources, check_socket_path
-from switchmark.switch.support.rights import rights
+from switchmark.switch.support.rights import rights_of
 from switchmark.switch.support.tools import asked_once
 
 DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
@@ -145,8 +145,10 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
     ) -> None:
         """Start `self.process`, on its first core unless others are named, where its devices are,
         with the rights that its ports take."""
-        pinned, may = cores or self.cores[:1], rights(self, self.ports)
-        self.process = self.resources.spawn(args, cores=pinned, env=env, netns=self.netns, may=may)
+        pinned, rights = cores or self.cores[:1], rights_of(self, self.ports)
+        self.process = self.resources.spawn(
+            args, cores=pinned, env=env, netns=self.netns, rights=rights
+        )
 
     def until(
         self, condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S

@@ -17,7 +17,7 @@ XDP = (*MAPPED, "sys_admin")  # and a program in the kernel
 CABLES = {"": SOCKET, "af-packet": MAPPED, "af-xdp": XDP}  # by `cable_driver`, if there is a choice
 
 
-def rights(switch: Switch, ports: Sequence[SwitchPort]) -> Rights | None:
+def rights_of(switch: Switch, ports: Sequence[SwitchPort]) -> Rights | None:
     """The rights that these ports take. None, which is all of the bench's: for a NIC by its
     PCI address, whose driver is not known to need less, and for a switch that declares none."""
     declared = switch.capabilities.linux_capabilities

@@ -394,8 +394,8 @@ class FakeHost:
     def __init__(self) -> None:
         self.started: list[tuple[list[str], Rights]] = []
 
-    def spawn(self, args: list[str], *, cores: object, may: Rights) -> FakeMachine:
-        self.started.append((args, may))
+    def spawn(self, args: list[str], *, cores: object, rights: Rights) -> FakeMachine:
+        self.started.append((args, rights))
         machine = FakeMachine(0)
         machine.pid = os.getpid()
         return machine
@@ -411,8 +411,8 @@ def test_a_machine_with_a_virtual_function_may_lock_its_memory_and_nothing_else(
     assert port_spec(seen, Io.RAW_MMSG) == "raw:dev=eth0,mmsg"
     assert port_spec(seen, Io.DPDK) == "dpdk:pci=0000:00:10.0", "its place in the guest"
     made.spawn_engine(["sender", "--port", "dpdk:pci=0000:00:10.0"])
-    ((line, may),) = host.started
-    assert may == Rights(("ipc_lock",)), "without it the kernel lets vfio lock no guest's memory"
+    ((line, rights),) = host.started
+    assert rights == Rights(("ipc_lock",)), "without it the kernel lets vfio lock no guest's memory"
     assert "vfio-pci,host=0000:01:10.2,id=port0,addr=0x10,rombar=0" in line
     assert "dpdk=0000:00:10.0" in (tmp_path / "job-tx0").read_text()
     assert made.details()["functions"] == "0000:01:10.2, by vfio-pci"

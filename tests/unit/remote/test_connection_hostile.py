@@ -1,5 +1,4 @@
-"""A far host that has turned hostile: whatever it answers is a value of the kind that was asked
-for, or the connection is given up with a line that says so."""
+"""Hostile remote hosts: an answer of the wrong type closes the connection with one clear line."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ Answer = Callable[[dict[str, Any]], bytes]
 
 
 @dataclass
-class FarHost:
-    """Stands in for SSH and the agent: what is written gets the answer that is set."""
+class FakeHost:
+    """A fake of SSH and the agent: it gives each request the same answer."""
 
     answer: Answer
     exit_status: int | None = None
@@ -54,35 +53,35 @@ def ok(value: Any) -> Answer:
     return lambda request: json.dumps({"id": request["id"], "ok": value}).encode() + b"\n"
 
 
-class Fake(Connection):
-    """Is connected to a `FarHost` at once."""
+class FakeConnection(Connection):
+    """A connection to a `FakeHost`."""
 
     def __init__(self, greeting: Any, answer: Answer) -> None:
         super().__init__(SshTarget("far", "192.0.2.1"))
         self._greeting, self._answer = greeting, answer
 
     async def _connect(self) -> None:
-        far = FarHost(self._answer)
-        self._agent = far  # type: ignore[assignment]
-        far.stdout.feed_data(json.dumps({"id": 0, "ok": self._greeting}).encode() + b"\n")
-        self._tasks.append(asyncio.get_running_loop().create_task(self._listen()))
+        host = FakeHost(self._answer)
+        self._agent = host  # type: ignore[assignment]
+        host.stdout.feed_data(json.dumps({"id": 0, "ok": self._greeting}).encode() + b"\n")
+        self._tasks.append(asyncio.get_running_loop().create_task(self._read_messages()))
 
 
 @pytest.fixture
 def connect() -> Iterator[Callable[..., Connection]]:
-    made: list[Connection] = []
+    connections: list[Connection] = []
 
-    def connected(answer: Answer | None = None, greeting: Any = GREETING) -> Connection:
-        made.append(Fake(greeting, answer or ok(None)))
-        made[-1].open()
-        return made[-1]
+    def connect(answer: Answer | None = None, greeting: Any = GREETING) -> Connection:
+        connections.append(FakeConnection(greeting, answer or ok(None)))
+        connections[-1].open()
+        return connections[-1]
 
-    yield connected
-    for one in made:
-        one.close()
+    yield connect
+    for connection in connections:
+        connection.close()
 
 
-def test_an_honest_host_is_understood(connect: Callable[..., Connection]) -> None:
+def test_valid_answers_are_returned(connect: Callable[..., Connection]) -> None:
     connection = connect(ok({"args": ["a"], "exit_code": 0, "stdout": "", "stderr": ""}))
     assert connection.hello is not None and connection.hello.facts == gather_like(connection)
     assert connection.ask_for(Completed, "run") == Completed(("a",), 0, "", "")
@@ -105,20 +104,18 @@ def gather_like(connection: Connection) -> object:
         {**GREETING, "more": 1},
     ],
 )  # fmt: skip
-def test_a_greeting_that_is_none_is_refused(
-    connect: Callable[..., Connection], greeting: Any
-) -> None:
-    with pytest.raises(UnavailableError, match=r"its answer \(its greeting\) is none"):
+def test_malformed_greeting_is_refused(connect: Callable[..., Connection], greeting: Any) -> None:
+    with pytest.raises(UnavailableError, match=r"its answer \(its greeting\) is malformed"):
         connect(greeting=greeting)
 
 
 @pytest.mark.parametrize("value", [None, 5, "x", [], {}, {"args": 5}, [[[]]], {"exit_code": True}])
 @pytest.mark.parametrize("kind", [Completed, NodeMade, MeterReading])
-def test_an_answer_of_another_kind_ends_the_connection(
+def test_answer_of_another_type_closes_the_connection(
     connect: Callable[..., Connection], value: Any, kind: Any
 ) -> None:
     connection = connect(ok(value))
-    with pytest.raises(HostLost, match="is none"):
+    with pytest.raises(HostLost, match="is malformed"):
         connection.ask_for(kind, "it")
     with pytest.raises(HostLost):
         connection.ask("again")
@@ -133,18 +130,20 @@ def test_an_answer_of_another_kind_ends_the_connection(
     ],
     ids=range(13),
 )  # fmt: skip
-def test_a_line_of_nonsense_ends_the_connection(
+def test_malformed_line_closes_the_connection(
     connect: Callable[..., Connection], line: bytes
 ) -> None:
     connection = connect(lambda _: line)
-    with pytest.raises(HostLost, match="in place of the agent it was heard"):
+    with pytest.raises(HostLost, match="this line does not come from the agent"):
         connection.ask("it")
 
 
-@pytest.mark.parametrize("told", [5, {}, {"heard_ns": 1}, {"heard_ns": "x", "told_ns": 1}, None])
-def test_a_clock_that_is_none_is_no_clock(connect: Callable[..., Connection], told: Any) -> None:
+@pytest.mark.parametrize(
+    "times", [5, {}, {"received_ns": 1}, {"received_ns": "x", "sent_ns": 1}, None]
+)
+def test_malformed_clock_is_refused(connect: Callable[..., Connection], times: Any) -> None:
     with pytest.raises(HostLost, match="the time"):
-        connect(ok(told)).read_clock()
+        connect(ok(times)).read_clock()
 
 
 @pytest.mark.parametrize(
@@ -160,54 +159,55 @@ def test_a_clock_that_is_none_is_no_clock(connect: Callable[..., Connection], to
         (tuple[int, ...], {"1": 2}),
     ],
 )
-def test_the_codec_lets_no_other_type_through(kind: Any, value: Any) -> None:
+def test_codec_refuses_values_of_other_types(kind: Any, value: Any) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         from_plain(kind, value)
 
 
 @pytest.mark.parametrize(
     ("processes", "reason"),
-    [(1, "output wait to be read"), (5000, "more than 1000 processes that nobody has started")],
+    [(1, "output wait to be read"), (5000, "more than 1000 processes that were not started")],
 )
-def test_a_host_that_tells_more_than_is_read_is_given_up(
+def test_too_much_output_closes_the_connection(
     connect: Callable[..., Connection],
     monkeypatch: pytest.MonkeyPatch,
     processes: int,
     reason: str,
 ) -> None:
     monkeypatch.setattr(exchange, "MOST_WAITING_BYTES", 1 << 19)
-    told = [{"process": number % processes, "line": "x" * 100} for number in range(5000)]
-    connection = connect(lambda _: "".join(f"{json.dumps(one)}\n" for one in told).encode())
+    messages = [{"process": number % processes, "line": "x" * 100} for number in range(5000)]
+    output = "".join(f"{json.dumps(message)}\n" for message in messages).encode()
+    connection = connect(lambda _: output)
     lines = connection.process(0).lines
     with pytest.raises(HostLost, match=reason):
         connection.ask("it")
     assert connection._loop is not None
-    listens = asyncio.wait(connection._tasks, timeout=60)
-    _, still = asyncio.run_coroutine_threadsafe(listens, connection._loop).result()
-    assert not still, "what else it sends is not read"
-    held = 0
+    readers = asyncio.wait(connection._tasks, timeout=60)
+    _, pending = asyncio.run_coroutine_threadsafe(readers, connection._loop).result()
+    assert not pending, "the connection still reads after it was closed"
+    line_count = 0
     while lines.get(0) is not None:
-        held += 1
-    assert held < 5000
+        line_count += 1
+    assert line_count < 5000
 
 
-def test_what_is_read_makes_room_and_so_does_what_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hosts are asked for days."""
+def test_read_lines_and_ended_processes_free_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection can be open for days: its memory must not grow with each line or process."""
     monkeypatch.setattr(exchange, "MOST_WAITING_BYTES", 10_000)
-    far = exchange.Exchange(SshTarget("far", "192.0.2.1"))
-    far.begin()
-    read = far.process(0)
+    requests = exchange.Exchange(SshTarget("far", "192.0.2.1"))
+    requests.begin()
+    reader = requests.process(0)
     for number in range(1, 1000):
-        far.take({"process": 0, "line": "x" * 1000}, 0)
-        assert read.lines.get(0) == "x" * 1000
-        far.take({"process": number, "line": "x" * 1000}, 0)
-        unread = far.process(number)
-        far.take({"process": number, "ended": 0}, 0)
+        requests.take({"process": 0, "line": "x" * 1000}, 0)
+        assert reader.lines.get(0) == "x" * 1000
+        requests.take({"process": number, "line": "x" * 1000}, 0)
+        unread = requests.process(number)
+        requests.take({"process": number, "ended": 0}, 0)
         assert unread.ended.is_set()
     assert unread.lines.get(0) == "x" * 1000
-    assert far.lost is None and set(far._processes) == {0}
+    assert requests.lost is None and set(requests._processes) == {0}
     for _ in range(20):
-        far.take({"process": 0, "line": "x" * 1000}, 0)
-    assert far.lost is not None
-    held = [read.lines.get(0) for _ in range(20)]
-    assert held[:9] == ["x" * 1000] * 9 and held[10:] == [None] * 10, "no more than there is room"
+        requests.take({"process": 0, "line": "x" * 1000}, 0)
+    assert requests.lost is not None
+    lines = [reader.lines.get(0) for _ in range(20)]
+    assert lines[:9] == ["x" * 1000] * 9 and lines[10:] == [None] * 10, "more than the room"

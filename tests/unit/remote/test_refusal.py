@@ -1,5 +1,4 @@
-"""Whom SSH does not let us reach: an unknown host key is to be compared and added, a changed or a
-revoked one is a warning. The server is a real one, on this machine."""
+"""Messages for refused SSH connections, with a real server on this machine."""
 
 from __future__ import annotations
 
@@ -26,27 +25,27 @@ ADDRESS = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Server:
-    """Shows a host key to whoever asks, and lets nobody in."""
+    """A server that presents a host key and refuses every login."""
 
     port: int
-    key: str  # what it shows
-    other: str  # another one of the same kind
-    other_kind: str
+    key: str  # the host key that it presents
+    other: str  # another key of the same type
+    other_kind: str  # a key of another type
 
 
 def text_of(key: asyncssh.SSHKey) -> str:
     return key.export_public_key().decode().strip()
 
 
-class LetsIn(asyncssh.SSHServer):
-    """Lets everybody in, and refuses to run anything."""
+class RefusesSessions(asyncssh.SSHServer):
+    """Accepts every login, and refuses to run commands."""
 
     def begin_auth(self, username: str) -> bool:
         return False
 
 
-class FallsSilent(LetsIn):
-    """Never answers who wants to run something."""
+class NeverAnswers(RefusesSessions):
+    """Never answers a request to run a command."""
 
     def __init__(self) -> None:
         self._gone = asyncio.Event()
@@ -60,8 +59,8 @@ class FallsSilent(LetsIn):
         raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "too late")
 
 
-class HangsUp(FallsSilent):
-    """Ends the connection of who wants to run something."""
+class HangsUp(NeverAnswers):
+    """Closes the connection when a command is requested."""
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._conn = conn
@@ -73,7 +72,7 @@ class HangsUp(FallsSilent):
 
 @contextmanager
 def serving(*keys: asyncssh.SSHKey, kind: type[asyncssh.SSHServer] | None = None) -> Iterator[int]:
-    """A server of this kind with these host keys; gives its port."""
+    """Run a server of this kind with these host keys; yields its port."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -92,13 +91,14 @@ def serving(*keys: asyncssh.SSHKey, kind: type[asyncssh.SSHServer] | None = None
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     kinds = ("ssh-ed25519", "ssh-ed25519", "ecdsa-sha2-nistp256")
-    own, other, other_kind = (asyncssh.generate_private_key(kind) for kind in kinds)
-    with serving(own) as port:
-        yield Server(port, text_of(own), text_of(other), text_of(other_kind))
+    host_key, other, other_kind = (asyncssh.generate_private_key(kind) for kind in kinds)
+    with serving(host_key) as port:
+        yield Server(port, text_of(host_key), text_of(other), text_of(other_kind))
 
 
-def refused(server: Server, folder: Path, known: str | bytes | None) -> str:
-    """What is said with these known hosts, in which HOST and KEY stand for the server's."""
+def refusal_with(server: Server, folder: Path, known: str | bytes | None) -> str:
+    """Return the error for this known_hosts file; HOST, KEY, OTHER and KIND are replaced by the
+    server's address and keys."""
     path = folder / "known"
     if isinstance(known, str):
         host = f"[{ADDRESS}]:{server.port}"
@@ -109,72 +109,74 @@ def refused(server: Server, folder: Path, known: str | bytes | None) -> str:
     target = SshTarget("far", ADDRESS, server.port, user="nobody", known_hosts=path)
     with pytest.raises(UnavailableError) as error:
         Connection(target).open()
-    said = str(error.value)
-    assert said.startswith(f"host far ({ADDRESS}): ") and "\n" not in said
-    return said
+    message = str(error.value)
+    assert message.startswith(f"host far ({ADDRESS}): ") and "\n" not in message
+    return message
 
 
 @pytest.mark.parametrize("known", ["", "192.0.2.7 OTHER\n", f"[{ADDRESS}]:1 OTHER\n"])
-def test_an_unknown_key_is_to_be_compared_and_added(
-    server: Server, tmp_path: Path, known: str
-) -> None:
-    said = refused(server, tmp_path, known)
-    assert f"ssh-keyscan -p {server.port} {ADDRESS}" in said and "not in" in said
+def test_unknown_key_message_names_keyscan(server: Server, tmp_path: Path, known: str) -> None:
+    message = refusal_with(server, tmp_path, known)
+    assert f"ssh-keyscan -p {server.port} {ADDRESS}" in message and "not in" in message
 
 
 @pytest.mark.parametrize(
     "known", ["HOST OTHER\n", f"{ADDRESS} OTHER\n", "HOST KIND\n", "@cert-authority HOST OTHER\n"]
 )
-def test_a_changed_key_is_refused_as_such(server: Server, tmp_path: Path, known: str) -> None:
-    said = refused(server, tmp_path, known)
-    assert "is not the one" in said and "in the middle" in said and "keyscan" not in said
-    assert "Host key is not trusted" in said  # it was shown, whatever kinds are known
+def test_changed_key_message_warns_of_an_attack(server: Server, tmp_path: Path, known: str) -> None:
+    message = refusal_with(server, tmp_path, known)
+    assert "differs from the key" in message and "attack" in message and "keyscan" not in message
+    assert "Host key is not trusted" in message  # the server presented its key
 
 
 @pytest.mark.parametrize("known", ["@revoked HOST KEY\n", "@revoked * KEY\nHOST OTHER\n"])
-def test_a_revoked_key_is_refused_as_such(server: Server, tmp_path: Path, known: str) -> None:
-    said = refused(server, tmp_path, known)
-    assert "revoked" in said and "in the middle" in said and "keyscan" not in said
+def test_revoked_key_message_warns_of_an_attack(server: Server, tmp_path: Path, known: str) -> None:
+    message = refusal_with(server, tmp_path, known)
+    assert "revoked" in message and "attack" in message and "keyscan" not in message
 
 
 @pytest.mark.parametrize("known", [None, "nonsense\n", b"\xff\xfe\n"])
-def test_known_hosts_that_cannot_be_read_are_a_line(
+def test_unreadable_known_hosts_is_one_line(
     server: Server, tmp_path: Path, known: str | bytes | None
 ) -> None:
-    assert "cannot be read" in refused(server, tmp_path, known)
+    assert "cannot be read" in refusal_with(server, tmp_path, known)
 
 
-def test_a_known_key_is_taken(server: Server, tmp_path: Path) -> None:
-    assert "nobody is not let in" in refused(server, tmp_path, "HOST OTHER\nHOST KEY\n")
+def test_known_key_is_accepted(server: Server, tmp_path: Path) -> None:
+    assert "nobody cannot log in" in refusal_with(server, tmp_path, "HOST OTHER\nHOST KEY\n")
 
 
-def test_a_key_of_any_kind_is_taken_if_it_is_known(tmp_path: Path) -> None:
+def test_known_key_of_any_type_is_accepted(tmp_path: Path) -> None:
     kinds = ("ssh-ed25519", "ecdsa-sha2-nistp256")
     keys = [asyncssh.generate_private_key(kind) for kind in kinds]
     with serving(*keys) as port:
         for key in keys:
             known = Server(port, text_of(key), "", "")
-            assert "nobody is not let in" in refused(known, tmp_path, "HOST KEY\n")
+            assert "nobody cannot log in" in refusal_with(known, tmp_path, "HOST KEY\n")
 
 
 @pytest.mark.parametrize(
     ("kind", "reason"),
-    [(LetsIn, "Session refused"), (FallsSilent, "no answer within"), (HangsUp, ".*(lost|closed)")],
+    [
+        (RefusesSessions, "Session refused"),
+        (NeverAnswers, "no answer within"),
+        (HangsUp, ".*(lost|closed)"),
+    ],
 )
-def test_a_host_that_lets_us_in_and_runs_nothing_is_a_line(
+def test_login_without_commands_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[asyncssh.SSHServer], reason: str
 ) -> None:
-    """In time, too: such a host may well answer what keeps the connection alive."""
+    """The time is limited although such a host may answer keep-alive messages."""
     monkeypatch.setattr("switchmark.remote.connection.CONNECT_TIMEOUT_S", 3.0)
     key = asyncssh.generate_private_key("ssh-ed25519")
     with serving(key, kind=kind) as port:
-        said = refused(Server(port, text_of(key), "", ""), tmp_path, "HOST KEY\n")
-    assert re.search(f"we are let in, but no command is run: {reason}", said)
+        message = refusal_with(Server(port, text_of(key), "", ""), tmp_path, "HOST KEY\n")
+    assert re.search(f"the login succeeds, but no command is run: {reason}", message)
 
 
 @pytest.mark.parametrize(("problem", "code"), [("", 0), ("its host key is not in x", 3)])
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_list_hosts_says_by_its_exit_code_that_one_cannot_be_used(
+def test_list_hosts_exit_code_reports_an_unusable_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str, code: int, options: list[str]
 ) -> None:
     hosts = [
