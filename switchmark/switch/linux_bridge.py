@@ -80,10 +80,10 @@ class LinuxBridge(WithOptions, InKernelSwitch):
                 bases=(FORWARD,),
                 version=nft.TRIED,
             ),
+            "mirror": FunctionSupport(bases=(FORWARD,), version=nft.TRIED),
         },
         functions_not_built={
             "vlan": "tags need VLAN filtering of the kernel; the translation is not built",
-            "mirror": "copies by nftables are not built",
         },
     )
     function_table: FunctionTable | None = None
@@ -122,7 +122,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         self._load_time_s += time.monotonic() - begun
 
     def function_entries(self) -> FunctionEntries:
-        """Count rules, elements of sets, policers and tunnels in the kernel."""
+        """Count rules, elements of sets, policers, copies and tunnels in the kernel."""
         assert self._tables is not None
         filters = self._tables.entries(self._load_time_s)
         table = self.function_table
@@ -156,7 +156,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         refusal = mode_refusal(self.name, self.capabilities, self.options(), self.mode)
         if refusal is not None:
             raise UsageError(refusal)
-        devices = [device_of(port) for port in self.ports]
+        devices = [device_of(port) for port in self.paired_ports]
         self._masters = {
             device: f"sm{self.session.id}b{number // 2}" for number, device in enumerate(devices)
         }
@@ -183,8 +183,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
     def _connect_all(self) -> None:
         bridge = f"sm{self.session.id}br"
         self._witness_port = inner = self.make_witness()
-        members = [inner, *map(device_of, self.ports)]
-        self._masters = dict.fromkeys(map(device_of, self.ports), bridge)
+        members = [inner, *map(device_of, self.paired_ports)]
+        self._masters = dict.fromkeys(map(device_of, self.paired_ports), bridge)
         self._make_bridge(bridge)
         lines = [f"link set dev {member} master {bridge}" for member in members]
         if self.mode is ConnectMode.STATIC_MAC:
@@ -192,7 +192,9 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         self.namespace.batch("ip", [*lines, f"link set dev {bridge} up"])
         if self._has_table:
             vlan = f" vlan {VLAN}" if self._filters else ""
-            table = [f"fdb add {p.mac} dev {device_of(p)} master static{vlan}" for p in self.ports]
+            table = [
+                f"fdb add {p.mac} dev {device_of(p)} master static{vlan}" for p in self.paired_ports
+            ]
             self.namespace.batch("bridge", table)
 
     def changes(self) -> Sequence[Change]:
@@ -281,7 +283,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             for key in READ_BACK:
                 found[key] = str(settings.get(key, "absent"))
         entries = self.namespace.query("bridge", "fdb", "show", "br", self._bridges[0])
-        addresses = {port.mac for port in self.ports}
+        addresses = {port.mac for port in self.paired_ports}
         static = [e for e in entries if e.get("state") == "static" and e["mac"] in addresses]
         hooks = self.namespace.sysctl("net.bridge.bridge-nf-call-iptables")
         return found | {

@@ -53,7 +53,7 @@ class LinuxRouter(WithOptions, InKernelSwitch):
         },
         functions_not_built={
             "vlan": "the kernel needs a VLAN device for each tag, which is not built",
-            "mirror": "copies by nftables are not built",
+            "mirror": "mirror is defined on base forward, see linux-bridge",
             "vxlan": "VXLAN is built on base forward, in linux-bridge",
         },
     )  # fmt: skip

@@ -14,7 +14,7 @@ from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, MODULAR, RTC, Taxonomy
 from switchmark.switch.support.ports import device_of, peer_index
-from switchmark.switch.support.tc_filters import EVERY_FRAME, FilterSwitch
+from switchmark.switch.support.tc_filters import EVERY_FRAME, MIRRORS, FilterSwitch
 from switchmark.switch.support.tools import kernel_lacks, kernel_release
 
 
@@ -32,6 +32,7 @@ class TcRedirect(FilterSwitch):
         reconfigures=True,
         taxonomy=Taxonomy(MODULAR, MATCH_ACTION, RTC, "high", "C", "traffic control"),
         description="tc filters that redirect each port to its peer, in the kernel",
+        functions=MIRRORS,
     )
 
     def availability(self) -> Availability:
@@ -47,10 +48,11 @@ class TcRedirect(FilterSwitch):
     def connect(self) -> None:
         """Make a hook at the ingress of each port, and a filter that takes every frame."""
         lines = []
-        for port in self.ports:
+        for port in self.paired_ports:
             device, peer = device_of(port), device_of(self.ports[peer_index(port.index)])
+            actions = f"{self.copy_action(port)}redirect dev {peer}"
             lines.append(f"qdisc add dev {device} clsact")
-            lines.append(f"filter add dev {device} ingress {EVERY_FRAME} redirect dev {peer}")
+            lines.append(f"filter add dev {device} ingress {EVERY_FRAME} {actions}")
         self.namespace.batch("tc", lines)
 
     def fault(self) -> str | None:
@@ -60,7 +62,7 @@ class TcRedirect(FilterSwitch):
             for hook in self.namespace.query("tc", "qdisc", "show")
             if hook["kind"] == "clsact"
         }
-        lost = [device for device in map(device_of, self.ports) if device not in hooked]
+        lost = [device for device in map(device_of, self.paired_ports) if device not in hooked]
         return f"{', '.join(lost)} lost its redirect" if lost else None
 
     def details(self) -> dict[str, str]:

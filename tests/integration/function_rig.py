@@ -91,13 +91,14 @@ def started(
 ) -> Iterator[tuple[Switch, Mapping[int, RawTester]]]:
     """Start the trial's switch with a table; yield it with a tester for each port."""
     switch = configured(available(trial.switch), trial.switch_options)
+    count = len(given.ports) + (given.mirror is not None)  # a monitor port is in no pair
     if mode is None:
         natural = switch.capabilities.connect_modes[0]
         mode = ConnectMode.ROUTE if given.is_routed else natural
     with (
         own_state_dir(),
         open_session(measuring=False) as session,
-        port_ends(session, switch, len(given.ports)) as ends,
+        port_ends(session, switch, count) as ends,
     ):
         assert isinstance(switch, PerformsFunctions)
         switch.function_table = given

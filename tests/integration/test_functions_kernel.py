@@ -59,6 +59,7 @@ BRIDGE_CELLS: dict[str, dict[str, Any]] = {
         "switch_options": options("acl_engine:nft-linear"),
     },
     "policer": {"function": functions("forward+policer")},
+    "mirror": {"function": functions("forward+mirror")},
     "vxlan": {"function": functions("forward+vxlan"), "tunnels": 20},
     "vxlan decap": {"function": functions("forward+vxlan"), "direction": "decap"},
 }  # fmt: skip
@@ -96,7 +97,7 @@ def test_bridge_performs_its_functions(cell: str, mode: ConnectMode, version: in
     note = run_proof(trial_of("linux-bridge", ip_version=version, **BRIDGE_CELLS[cell]), mode=mode)
     assert note.must_arrive >= 2
     assert note.announced == note.read_back
-    assert sum(note.announced.values()) >= 2
+    assert sum(note.announced.values()) >= (1 if cell == "mirror" else 2)
 
 
 PLANTED = [
@@ -164,3 +165,14 @@ def test_xdp_program_routes(version: int) -> None:
 def test_planted_error_in_xdp_program_is_found(mutation: Mutation) -> None:
     """Also a TTL that is not decremented, which this switch can be made to have."""
     assert_is_found(trial_of("xdp-redirect", **CELLS["route"]), mutation)
+
+
+def test_tc_filters_mirror() -> None:
+    """An action of the filter copies frames, and the kernel has as many as announced."""
+    note = run_proof(trial_of("tc-redirect", **BRIDGE_CELLS["mirror"]))
+    assert note.announced == note.read_back == {"mirrors": 1}
+
+
+@pytest.mark.parametrize("mutation", mutations_of(("mirror",)), ids=lambda mutation: mutation.name)
+def test_planted_error_in_tc_filters_is_found(mutation: Mutation) -> None:
+    assert_is_found(trial_of("tc-redirect", **BRIDGE_CELLS["mirror"]), mutation)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from switchmark.errors import TrialFailed
+from switchmark.function.support.table import FunctionTable
 from switchmark.host.host import Session
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import ConnectMode, PortCounters, SwitchCounters, SwitchPort
@@ -64,7 +65,7 @@ class InKernelSwitch(WithResources, ABC):
         """Take the ports in and connect them; `cores` mean nothing to an in-kernel switch."""
         del cores
         require(self.name, self.availability())
-        check_request(self.name, self.capabilities, ports, mode)
+        check_request(self.name, self.capabilities, self._paired(ports), mode)
         self.session, self.ports, self.mode = session, tuple(ports), mode
         devices = self.ports_with_devices()
         try:
@@ -77,6 +78,16 @@ class InKernelSwitch(WithResources, ABC):
         except BaseException:
             self.stop()
             raise
+
+    def _paired(self, ports: Sequence[SwitchPort]) -> Sequence[SwitchPort]:
+        """Return the ports of pairs: all but the monitor port of a mirror, which is the last."""
+        table: FunctionTable | None = getattr(self, "function_table", None)
+        return ports[:-1] if table is not None and table.mirror else ports
+
+    @property
+    def paired_ports(self) -> Sequence[SwitchPort]:
+        """The ports that the switch joins; a monitor port takes no part."""
+        return self._paired(self.ports)
 
     def make_witness(self) -> str:
         """Make the witness, one end of a veth pair; returns the other, for a port of the switch."""

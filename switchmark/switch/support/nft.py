@@ -1,4 +1,4 @@
-"""Access control lists and policers as nftables, for the kernel's router and bridge.
+"""Access control lists, policers and mirrors as nftables, for the kernel's router and bridge.
 
 A list is written in one of two ways. `nft-linear` has one nftables rule for each rule, in order.
 `nft-set` has the rules of one verdict and one form as elements of a set, which the kernel looks up
@@ -44,6 +44,7 @@ SUPPORT = {
     "policer": FunctionSupport(limit="frames of one size", version=TRIED),
 }
 TABLE, CHAIN, POLICERS = "switchmark", "acl", "switchmark_policers"
+MIRROR = "switchmark_mirror"
 RULES_A_BATCH = 200  # larger batches do not fit into a socket buffer of an ordinary user
 ELEMENTS_A_BATCH = 500
 MOST_RUNS = 8  # each run of equal verdicts becomes separate sets
@@ -319,6 +320,17 @@ def policer_scripts(devices: Sequence[str], policer: Policer, frame_bytes: int) 
     return ["\n".join(lines)]
 
 
+def mirror_script(source: str, monitor: str) -> str:
+    """Return the input of `nft` that copies the frames which enter a device to another device."""
+    where = f"netdev {MIRROR}"
+    hook = f'type filter hook ingress device "{source}" priority -1; policy accept;'
+    return "\n".join([
+        f"add table {where}",
+        f"add chain {where} copies {{ {hook} }}",
+        f'add rule {where} copies dup to "{monitor}"',
+    ])  # fmt: skip
+
+
 def frame_limit(policer: Policer, frame_bytes: int) -> tuple[str, int, int]:
     """Return unit, frames per unit and burst in frames of a policer for frames of this size with
     FCS. The kernel keeps whole nanoseconds a frame."""
@@ -369,12 +381,14 @@ def load(namespace: Namespace, scripts: Iterator[str] | Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The access control list and the policers of a neutral table, in the namespace of a switch."""
+    """The access control list, the policers and the mirror of a neutral table, in the namespace of
+    a switch."""
 
     namespace: Namespace
     acl: NftList | None
     policed: Sequence[str] = ()  # devices with a policer
-    scripts: Sequence[str] = ()  # input of `nft` for the policers
+    scripts: Sequence[str] = ()  # input of `nft` for policers or the mirror
+    has_mirror: bool = False
 
     @classmethod
     def of(
@@ -388,6 +402,9 @@ class Filters:
     ) -> Filters:
         """Translate the neutral table. Raises `UsageError` for a table that cannot be expressed."""
         acl = list_of(table, engine, bridged=bridged) if table.has_acl else None
+        if table.mirror is not None and table.mirror.copies:
+            script = mirror_script(devices[table.mirror.source], devices[table.mirror.monitor])
+            return cls(namespace, acl, scripts=(script,), has_mirror=True)
         if table.policer is None:
             return cls(namespace, acl)
         if table.smallest_frame_bytes != table.frame_bytes:
@@ -426,6 +443,9 @@ class Filters:
         if self.policed:
             announced["nft policers"] = len(self.policed)
             observed["nft policers"] = count_entries(self.namespace, "netdev", POLICERS)[0]
+        if self.has_mirror:
+            announced["nft copies"] = 1
+            observed["nft copies"] = count_entries(self.namespace, "netdev", MIRROR)[0]
         return FunctionEntries(announced, observed, load_time_s)
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from switchmark.function.support.table import FunctionTable
+from switchmark.host.process_output import parsing
 from switchmark.model.changes import Change
+from switchmark.model.functions import FORWARD, FunctionEntries, FunctionSupport
+from switchmark.model.ports import SwitchPort
 from switchmark.switch.support.changes import PORTS, RULES
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.ports import device_of
@@ -12,10 +16,37 @@ from switchmark.switch.support.ports import device_of
 # A filter that takes every frame; `redirect dev ...` says where to.
 EVERY_FRAME = "protocol all prio 1 u32 match u32 0 0 action mirred egress"
 
+MIRRORS = {"mirror": FunctionSupport(bases=(FORWARD,), version="6.18")}
+
 
 class FilterSwitch(InKernelSwitch):
     """A switch that is filters at the ingress of its ports; ports and filters can be added and
-    removed."""
+    removed. A mirror is one more action of a filter."""
+
+    function_table: FunctionTable | None = None
+
+    def copy_action(self, port: SwitchPort) -> str:
+        """Return the action that copies the frames of a port, for the place before another one."""
+        mirror = self.function_table.mirror if self.function_table else None
+        if mirror is None or not mirror.copies or port.index != mirror.source:
+            return ""
+        return f"mirror dev {device_of(self.ports[mirror.monitor])} pipe action mirred egress "
+
+    def function_entries(self) -> FunctionEntries:
+        """Count the mirror actions in the kernel. They are loaded with the filters."""
+        assert self.function_table is not None and self.function_table.mirror is not None
+        mirror = self.function_table.mirror
+        source = device_of(self.ports[mirror.source])
+        filters = self.namespace.query("tc", "filter", "show", "dev", source, "ingress")
+        with parsing("tc -j"):
+            actions = [
+                action["mirred_action"]
+                for shown in filters
+                for action in shown.get("options", {}).get("actions", ())
+            ]
+        return FunctionEntries(
+            {"mirrors": int(mirror.copies)}, {"mirrors": actions.count("mirror")}
+        )
 
     def changes(self) -> Sequence[Change]:
         """Adding hooked ports with nobody behind them, and filters behind the one that takes all;
