@@ -99,9 +99,9 @@ def machine_lines(title: str, findings: list[Finding]) -> Iterator[str]:
         for entry in findings:
             if entry.level is level:
                 yield from _wrapped(
-                    f"{level}  {entry.topic}: {entry.seen}: {_meaning(entry)}", 2, 8
+                    f"{level}  {entry.topic}: {entry.value}: {_meaning(entry)}", 2, 8
                 )
-    good = [f"{entry.topic} ({entry.seen})" for entry in findings if entry.level is Level.GOOD]
+    good = [f"{entry.topic} ({entry.value})" for entry in findings if entry.level is Level.GOOD]
     if good:
         yield from _wrapped(f"{Level.GOOD}  {'; '.join(good)}", 2, 8)
 

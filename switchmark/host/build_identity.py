@@ -54,16 +54,16 @@ def _among(notes: bytes) -> str:
 def running_programs(pids: Iterable[int]) -> dict[str, str]:
     """The record's details of the programs that these processes run: `program`,
     `program_sha256`, `program_build_id`, and `dpdk_library` with its build ID. Several programs
-    have commas between them; what cannot be read is left out."""
+    have commas between them; unreadable programs are left out."""
     found: dict[str, dict[str, None]] = {}
-    seen: set[str] = set()
+    visited: set[str] = set()
     for pid in pids:
         process = Path(f"/proc/{pid}")
         with suppress(OSError):
             path = str((process / "exe").readlink())
-            if path in seen:
+            if path in visited:
                 continue
-            seen.add(path)
+            visited.add(path)
             _note(found, "program", path)
             is_here = Path(path).exists() and (process / "exe").samefile(path)
             _note(found, "program_sha256", digest(Path(path)) if is_here else "")

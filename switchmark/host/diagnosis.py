@@ -1,4 +1,4 @@
-"""What the facts of a machine mean for results: a pure function from facts to findings."""
+"""Findings about a machine: the meaning of its facts for results, as a pure function."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from switchmark.host.hugepages import DEFAULT_SIZE_KB, NR_HUGEPAGES, free_mb
 
 # OVS-DPDK with its own memory, and an engine at each of two ports.
 COMFORTABLE_HUGEPAGES_MB = 1024
-BUSY_SHARE = 0.5  # of the cores, as load: other programs disturb
+BUSY_SHARE = 0.5  # load divided by cores; above it other programs disturb
 COMFORTABLE_MEMORY_MB = 2048
 
 
 class Level(StrEnum):
-    """How a finding bears on results."""
+    """The effect of a finding on results."""
 
     GOOD = "good"
     NOTE = "note"  # results hold, with this to know
@@ -24,10 +24,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One fact about the machine, and in a sentence what it means for results."""
+    """One fact about the machine, and a sentence with its meaning for results."""
 
     topic: str
-    seen: str
+    value: str
     level: Level
     meaning: str
     remedy: str | None = None
@@ -55,14 +55,14 @@ def _cores(facts: Facts) -> Finding:
     isolated = sum(cpu.isolated for cpu in facts.cpus)
     count = usable + (isolated if usable == total - isolated else 0)
     nodes = f"{len(facts.nodes)} NUMA {'node' if len(facts.nodes) == 1 else 'nodes'}"
-    seen = f"{facts.physical_cores} cores, {total} CPUs, {nodes}"
+    value = f"{facts.physical_cores} cores, {total} CPUs, {nodes}"
     if count < total:
-        seen += f"; this process may use {count}"
+        value += f"; this process may use {count}"
     needs = "a polling switch, a sender and a receiver need three"
     if count == 1:
         return Finding(
             "cores",
-            seen,
+            value,
             Level.POOR,
             f"{needs}; all programs share one core, so rates depend on the scheduler as much as on"
             " the switch, and every result is marked oversubscribed",
@@ -71,7 +71,7 @@ def _cores(facts: Facts) -> Finding:
     if count == 2:
         return Finding(
             "cores",
-            seen,
+            value,
             Level.NOTE,
             f"{needs}; here a polling switch has one core, the applications take turns on the other"
             " one, and such results are marked oversubscribed; with a switch in the kernel, sender"
@@ -80,7 +80,7 @@ def _cores(facts: Facts) -> Finding:
     pairs = (count - 1) // 2
     return Finding(
         "cores",
-        seen,
+        value,
         Level.GOOD,
         f"room for a polling switch and {pairs} {'pair' if pairs == 1 else 'pairs'} with a core"
         " for each application;"
@@ -95,8 +95,8 @@ def _smt(facts: Facts) -> Finding:
         "SMT",
         "on",
         Level.NOTE,
-        "siblings share the units of one core; the switch's sibling is left idle, and a placement"
-        " that must use others says so",
+        "siblings share the units of one core; the switch's sibling is left idle, and a record"
+        " states it if a trial must use siblings",
         "echo off > /sys/devices/system/cpu/smt/control",
     )
 
@@ -108,7 +108,7 @@ def _isolation(facts: Facts) -> Finding:
             "isolation",
             facts.isolated_cpus + ticks,
             Level.GOOD,
-            "the switch and applications go to the isolated CPUs, where nothing else runs",
+            "the switch and applications go to the isolated CPUs, which run nothing else",
         )
     return Finding(
         "isolation",
@@ -177,17 +177,17 @@ def _clock(facts: Facts) -> Finding:
 
 
 def _tsc(facts: Facts) -> Finding:
-    seen = f"{', '.join(facts.tsc_flags) or 'none'}; clock source {facts.clock_source}"
+    value = f"{', '.join(facts.tsc_flags) or 'none'}; clock source {facts.clock_source}"
     if {"constant_tsc", "nonstop_tsc"} <= set(facts.tsc_flags):
         return Finding(
             "TSC",
-            seen,
+            value,
             Level.GOOD,
             "time stamps and pacing cost some nanoseconds and agree on all cores",
         )
     return Finding(
         "TSC",
-        seen,
+        value,
         Level.NOTE,
         "the cycle counter may stop or change its speed; the engine takes the kernel's monotonic"
         " clock, which costs more a time stamp",
@@ -222,44 +222,44 @@ def _mitigations(facts: Facts) -> Finding:
 def _memory(facts: Facts) -> Finding:
     if facts.memory_free_mb is None:
         return Finding("memory", "unknown", Level.NOTE, "it cannot be checked")
-    seen = f"{facts.memory_free_mb} of {facts.memory_total_mb} MiB available"
+    value = f"{facts.memory_free_mb} of {facts.memory_total_mb} MiB available"
     if facts.memory_free_mb < COMFORTABLE_MEMORY_MB:
         return Finding(
             "memory",
-            seen,
+            value,
             Level.POOR,
             "scarce: trials of many pairs may fail",
             "free some memory",
         )
-    return Finding("memory", seen, Level.GOOD, "enough")
+    return Finding("memory", value, Level.GOOD, "enough")
 
 
 def _hugepages(facts: Facts) -> Finding:
     pools = [pool for pool in facts.hugepages if pool.total]
-    seen = ", ".join(f"{p.free} of {p.total} free of {p.size_kb} kB" for p in pools) or "none"
+    value = ", ".join(f"{p.free} of {p.total} free of {p.size_kb} kB" for p in pools) or "none"
     if free_mb(pools) >= COMFORTABLE_HUGEPAGES_MB:
-        return Finding("hugepages", seen, Level.GOOD, "DPDK switches and applications can run")
-    wanted = COMFORTABLE_HUGEPAGES_MB * 1024 // DEFAULT_SIZE_KB
+        return Finding("hugepages", value, Level.GOOD, "DPDK switches and applications can run")
+    needed_pages = COMFORTABLE_HUGEPAGES_MB * 1024 // DEFAULT_SIZE_KB
     used = sum(pool.total - pool.free for pool in pools if pool.size_kb == DEFAULT_SIZE_KB)
     return Finding(
         "hugepages",
-        seen,
+        value,
         Level.POOR,
         f"less than {COMFORTABLE_HUGEPAGES_MB} MiB is free: runs that need more place the memory "
         "of DPDK on pages of 4 KiB",
-        f"echo {used + wanted} > {NR_HUGEPAGES}",
+        f"echo {used + needed_pages} > {NR_HUGEPAGES}",
     )
 
 
 def _load(facts: Facts) -> Finding:
     load = facts.load_average[0]
-    seen = f"{load:.2f} over the last minute"
+    value = f"{load:.2f} over the last minute"
     if load > BUSY_SHARE * len(facts.cpus):
         return Finding(
             "load",
-            seen,
+            value,
             Level.POOR,
             "busy programs will disturb trials",
             "stop them first",
         )
-    return Finding("load", seen, Level.GOOD, "the machine is quiet")
+    return Finding("load", value, Level.GOOD, "the machine is quiet")

@@ -21,7 +21,7 @@ from pathlib import Path
 from switchmark.errors import SwitchmarkError
 from switchmark.host.host import Completed
 from switchmark.host.kernel.procfs import KILLED_S, SESSION_VARIABLE
-from switchmark.host.privileges.sandbox import narrowed
+from switchmark.host.privileges.sandbox import sandbox_command
 from switchmark.host.process_output import last_lines
 from switchmark.host.pump import LineQueue, Pump, Tail
 from switchmark.host.undo.entries import Process
@@ -101,7 +101,7 @@ class LocalHost:
             self._pump = Pump()
         command = list(args)
         if rights is not None:
-            command = narrowed(command, rights, env)
+            command = sandbox_command(command, rights, env)
         if netns is not None:
             # Unlike nsenter, this also gives the process the namespace's own /sys.
             command = ["ip", "netns", "exec", netns, *command]
@@ -111,9 +111,9 @@ class LocalHost:
         with _affinity(cores):
             popen = _popen(command, self._environment(env), stdin_pipe=True, log=log)
         process = LocalProcess(popen, args, self._ledger, self._pump)
-        for ended in [one for one in self._spawned if one.poll() is not None]:
-            with suppress(ValueError):  # (another thread may have)
-                self._spawned.remove(ended)  # with all that it printed: sessions are long
+        for ended in [process for process in self._spawned if process.poll() is not None]:
+            with suppress(ValueError):  # another thread may have removed it
+                self._spawned.remove(ended)  # frees its output, since sessions are long
         self._spawned.append(process)
         return process
 
@@ -125,7 +125,7 @@ class LocalHost:
             process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + 2.0
         for process in running:
-            with suppress(TimeoutError):  # told when the entry is undone
+            with suppress(TimeoutError):  # reported when the entry is undone
                 process.terminate(grace_s=max(0.0, deadline - time.monotonic()))
         self._spawned.clear()
         if self._pump is not None:
@@ -223,7 +223,7 @@ class LocalProcess:
     def stderr_tail(self) -> str:
         """The last 64 KiB of standard error (empty when it goes to a log file)."""
         if self._popen.poll() is not None and not self._tail.wait_end(0.2):
-            self._pump.settle()  # (children of it still hold the pipe)
+            self._pump.settle()  # its children still hold the pipe
         return self._tail.text()
 
 
@@ -237,9 +237,9 @@ def _affinity(cores: Sequence[int] | None) -> Iterator[None]:
     try:
         os.sched_setaffinity(0, cores)
     except OSError as error:
-        wanted = ",".join(map(str, cores))
+        names = ",".join(map(str, cores))
         raise SwitchmarkError(
-            f"cores {wanted}: cannot run there ({error.strerror})",
+            f"cores {names}: cannot run there ({error.strerror})",
             remedy="`switchmark doctor` lists cores",
         ) from None
     try:

@@ -57,7 +57,7 @@ class Pump:
         self._closing = True
         os.write(self._wake_write, b"-")
         self._thread.join()
-        for fd in (self._wake_write, self._wake_read):  # (the thread may have ended before the "-")
+        for fd in (self._wake_write, self._wake_read):  # after join(), since the thread uses them
             os.close(fd)
 
     def _run(self) -> None:
@@ -103,7 +103,7 @@ class Pump:
 
 
 class Room:
-    """How much queues may hold together, in memory and in their files. Any thread may use it."""
+    """The size that several queues share, in memory and in their files. It is thread-safe."""
 
     def __init__(self, most_bytes: int) -> None:
         self._left = most_bytes
@@ -111,7 +111,7 @@ class Room:
 
     @property
     def is_overfull(self) -> bool:
-        """Whether they hold more."""
+        """True if the queues hold more than the limit."""
         return self._left < 0
 
     def take(self, size_bytes: int) -> None:
@@ -134,7 +134,7 @@ class LineQueue:
     file."""
 
     def __init__(self, memory_bytes: int = 8 << 20, room: Room | None = None) -> None:
-        """`room`: what it shares with other queues, whose owner looks whether it suffices."""
+        """`room`: the size shared with other queues; its owner checks whether it is exceeded."""
         self._changed = threading.Condition()
         self._memory: deque[bytes] = deque()
         self._memory_bytes = 0
@@ -199,7 +199,7 @@ class LineQueue:
         self._spilled += 1
 
     def _next(self) -> bytes:
-        if self._memory:  # always older than what was spilled
+        if self._memory:  # lines in memory are older than spilled lines
             line = self._memory.popleft()
             self._memory_bytes -= len(line)
             return line

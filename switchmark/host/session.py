@@ -67,9 +67,9 @@ def _new_ledger(directory: Path) -> Ledger:
 
 
 @contextmanager
-def _measuring_lock(directory: Path, wait_s: float, wanted: bool) -> Iterator[int | None]:
-    """The lock file's descriptor while we hold it. The kernel frees it when we die."""
-    if not wanted:
+def _measuring_lock(directory: Path, wait_s: float, measuring: bool) -> Iterator[int | None]:
+    """The lock file's descriptor while the lock is held. The kernel frees it if the bench dies."""
+    if not measuring:
         yield None
         return
     fd = open_lock(directory / LOCK_NAME)

@@ -51,7 +51,7 @@ def version_problem(
 def doctor_problem(profile: Mapping[str, Any], findings: Sequence[Finding]) -> str | None:
     """Return the topics that were good when the testbed was admitted and are poor now, or None."""
     poor = [
-        f"{finding.topic}: {finding.seen} "
+        f"{finding.topic}: {finding.value} "
         f"({finding.meaning}{'; ' + finding.remedy if finding.remedy else ''})"
         for finding in findings
         if finding.level is Level.POOR

@@ -19,7 +19,7 @@ from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
 from switchmark.host.host import Spawned
-from switchmark.host.privileges.sandbox import narrowed
+from switchmark.host.privileges.sandbox import sandbox_command
 from switchmark.host.process_output import last_line, output_of, parse_counter, parse_json, parsing
 from switchmark.host.programs import which
 from switchmark.model.capabilities import (
@@ -156,7 +156,7 @@ class Bess(WithOptions, ProgramSwitch):
         core = self.cores[0]
         rights = self.resources.in_folders(rights_of(self, self.ports))
         bessd = self._daemon(program, folder, control)
-        bessd = bessd if rights is None else narrowed(bessd, rights)
+        bessd = bessd if rights is None else sandbox_command(bessd, rights)
         self.process = self.resources.spawn(
             bessd if self.small_pages else self._with_hugetlbfs(bessd, folder),
             cores=[core],

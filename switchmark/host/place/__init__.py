@@ -1,5 +1,5 @@
-"""What the place allows in which the bench runs: root of a machine, an ordinary user, an ordinary
-container. All code that needs a privilege asks here.
+"""Facilities that the place of the bench allows: root of a machine, an ordinary user, an ordinary
+container. All code that needs a privilege calls this package.
 
 Each facility is tried once in a process by really using it. The user id decides nothing: root of a
 container may be refused everything, and an account may have been given what it needs.
@@ -28,8 +28,8 @@ __all__ = [
 
 @cache
 def can(facility: Facility) -> Availability:
-    """Whether the place allows a facility; if not, the reason and the remedy in this place. The
-    first call tries it, which takes up to some milliseconds."""
+    """Return whether the place allows a facility; if not, with the reason and the remedy in this
+    place. The first call tries it, which takes some milliseconds."""
     try:
         TRIES[facility]()
     except OSError as error:
@@ -41,7 +41,8 @@ def can(facility: Facility) -> Availability:
 
 
 def _no_private_namespaces(reason: str) -> Availability:
-    """Why an ordinary user, who makes network namespaces in a user namespace, has none."""
+    """Return the reason why an ordinary user cannot create network namespaces in a user
+    namespace."""
     answer = can(Facility.USER_NAMESPACE)
     if not answer.available:
         return answer
@@ -56,16 +57,15 @@ def missing(*facilities: Facility) -> Availability | None:
     return next((answer for answer in answers if not answer.available), None)
 
 
-def require(what: str, *facilities: Facility) -> None:
+def require(user: str, *facilities: Facility) -> None:
     """Raise UnavailableError, with reason and remedy, if the place does not allow one of these
-    facilities, which `what` needs."""
+    facilities, which `user` needs."""
     if (answer := missing(*facilities)) is not None:
-        raise UnavailableError(f"{what}: {answer.refusal}")
+        raise UnavailableError(f"{user}: {answer.refusal}")
 
 
 def limits() -> PlaceLimits:
-    """The limits of CPU time, memory, tasks and files in this place, read now: what is left of some
-    changes."""
+    """The present limits of CPU time, memory, tasks and files in this place."""
     return read_limits()
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Facility(StrEnum):
-    """What a part of the bench needs from the operating system; `place.can` tries each."""
+    """A facility of the operating system that a part of the bench needs; `place.can` tries each."""
 
     USER_NAMESPACE = "user-namespace"
     """Make a user namespace, and in it a network namespace with devices."""

@@ -30,14 +30,14 @@ class PlaceLimits:
 
     cpu_quota: float | None  # CPU seconds a second, of the narrowest group
     allowed_cpus: tuple[int, ...]  # by the CPU mask and the cpuset
-    memory_bytes: int | None  # of the narrowest group
+    memory_bytes: int | None  # the limit of the narrowest group
     memory_left_bytes: int | None  # until the first group is full; page cache counts as free
-    available_bytes: int | None  # of the machine's own memory, with the page cache
+    available_bytes: int | None  # free memory of the machine, including the page cache
     tasks: int | None  # processes and threads together, of the narrowest group
     tasks_left: int | None
     locked_memory_bytes: int | None
-    open_files: int | None  # of one process
-    processes: int | None  # of one user; root and CAP_SYS_RESOURCE are exempt
+    open_files: int | None  # for each process
+    processes: int | None  # for each user; root and CAP_SYS_RESOURCE are exempt
     shared_memory_bytes: int | None  # size of /dev/shm; None: it is absent
     shared_memory_free_bytes: int | None
 
@@ -49,17 +49,17 @@ class PlaceLimits:
 
 
 def read_limits(
-    told: bytes | None = None,
+    memberships: bytes | None = None,
     mountinfo: bytes | None = None,
     shared: Path = SHARED_MEMORY,
     meminfo: Path = MEMINFO,
 ) -> PlaceLimits:
-    """Read the limits of this process; `told` and `mountinfo` are the contents of its files
-    /proc/self/cgroup and /proc/self/mountinfo."""
+    """Read the limits of this process. `memberships` and `mountinfo` replace the contents of its
+    files /proc/self/cgroup and /proc/self/mountinfo."""
 
     def groups(controller: str) -> list[Path]:
         with suppress(OSError):
-            return cgroups.own_groups(controller, told, mountinfo)
+            return cgroups.own_groups(controller, memberships, mountinfo)
         return []
 
     memory, pids = groups("memory"), groups("pids")
@@ -101,7 +101,8 @@ def _memory_limit(group: Path) -> int | None:
 
 
 def _memory_left(group: Path) -> int | None:
-    """What a group may still take. The kernel gives up inactive pages of files before it kills."""
+    """Memory that a group can still allocate. Inactive file pages count as free, since the kernel
+    drops them before it kills a process."""
     limit = _memory_limit(group)
     used = _least([_number(group / "memory.current"), _number(group / "memory.usage_in_bytes")])
     if limit is None or used is None:

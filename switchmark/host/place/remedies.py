@@ -53,7 +53,7 @@ class Texts:
     root: str  # the remedy on a machine whose administrator is at work
     container: ContainerRemedy | str
     user: str = SUDO  # the remedy for an ordinary user
-    instead: str = ""  # what a container offers without the remedy
+    instead: str = ""  # the alternative in a container without the remedy
 
 
 def _option(docker: str, pod: str) -> ContainerRemedy:
@@ -212,7 +212,7 @@ def _refusing_setting() -> tuple[str, str]:
 
 
 def limit_remedy(limit: str, kind: Kind) -> str:
-    """How a limit, by its key in `LIMITS`, is raised in a place of this kind."""
+    """Return the remedy that raises a limit, a key of `LIMITS`, in a place of this kind."""
     docker, pod, systemd = LIMITS[limit]
     if kind is Kind.CONTAINER:
         return _option(docker, pod).text()

@@ -75,22 +75,22 @@ def user_namespace() -> None:
 def _in_child(action: Callable[[], None]) -> None:
     """Run an action in a child process that ends with it, and with its own children. Raises the
     OSError that any of them raises."""
-    told, tells = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             action()
-        except BaseException as error:  # (nothing may leave the child but a message)
+        except BaseException as error:  # the child must only write a message and exit
             failed = error.errno if isinstance(error, OSError) else None
             text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            os.write(tells, f"{failed or errno.EPERM} {text}".encode())
+            os.write(write_end, f"{failed or errno.EPERM} {text}".encode())
         finally:
             os._exit(0)
-    os.close(tells)
+    os.close(write_end)
     try:
-        message = _read_within(told, CHILD_TIMEOUT_S)
+        message = _read_within(read_end, CHILD_TIMEOUT_S)
     finally:
-        os.close(told)
+        os.close(read_end)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
     if message:
@@ -99,7 +99,7 @@ def _in_child(action: Callable[[], None]) -> None:
 
 
 def _read_within(fd: int, timeout_s: float) -> bytes:
-    """What is written to a pipe until all who could write have ended. Raises OSError."""
+    """Read a pipe until all its writers have closed it. Raises OSError after the timeout."""
     found, deadline = b"", time.monotonic() + timeout_s
     while True:
         if not select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:

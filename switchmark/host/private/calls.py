@@ -16,14 +16,15 @@ MS_REC, MS_SLAVE = 16384, 1 << 19
 _PR_SET_PDEATHSIG = 1
 
 
-def unshare(flags: int, what: str) -> None:
-    """Move this process, or its next children, to new namespaces. Raises OSError."""
-    check_result(libc().unshare(flags), what)
+def unshare(flags: int, label: str) -> None:
+    """Move this process, or its next children, to new namespaces. Raises OSError, whose text begins
+    with `label`."""
+    check_result(libc().unshare(flags), label)
 
 
 def enter_user_namespace(more: int) -> None:
-    """Move this process to a user namespace of its own, as its root, with no other user in it, and
-    to the other namespaces that `more` names. The process must have no threads. Raises OSError."""
+    """Move this process to a new user namespace, as its root and only user, and to the other
+    namespaces of the flags `more`. The process must have no threads. Raises OSError."""
     user, group = os.geteuid(), os.getegid()
     unshare(CLONE_NEWUSER | more, "user namespace")
     with suppress(FileNotFoundError):  # Linux before 3.19

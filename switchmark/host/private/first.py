@@ -37,7 +37,7 @@ def become_first(
     The supervisor holds the other end of `link`, and nobody else does. All signals that the
     supervisor passes on must be blocked: they are for the bench."""
     die_with_parent()
-    if _is_closed(link):  # the supervisor ended before the kernel had been told
+    if _is_closed(link):  # the supervisor ended before die_with_parent()
         os._exit(1)
     os.setsid()  # signals of the terminal reach the bench through the supervisor only, once
     try:

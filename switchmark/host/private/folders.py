@@ -39,10 +39,10 @@ _SYSTEM = MS_NOSUID | MS_NODEV | MS_NOEXEC
 
 @dataclass(slots=True)
 class Layout:
-    """The folders that are hidden, and what stays visible in them."""
+    """The hidden folders, and the paths below them that stay visible."""
 
-    hidden: dict[Path, int] = field(default_factory=dict)  # and the modes of the new ones
-    kept: set[Path] = field(default_factory=set)  # folders below them, and files below /run
+    hidden: dict[Path, int] = field(default_factory=dict)  # with the modes of the new folders
+    visible: set[Path] = field(default_factory=set)  # folders below them, and files below /run
     links: dict[Path, Path] = field(default_factory=dict)  # symbolic links below them, and targets
 
     @property
@@ -70,19 +70,19 @@ def plan_layout(
         while not (_is(Path.is_dir, place) or (top == run and _is(Path.exists, place))):
             place = place.parent
         if place != top:
-            layout.kept.add(place)
+            layout.visible.add(place)
         elif top != run:
             visible.add(top)
     layout.hidden = {top: mode for top, mode in layout.hidden.items() if top not in visible}
-    layout.kept = {
+    layout.visible = {
         place
-        for place in layout.kept
-        if _lies_in(place, layout.hidden) and layout.kept.isdisjoint(place.parents)
+        for place in layout.visible
+        if _lies_in(place, layout.hidden) and layout.visible.isdisjoint(place.parents)
     }
     layout.links = {
         link: target
         for link, target in layout.links.items()
-        if _lies_in(link, layout.hidden) and not _lies_in(link, layout.kept)
+        if _lies_in(link, layout.hidden) and not _lies_in(link, layout.visible)
     }
     return layout
 
@@ -103,7 +103,7 @@ def _resolve(path: Path, layout: Layout) -> Path:
 
 
 def _is(kind: Callable[[Path], bool], path: Path) -> bool:
-    """Whether a path is of this kind; False if its folder is closed to this user."""
+    """Return True if a path is of this kind; False if this user cannot read its folder."""
     try:
         return kind(path)
     except OSError:
@@ -120,12 +120,12 @@ def _lies_in(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def make_mounts(layout: Layout) -> None:
-    """Mount what the layout says, in the mount namespace of this process, which must be a new one.
-    Raises OSError."""
-    mount("none", Path("/"), "", MS_REC | MS_SLAVE)  # nothing that is mounted here appears outside
-    kept = {place: _open(place) for place in sorted(layout.kept)}
+    """Mount the layout in the mount namespace of this process, which must be a new one. Raises
+    OSError."""
+    mount("none", Path("/"), "", MS_REC | MS_SLAVE)  # keeps the mounts below out of the parent
+    visible = {place: _open(place) for place in sorted(layout.visible)}
     cgroups = _open(CGROUPS) if CGROUPS.is_dir() else None
-    mount("switchmark", SYS, "sysfs", _SYSTEM)  # of the new network namespace
+    mount("switchmark", SYS, "sysfs", _SYSTEM)  # shows the new network namespace
     if cgroups is not None:
         _bind(cgroups, CGROUPS)
     for point in mounts_below(SYS):
@@ -133,7 +133,7 @@ def make_mounts(layout: Layout) -> None:
     for folder, mode in layout.hidden.items():
         if folder.is_dir():
             mount("switchmark", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode:o}")
-    for place, fd in kept.items():
+    for place, fd in visible.items():
         is_folder = Path(f"/proc/self/fd/{fd}").is_dir()
         (place if is_folder else place.parent).mkdir(parents=True, exist_ok=True)
         if not is_folder:
@@ -157,9 +157,9 @@ def make_mounts(layout: Layout) -> None:
 
 
 def _make_read_only(point: Path) -> None:
-    """Make what is mounted there read-only here; options that it has stay."""
-    kept = os.statvfs(point).f_flag & _SYSTEM
-    mount("none", point, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+    """Remount a mount read-only in this namespace, with its other options unchanged."""
+    options = os.statvfs(point).f_flag & _SYSTEM
+    mount("none", point, "", MS_REMOUNT | MS_BIND | MS_RDONLY | options)
 
 
 def _open(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""Starts the bench again in namespaces of its own."""
+"""Starts the bench again in private namespaces."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ THREADS_S = 1.0
 
 
 class Reason(StrEnum):
-    """Why a bench is in namespaces of its own."""
+    """The reason why a bench runs in private namespaces."""
 
-    NEED = "need"  # network namespaces can be made only there
+    NEED = "need"  # only there it can create network namespaces
     CHOICE = "choice"  # the user asked for it
 
 
@@ -32,13 +32,14 @@ _reason: Reason | None = None
 
 
 def is_inside() -> Reason | None:
-    """Why this process is in namespaces of its own; None if `start_again` did not start it."""
+    """Return the reason why this process runs in private namespaces; None if `start_again` did not
+    start it."""
     return _reason
 
 
 def start_again(needed: Iterable[str | Path], reason: Reason) -> None:
-    """Go on in a new process, in namespaces of its own, as their root. It returns in that process
-    only; the calling one waits for it and ends as it ends. These paths stay usable.
+    """Continue in a new process, as root of private namespaces. It returns in that process only;
+    the calling process waits for it and ends with its status. The `needed` paths stay usable.
 
     Call it before the process has threads. Raises OSError if the place refuses a user namespace."""
     global _reason  # noqa: PLW0603  (it is a fact of the process)
@@ -64,8 +65,8 @@ def start_again(needed: Iterable[str | Path], reason: Reason) -> None:
 
 
 def _wait_for_threads() -> None:
-    """Wait until threads that have been joined are gone in the kernel, too, which refuses a user
-    namespace to a process with threads."""
+    """Wait until joined threads are also gone in the kernel, which refuses a user namespace to a
+    process with threads."""
     deadline = time.monotonic() + THREADS_S
     while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < deadline:  # noqa: PTH208
         time.sleep(0.001)

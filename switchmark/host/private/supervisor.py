@@ -53,7 +53,7 @@ def supervise(first: int, link: socket.socket) -> NoReturn:
 
 
 def _stop(bench: int, number: signal.Signals) -> None:
-    """Stop the bench, and this process as its shell expects it; go on when the shell says so.
+    """Stop the bench, then this process as its shell expects; continue on the shell's SIGCONT.
 
     The bench gets SIGSTOP: the kernel ignores the signals of terminals in a session that has
     none. If it ignores the signal here too, both go on at once."""

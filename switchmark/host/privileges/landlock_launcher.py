@@ -2,11 +2,11 @@
 
     python3 -I -S -c TEXT [--write PATH | --run PATH] ... -- PROGRAM ARGUMENT ...
 
-It writes, makes and removes files only at and below the paths of --write, and runs only those of
---run, or any where there are none. It uses no TCP, and reaches by signals, ptrace and abstract
-sockets only what is behind the wall with it, as what it starts is, for good. Where the kernel has
-no Landlock, or a container forbids it, the program is started all the same; an older one forbids
-less. Nothing of switchmark is imported here.
+The program can write, create and remove files only at and below the paths of --write. It can run
+only programs at the paths of --run, or any program without --run. It cannot use TCP. Signals,
+ptrace and abstract sockets reach only processes in the same sandbox, which its children cannot
+leave. The program also starts if the kernel has no Landlock or a container forbids it; an older
+kernel restricts less. This file imports nothing of switchmark.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def call(number: int, *arguments: bytes | int | None) -> int:
-    """A system call that the C library has no function for."""
-    words = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
-    return int(libc.syscall(ctypes.c_long(number), *words))
+    """Make a system call for which the C library has no function."""
+    values = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    return int(libc.syscall(ctypes.c_long(number), *values))
 
 
-def allow(rules: int, path: str, what: int) -> None:
-    """Allow this at a path, and below it; nothing happens where there is none."""
+def allow(rules: int, path: str, access: int) -> None:
+    """Allow this access at a path and below it; a missing path is ignored."""
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return
     if not os.path.isdir(path):  # noqa: PTH112
-        what &= EXECUTE | WRITE_FILE | TRUNCATE | IOCTL_DEV
-    call(ADD_RULE, rules, PATH_BENEATH, struct.pack("=Qi", what, place), 0)
+        access &= EXECUTE | WRITE_FILE | TRUNCATE | IOCTL_DEV
+    call(ADD_RULE, rules, PATH_BENEATH, struct.pack("=Qi", access, place), 0)
     os.close(place)
 
 
@@ -65,17 +65,17 @@ def build(writes: list[str], runs: list[str]) -> None:
     os.close(rules)
 
 
-def main(words: list[str]) -> None:
-    """Build the wall, and become the program."""
+def main(arguments: list[str]) -> None:
+    """Restrict this process, and execute the program."""
     paths: dict[str, list[str]] = {"--write": [], "--run": []}
-    while words[0] != "--":
-        paths[words[0]].append(words[1])
-        words = words[2:]
+    while arguments[0] != "--":
+        paths[arguments[0]].append(arguments[1])
+        arguments = arguments[2:]
     if libc.prctl(NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
         build(paths["--write"], paths["--run"])
     for number in (PIPE, FILE_SIZE):
         libc.signal(number, None)
-    os.execv(words[1], words[1:])
+    os.execv(arguments[1], arguments[1:])
 
 
 if __name__ == "__main__":

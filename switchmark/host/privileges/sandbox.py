@@ -13,21 +13,21 @@ from importlib import resources
 from switchmark.host.kernel.capabilities import capability_prefix
 from switchmark.model.rights import Rights
 
-# What any program may write: the names of its own threads are in the last one.
+# Paths that any program can write; a program writes the names of its threads below the last.
 _HARMLESS = ("/dev/null", "/dev/zero", "/dev/full", "/proc/self")
 _64_BITS, _TABLE, _ENTRY, _INTERPRETER = b"\x7fELF\x02", "=32xQ14xHH", "=IIQQQQ", 3
 
 
-def narrowed(
+def sandbox_command(
     command: Sequence[str], rights: Rights, env: Mapping[str, str] | None = None
 ) -> list[str]:
-    """The command line that starts it with these rights; `env` is what its environment has beside
-    ours. Raises UnavailableError without `setpriv`."""
-    words = [*command, *(env or {}).values()]
-    started = [*capability_prefix(rights.capabilities, words), *command]
+    """Return the command line that starts the command with these rights; `env` has the variables
+    that are added to the bench's environment. Raises UnavailableError without `setpriv`."""
+    arguments = [*command, *(env or {}).values()]
+    started = [*capability_prefix(rights.capabilities, arguments), *command]
     if rights.writes is None:
         return started
-    # Outside of what takes capabilities away: our own files may lie where it takes some to read.
+    # Before setpriv drops capabilities: reading the launcher's files may need some of them.
     options = [word for path in (*_HARMLESS, *rights.writes) for word in ("--write", path)]
     if programs := _programs(command):
         options += [

@@ -21,7 +21,7 @@ class Cleaned:
     session: str
     command: str
     opened_at: str
-    removed: list[str]  # with a dry run: what would be removed
+    removed: list[str]  # in a dry run, the things that would be removed
     problems: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:

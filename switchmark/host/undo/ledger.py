@@ -61,7 +61,7 @@ class Owner:
         )
 
     def alive(self) -> bool:
-        """Whether the owner still runs, in this boot."""
+        """Return True if the owner still runs, in this boot."""
         identity = ProcessIdentity(self.pid, self.start_ticks)
         return self.boot_id == procfs.boot_id() and identity.alive()
 
@@ -177,9 +177,9 @@ class Ledger:
             entry = self._entries.get(number)
             if entry is None:
                 return
-            held = [one for one, other in self._entries.items() if entry.holds(other)]
-        for one in held:  # (who undoes them in order may have been interrupted)
-            self.undo(one)
+            inner = [key for key, other in self._entries.items() if entry.holds(other)]
+        for key in inner:  # an interrupted `clean` may have left them
+            self.undo(key)
         entry.undo()
         self.strike(number)
 
@@ -199,17 +199,17 @@ class Ledger:
             for line in self._unknown
         ]
         if same_boot:
-            with suppress(OSError):  # told again when the entry itself is undone
+            with suppress(OSError):  # raised again when the entry itself is undone
                 MarkedProcesses(self.session).undo()
-        for one in reversed(self.outstanding()):
+        for outstanding in reversed(self.outstanding()):
             try:
-                if same_boot or one.entry.survives_boot:
-                    self.undo(one.number)
+                if same_boot or outstanding.entry.survives_boot:
+                    self.undo(outstanding.number)
                 else:
-                    self.strike(one.number)
-                done(one.entry)
+                    self.strike(outstanding.number)
+                done(outstanding.entry)
             except OSError as error:
-                problems.append(f"{one.entry}: {error}")
+                problems.append(f"{outstanding.entry}: {error}")
         return problems
 
     def close(self) -> None:
@@ -218,7 +218,7 @@ class Ledger:
             if self._fd < 0:
                 return
             if not self._entries and not self._unknown:
-                with suppress(OSError):  # (of an owner that was killed while it compacted)
+                with suppress(OSError):  # left by an owner that was killed while it compacted
                     self._compacted.unlink(missing_ok=True)
                 self.path.unlink(missing_ok=True)
             os.close(self._fd)
@@ -286,8 +286,8 @@ class Content:
 
 
 def read(path: Path) -> Content:
-    """Read a ledger file without changing it; a last line that was cut short is ignored: what it
-    announces was not made. Raises FileNotFoundError."""
+    """Read a ledger file without changing it. A truncated last line is ignored, since its change
+    was not made yet. Raises FileNotFoundError."""
     content = Content(None, {}, [])
     for text in path.read_text(errors="replace").splitlines():
         try:

@@ -160,7 +160,7 @@ def test_cores_are_explained() -> None:
     many = findings_of(with_cpus(8))["cores"]
     assert many.level is Level.GOOD and "3 pairs" in many.meaning
     narrowed = replace(with_cpus(8), usable_cpus=(0, 1))
-    assert "may use 2" in findings_of(narrowed)["cores"].seen
+    assert "may use 2" in findings_of(narrowed)["cores"].value
 
 
 def test_each_finding_has_a_sentence_and_a_poor_one_a_remedy() -> None:
@@ -174,11 +174,11 @@ def test_each_finding_has_a_sentence_and_a_poor_one_a_remedy() -> None:
         load_average=(9.0, 9.0, 9.0),
     )
     found = findings_of(bad)
-    assert all(finding.meaning and finding.seen for finding in found.values())
+    assert all(finding.meaning and finding.value for finding in found.values())
     for topic in ("governor", "hugepages", "memory", "load"):
         assert found[topic].level is Level.POOR and found[topic].remedy
     assert "echo 576 >" in (found["hugepages"].remedy or "")
-    assert found["SMT"].seen == "on" and found["TSC"].level is Level.NOTE
+    assert found["SMT"].value == "on" and found["TSC"].level is Level.NOTE
 
 
 @pytest.mark.parametrize(

@@ -158,13 +158,13 @@ def test_names_of_others_are_refused(state: Path, tmp_path: Path) -> None:
     ledger = Ledger.create(state, ID)
     (tmp_path / "theirs").touch()
     for entry, text in (
-        (NetworkDevice("eth0"), f"begins with sm{ID}"),
+        (NetworkDevice("eth0"), f"begin with sm{ID}"),
         (NetworkNamespace("blue"), "begins with"),
         (FilesNamed("/dev/hugepages", "rte"), "begins with"),
         (entries.Container("web", "/var/lib/lxc"), "begins with"),
         (NetworkDevice(f"sm{ID}12345678"), "15 characters"),
-        (File(str(tmp_path / "theirs")), "not ours"),
-        (Directory(str(tmp_path)), "not ours"),
+        (File(str(tmp_path / "theirs")), "exists already"),
+        (Directory(str(tmp_path)), "exists already"),
     ):
         with pytest.raises(SwitchmarkError, match=text):
             ledger.record(entry)

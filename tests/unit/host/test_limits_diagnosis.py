@@ -36,7 +36,7 @@ def test_no_limits_are_good() -> None:
 def test_the_cpu_quota(quota: float, level: Level, meaning: str) -> None:
     found = findings(cpu_quota=quota)["CPU quota"]
     assert found.level == level and meaning in found.meaning
-    assert found.seen.startswith(f"{quota:g} CPUs, of 4")
+    assert found.value.startswith(f"{quota:g} CPUs, of 4")
     assert level == Level.GOOD or "docker run --cpus=N" in str(found.remedy)
 
 
@@ -47,7 +47,9 @@ def test_the_cpu_quota(quota: float, level: Level, meaning: str) -> None:
 def test_less_memory_than_promised_is_a_warning(whole_mb: int, left_mb: int, level: Level) -> None:
     changes = {"memory_bytes": whole_mb * MIB, "memory_left_bytes": left_mb * MIB}
     found = findings(Kind.ROOT, **changes)["memory limit"]
-    assert found.level == level and found.seen == f"{whole_mb} MiB, of which {left_mb} MiB are left"
+    assert (
+        found.level == level and found.value == f"{whole_mb} MiB, of which {left_mb} MiB are left"
+    )
     assert level == Level.GOOD or "MemoryMax= of the systemd unit" in str(found.remedy)
 
 
@@ -56,4 +58,4 @@ def test_few_tasks_and_files_are_named() -> None:
     one = found["other limits"]
     assert one.level is Level.POOR and "few processes and threads and open files" in one.meaning
     assert "--pids-limit" in str(one.remedy) and "nofile" in str(one.remedy)
-    assert "199 more processes and threads" in one.seen and "8192 KiB of locked" in one.seen
+    assert "199 more processes and threads" in one.value and "8192 KiB of locked" in one.value

@@ -22,31 +22,31 @@ def layout(top: Path, *needed: Path) -> Layout:
 
 def test_paths_elsewhere_change_nothing(top: Path) -> None:
     found = layout(top, top / "home", Path("/"), top)
-    assert (set(found.hidden), found.kept) == ({top / "tmp", top / "run"}, set())
+    assert (set(found.hidden), found.visible) == ({top / "tmp", top / "run"}, set())
 
 
 def test_a_folder_stays_and_those_below_it_with_it(top: Path) -> None:
     work = top / "tmp/work"
     (work / "results").mkdir(parents=True)
-    assert layout(top, work / "results", work).kept == {work}
+    assert layout(top, work / "results", work).visible == {work}
 
 
 def test_the_folder_of_a_file_and_of_what_is_to_be_made_stays(top: Path) -> None:
     work = top / "tmp/work"
     work.mkdir()
     (work / "engine").touch()
-    assert layout(top, work / "engine", work / "new/deep/report.html").kept == {work}
+    assert layout(top, work / "engine", work / "new/deep/report.html").visible == {work}
 
 
 def test_tmp_is_not_hidden_if_a_file_lies_directly_in_it(top: Path) -> None:
     found = layout(top, top / "tmp/report.html")
-    assert (set(found.hidden), found.kept) == ({top / "run"}, set())
+    assert (set(found.hidden), found.visible) == ({top / "run"}, set())
 
 
 def test_run_is_always_hidden_and_a_file_in_it_stays(top: Path) -> None:
     (top / "run/token").touch()
     found = layout(top, top / "run/token", top / "run/to-be-made", top / "run")
-    assert (set(found.hidden), found.kept) == ({top / "tmp", top / "run"}, {top / "run/token"})
+    assert (set(found.hidden), found.visible) == ({top / "tmp", top / "run"}, {top / "run/token"})
 
 
 def test_symbolic_links_on_the_way_are_made_again(top: Path) -> None:
@@ -54,11 +54,11 @@ def test_symbolic_links_on_the_way_are_made_again(top: Path) -> None:
     (top / "run/current").symlink_to(top / "tmp/real")
     (top / "home/link").symlink_to("../run/current")
     found = layout(top, top / "home/link/bin")
-    assert found.kept == {top / "tmp/real"}
+    assert found.visible == {top / "tmp/real"}
     assert found.links == {top / "run/current": top / "tmp/real"}
 
 
 def test_links_in_a_circle_end(top: Path) -> None:
     (top / "home/a").symlink_to("b")
     (top / "home/b").symlink_to("a")
-    assert layout(top, top / "home/a/x").kept == set()
+    assert layout(top, top / "home/a/x").visible == set()

@@ -52,7 +52,7 @@ pytestmark = pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setp
 def like_it_without_a_wall() -> Iterator[int]:
     """A process that has the same capabilities, and has begun."""
     with subprocess.Popen(
-        sandbox.narrowed(["cat"], Rights()), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        sandbox.sandbox_command(["cat"], Rights()), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as cat:
         assert cat.stdin is not None and cat.stdout is not None
         cat.stdin.write(b"begun\n")
@@ -80,7 +80,7 @@ def answers(tmp_path: Path, *, behind: bool) -> dict[str, int]:
         told = map(str, (ASKS, inside, outside, other, by_tcp.getsockname()[1], name))
         may = Rights(writes=(str(inside),) if behind else None)
         done = subprocess.run(
-            sandbox.narrowed([sys.executable, *told], may),
+            sandbox.sandbox_command([sys.executable, *told], may),
             capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
     return dict(json.loads(done.stdout))
@@ -108,7 +108,7 @@ def test_what_a_script_runs_is_not_known(tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\n/bin/true && echo ran; echo text >$0\n")
     script.chmod(0o700)
     done = subprocess.run(
-        sandbox.narrowed([str(script)], Rights(writes=())),
+        sandbox.sandbox_command([str(script)], Rights(writes=())),
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout == "ran\n", done.stderr
@@ -117,7 +117,7 @@ def test_what_a_script_runs_is_not_known(tmp_path: Path) -> None:
 
 def test_a_program_begins_as_it_would_without() -> None:
     done = subprocess.run(
-        sandbox.narrowed(["cat", "/proc/self/status"], Rights(writes=())),
+        sandbox.sandbox_command(["cat", "/proc/self/status"], Rights(writes=())),
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     told = dict(line.split(":\t", 1) for line in done.stdout.splitlines() if ":\t" in line)

@@ -70,7 +70,7 @@ def test_what_cannot_be_read_is_said(cores: list[int]) -> None:
     seen = watch_machine(Host(answers=False), Path("/engine"), cores, 1.0)  # type: ignore[arg-type]
     assert seen.lines is None
     (line, *_) = findings(seen, 0.05, None)
-    assert line.seen == ("one core" if len(cores) == 1 else "the engine could not read it")
+    assert line.value == ("one core" if len(cores) == 1 else "the engine could not read it")
 
 
 def seen_on(lines: Watched, others: float = 0.0, slowed: float = 0.0) -> MachineWatch:

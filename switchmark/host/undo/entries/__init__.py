@@ -90,7 +90,7 @@ KINDS: dict[str, type[UndoEntry]] = {
 }
 
 
-_PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool}  # of fields
+_FIELD_TYPES: dict[str, type] = {"str": str, "int": int, "bool": bool}
 
 
 def to_json(entry: UndoEntry) -> dict[str, Any]:
@@ -99,11 +99,11 @@ def to_json(entry: UndoEntry) -> dict[str, Any]:
 
 
 def from_json(document: dict[str, Any]) -> UndoEntry:
-    """The entry of a JSON object. Raises KeyError or TypeError when it is none of ours."""
+    """Return the entry of a JSON object. Raises KeyError or TypeError if it is not an entry."""
     values = dict(document)
     entry = KINDS[values.pop("kind")](**values)
     for field in dataclasses.fields(entry):
-        wanted = _PLAIN.get(str(field.type), object)
-        if not isinstance(getattr(entry, field.name), wanted):
+        field_type = _FIELD_TYPES.get(str(field.type), object)
+        if not isinstance(getattr(entry, field.name), field_type):
             raise TypeError(f"{entry.kind}: {field.name} is not of its type, {field.type}")
     return entry

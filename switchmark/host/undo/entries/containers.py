@@ -14,7 +14,7 @@ from switchmark.host.undo.entries.entry import NamedEntry, NewPath, UndoEntry, f
 
 @dataclass(frozen=True, slots=True)
 class Container(NamedEntry):
-    """An LXC container of ours: its processes, control groups, lock file and directory."""
+    """An LXC container of the bench: its processes, control groups, lock file and directory."""
 
     kind: ClassVar[str] = "lxc"
     lxcpath: str
@@ -55,12 +55,12 @@ class LxcPivot(UndoEntry):
 
 @dataclass(frozen=True, slots=True)
 class DockerObject(UndoEntry):
-    """A container or image of ours in a Docker daemon; `host` is empty for the user's daemon.
+    """A container or image of the bench in a Docker daemon; `host` is empty for the user's daemon.
 
-    A daemon of our own may be gone already, and everything in it with it."""
+    The bench's own daemon may have ended already, and its objects with it."""
 
     kind: ClassVar[str] = "docker"
-    what: str  # container or image
+    object_type: str  # "container" or "image"
     name: str
     host: str
 
@@ -72,7 +72,7 @@ class DockerObject(UndoEntry):
     def undo(self) -> None:
         from switchmark.host.containers import docker_client
 
-        docker_client.remove(self.what, self.name, self.host)
+        docker_client.remove(self.object_type, self.name, self.host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class CgroupController(UndoEntry):
 
     kind: ClassVar[str] = "cgroup-controller"
     survives_boot: ClassVar[bool] = False
-    path: str  # of cgroup.subtree_control
+    path: str  # the file cgroup.subtree_control
     name: str
 
     @override

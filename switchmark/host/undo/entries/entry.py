@@ -1,7 +1,7 @@
-"""Something that the bench makes on a machine, and how it is undone.
+"""A change that the bench makes on a machine, with the method that undoes it.
 
-Undoing is idempotent and tolerant: what was never made, or is gone already, does
-no harm. What cannot be undone raises OSError with a line that says why.
+`undo` is idempotent: a change that was never made, or is undone already, is not an error. It raises
+OSError, with the reason in one line, if it cannot undo the change.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class UndoEntry(ABC):
     survives_boot: ClassVar[bool] = True  # whether undoing makes sense after a reboot
 
     def problem(self, session_id: str) -> str | None:  # noqa: ARG002
-        """Why this session must not make (and later undo) it; None when it may."""
+        """Return the reason why this session must not make the change; None if it can."""
         return None
 
     def holds(self, other: UndoEntry) -> bool:  # noqa: ARG002
-        """Whether the other would be destroyed with it: then that one is undone before."""
+        """Return True if undoing this entry destroys the other, which is then undone first."""
         return False
 
     @abstractmethod
@@ -40,14 +40,15 @@ class UndoEntry(ABC):
 
 
 def foreign_name(name: str, session_id: str) -> str | None:
-    """Why a name is not ours: our names carry the session id, which no user's name does."""
+    """Return the reason why a name does not belong to the session; None if it does. Names of the
+    bench contain the session id, so they differ from all names of users."""
     prefix = f"sm{session_id}"
-    return None if name.startswith(prefix) else f"{name}: a name we make begins with {prefix}"
+    return None if name.startswith(prefix) else f"{name}: names of the bench begin with {prefix}"
 
 
 def exists_already(path: str) -> str | None:
-    """Why something is not ours: what exists before we make it must not be undone by us."""
-    return f"{path}: exists already, and is not ours" if os.path.lexists(path) else None
+    """Return an error if the path exists: the bench must not undo what others created."""
+    return f"{path}: exists already; the bench did not create it" if os.path.lexists(path) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class NamedEntry(UndoEntry):
 
 @dataclass(frozen=True, slots=True)
 class NewPath(UndoEntry):
-    """An object at a path where nothing was before."""
+    """A new object at a path that did not exist before."""
 
     path: str
 

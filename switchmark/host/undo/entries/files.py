@@ -16,7 +16,7 @@ from switchmark.host.undo.entries.entry import NewPath, UndoEntry, foreign_name
 
 @dataclass(frozen=True, slots=True)
 class Directory(NewPath):
-    """A directory of ours with everything in it."""
+    """A directory of the bench with its content."""
 
     kind: ClassVar[str] = "directory"
 
@@ -24,9 +24,9 @@ class Directory(NewPath):
     def undo(self) -> None:
         if Path(self.path).is_symlink():
             raise OSError(f"{self.path}: not removed, it has become a symbolic link")
-        if held := mounts.mounts_below(self.path):
-            # Deleting through a mount would destroy what is mounted, which is not ours.
-            raise OSError(f"{self.path}: not removed, {held[0]} is still mounted in it")
+        if mounted := mounts.mounts_below(self.path):
+            # Deleting through a mount would destroy files that may belong to others.
+            raise OSError(f"{self.path}: not removed, {mounted[0]} is still mounted in it")
         with suppress(FileNotFoundError):
             shutil.rmtree(self.path)
 
@@ -68,7 +68,7 @@ class FilesNamed(UndoEntry):
 
 @dataclass(frozen=True, slots=True)
 class MountsBelow(NewPath):
-    """Everything that a program of ours has mounted in a directory of ours."""
+    """All mounts that the bench's programs make in one of its directories."""
 
     kind: ClassVar[str] = "mounts-below"
     survives_boot: ClassVar[bool] = False

@@ -17,8 +17,7 @@ from switchmark.host.undo.entries.entry import NamedEntry, UndoEntry, foreign_na
 
 @dataclass(frozen=True, slots=True)
 class NetworkNamespace(NamedEntry):
-    """A named network namespace, as `ip netns` knows it. Devices inside go with it, but for those
-    of the host's own."""
+    """A named network namespace of `ip netns`. Its devices end with it, except the host's own."""
 
     kind: ClassVar[str] = "netns"
 
@@ -54,9 +53,9 @@ class NetworkDevice(NamedEntry):
 
 @dataclass(frozen=True, slots=True)
 class LentDevice(UndoEntry):
-    """A network device of the host's own that is lent to a namespace of ours: it goes back, and
-    is set up, promiscuous only if it was so before. (The kernel would destroy a virtual one with
-    the namespace.)"""
+    """A network device of the host that is lent to a namespace of the bench. It is moved back and
+    set up, with its former promiscuous mode. Without this the kernel would destroy a virtual device
+    with the namespace."""
 
     kind: ClassVar[str] = "lent-device"
     survives_boot: ClassVar[bool] = False

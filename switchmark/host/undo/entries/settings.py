@@ -13,10 +13,10 @@ from switchmark.host.undo.entries.entry import UndoEntry
 
 
 def chosen_of(text: str) -> str:
-    """The value of a kernel setting; of a list of words, the one in brackets."""
-    words = text.split()
-    chosen = [word[1:-1] for word in words if word.startswith("[") and word.endswith("]")]
-    return chosen[0] if len(words) > 1 and chosen else text.strip()
+    """Return the value of a kernel setting; in a list of choices, the choice in brackets."""
+    choices = text.split()
+    chosen = [word[1:-1] for word in choices if word.startswith("[") and word.endswith("]")]
+    return chosen[0] if len(choices) > 1 and chosen else text.strip()
 
 
 @dataclass(frozen=True, slots=True)
