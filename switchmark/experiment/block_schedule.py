@@ -21,7 +21,7 @@ from switchmark.model.parameter_table import point_of
 from switchmark.model.trial import Trial
 from switchmark.results.answer import metrics_of
 from switchmark.results.blocks import Observed, observe
-from switchmark.results.proving import Looks, Proving
+from switchmark.results.proving import InterimAnalyses, Proving
 from switchmark.results.run_directory import Run
 from switchmark.switch.registry import usual_overhead_s
 
@@ -157,7 +157,7 @@ class _Point:
     observed: list[Observed] = field(default_factory=list)
     able: set[str] = field(default_factory=set)  # those that gave a figure
     failures: Counter[str] = field(default_factory=Counter)
-    looks: Looks | None = None  # at the figure that decides, once one has been seen
+    looks: InterimAnalyses | None = None  # at the figure that decides, once one has been seen
 
     def wanted(self, block: int) -> set[str]:
         """The contenders that the next block needs; empty where fewer than two are left."""
@@ -186,7 +186,7 @@ class _Point:
         names = metrics_of(self.observed)
         if self.looks is None and names:
             rule = self.proving.rule(list(self.trials.values()), self.round_s)
-            self.looks = Looks(names[0], rule, self.proving.prove, list(self.trials))
+            self.looks = InterimAnalyses(names[0], rule, self.proving.prove, list(self.trials))
         if self.looks is not None:
             self.looks.after(self.observed, blocks)
 

@@ -26,7 +26,7 @@ from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import Point, apart, is_compared, point_at
 from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
 from switchmark.results.documents import CorruptResultError, read_record
-from switchmark.results.proving import Looks, Proving, blocks_of
+from switchmark.results.proving import InterimAnalyses, Proving, blocks_of
 from switchmark.results.rows import KNOWN_TRUTH
 from switchmark.results.run_directory import Run
 from switchmark.statistics.order_statistics import typical
@@ -250,7 +250,7 @@ def looks_at(
     whole_round_s: float,
     *,
     was_decided: bool = False,
-) -> Looks:
+) -> InterimAnalyses:
     """Return all interim analyses of a figure that were due, and a last one of all observations.
 
     The last one uses the rest of the error probability only if time ended the campaign, not if a
@@ -259,7 +259,7 @@ def looks_at(
     rule, blocks = proving.rule(list(contenders.values()), whole_round_s), blocks_of(observed)
     if not proving.stops and blocks > rule.looks[-1]:  # a later command added repetitions
         rule = replace(rule, looks=(blocks,))
-    looks = Looks(metric, rule, proving.prove, list(contenders))
+    looks = InterimAnalyses(metric, rule, proving.prove, list(contenders))
     for count in range(1 if proving.stops else blocks, blocks + 1):
         looks.after([item for item in observed if item.block < count], count)
     was_planned = rule.is_look(blocks) and (was_decided or not proving.stops or not looks.needed)
@@ -273,7 +273,7 @@ def _answer(
     observed: list[Observed],
     metric: Metric,
     decides: bool,
-    looks: Looks,
+    looks: InterimAnalyses,
     proving: Proving,
     names: Mapping[str, str],
 ) -> PointAnswer:

@@ -27,13 +27,13 @@ BETWEEN_HOSTS_PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class BetweenHostsSummary:
-    """Means over the repetitions (of percentiles, too), but the largest uncertainty. The clocks are
-    those of the last repetition: an offset belongs to one moment. None: not measured."""
+    """Means over the repetitions, also of percentiles, but the largest uncertainty. The clocks are
+    those of the last repetition, because an offset belongs to one moment. None: not measured."""
 
     one_way_min_ns: float | None
     one_way_p50_ns: float | None
     one_way_p99_ns: float | None
-    one_way_uncertainty_ns: float | None  # all one-way times may be wrong by so much, alike
+    one_way_uncertainty_ns: float | None  # largest common error of all one-way times
     clock_ahead_ns: float | None  # the other host's CLOCK_MONOTONIC, before the trial
     clock_uncertainty_ns: float | None
     clock_ahead_after_ns: float | None
@@ -46,19 +46,19 @@ class BetweenHostsSummary:
 
 
 def summarise_between_hosts(records: Records) -> BetweenHostsSummary:
-    """Summarise the finished repetitions of one trial, as `query.read_table` gives them."""
-    values: dict[str, float | None] = {}
+    """Summarise the finished repetitions of one trial, as `query.read_table` returns them."""
+    summary: dict[str, float | None] = {}
     for field in fields(BetweenHostsSummary):
-        held = records.known(field.name)
-        if not held:
-            values[field.name] = None
+        values = records.known(field.name)
+        if not values:
+            summary[field.name] = None
         elif field.name.startswith("clock_"):
-            values[field.name] = held[-1]
+            summary[field.name] = values[-1]
         elif field.name == "one_way_uncertainty_ns":
-            values[field.name] = max(held)
+            summary[field.name] = max(values)
         else:
-            values[field.name] = sum(held) / len(held)
-    return BetweenHostsSummary(**values)
+            summary[field.name] = sum(values) / len(values)
+    return BetweenHostsSummary(**summary)
 
 
 # column of the table of records -> its place in the document
@@ -79,8 +79,9 @@ QUALITY_PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class QualitySummary:
-    """Means over the repetitions (of percentiles, too: they are not of one merged histogram), but
-    the largest extent. None: not measured, or not applicable."""
+    """Means over the repetitions, but the largest extent. A percentile is the mean of the
+    percentiles of the repetitions, not that of a merged histogram. None: not measured, or not
+    applicable."""
 
     ipdv_p50_ns: float | None
     ipdv_p99_ns: float | None
@@ -96,10 +97,12 @@ class QualitySummary:
 
 
 def summarise_quality(records: Records) -> QualitySummary:
-    """Summarise the finished repetitions of one trial, as `query.read_table` gives them."""
-    values: dict[str, float | None] = {}
+    """Summarise the finished repetitions of one trial, as `query.read_table` returns them."""
+    summary: dict[str, float | None] = {}
     for field in fields(QualitySummary):
-        held = records.known(field.name)
+        values = records.known(field.name)
         largest = field.name == "max_reorder_extent"
-        values[field.name] = (max(held) if largest else sum(held) / len(held)) if held else None
-    return QualitySummary(**values)
+        summary[field.name] = (
+            (max(values) if largest else sum(values) / len(values)) if values else None
+        )
+    return QualitySummary(**summary)

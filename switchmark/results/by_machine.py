@@ -6,7 +6,7 @@ from collections import defaultdict
 
 import polars as pl
 
-from switchmark.results.machine_id import MachineId, told_apart
+from switchmark.results.machine_id import MachineId, name_machines
 from switchmark.results.origins import read_origins
 from switchmark.results.query import RecordTable
 from switchmark.results.rows import SummaryRow
@@ -19,7 +19,7 @@ def rows_by_machine(run: Run, table: RecordTable) -> dict[str, list[SummaryRow]]
     measured: dict[MachineId, list[str]] = defaultdict(list)
     for trial_id, origin in read_origins(run).items():
         measured[origin.machine].append(trial_id)
-    names = told_apart(measured)
+    names = name_machines(measured)
     return {
         names[machine]: summarise(run.directory, _only(table, trial_ids))
         for machine, trial_ids in measured.items()

@@ -1,8 +1,4 @@
-"""The certificates under which records were made, in a line for people: of all that show figures.
-
-`certified` is the one sentence; it takes notes as records hold them, and `of_records`, `of_rows`
-and `of_texts` find them.
-"""
+"""One line about the certificates under which the records of a report were made."""
 
 from __future__ import annotations
 
@@ -19,17 +15,17 @@ Note = CertificateNote | None
 
 
 def of_records(records: Iterable[Record]) -> Iterator[Note]:
-    """The notes of those that finished."""
-    return (one.certificate for one in records if one.status == "finished")
+    """Return the notes of the finished records."""
+    return (record.certificate for record in records if record.status == "finished")
 
 
 def of_rows(rows: Iterable[SummaryRow]) -> Iterator[Note]:
-    """The notes of all repetitions."""
+    """Return the notes of all repetitions."""
     return of_texts(text for row in rows for text, count in row.certificates for _ in range(count))
 
 
 def of_texts(texts: Iterable[str | None]) -> Iterator[Note]:
-    """The notes of a column of the table of a run. What is none is as no certificate."""
+    """Return the notes of a column of the table of a run; None for an invalid note."""
     return map(_read, texts)
 
 
@@ -41,11 +37,11 @@ def _read(text: str | None) -> Note:
         return None
 
 
-def certified(found: Iterable[Note]) -> str:
-    """One line for all records of a report: since when the instruments are certified, or why not
-    and how to certify them. Records are only as good as the worst: one record without a valid
-    certificate makes the line say so, with the number of such records."""
-    notes = list(found)
+def certified(certificates: Iterable[Note]) -> str:
+    """Return one line for all records of a report: the date of the certificates, or the reason why
+    there is none and the remedy. A single record without a valid certificate turns the line into
+    the reason, with the number of such records."""
+    notes = list(certificates)
     if not notes:
         return f"not certified: nothing was measured; {HOW}"
     bad = [note for note in notes if _why_not(note)]
@@ -54,10 +50,10 @@ def certified(found: Iterable[Note]) -> str:
         helps = any(note is None or note.covers for note in bad)
         return f"not certified: {how_many}{_why_not(bad[0])}{f'; {HOW}' if helps else ''}"
     good = [note for note in notes if note is not None]
-    made, names = sorted({note.made_at[:10] for note in good}), sorted({note.id for note in good})
+    dates, names = sorted({note.made_at[:10] for note in good}), sorted({note.id for note in good})
     proven = {name.partition(":")[0] for note in good for name in note.proven}
     return (
-        f"certified {' and '.join(made)} ({', '.join(names)}) until switchmark, kernel, engine, "
+        f"certified {' and '.join(dates)} ({', '.join(names)}) until switchmark, kernel, engine, "
         f"microcode or cores change: {', '.join(sorted(proven))}"
     )
 
@@ -66,7 +62,7 @@ def _why_not(note: Note) -> str:
     if note is None:
         return "there was no certificate for this port and I/O"
     if not note.covers:
-        return f"the certificate of {note.made_at[:10]} is not about such trials ({note.why})"
+        return f"the certificate of {note.made_at[:10]} does not cover such trials ({note.why})"
     if not note.holds:
         return f"the certificate of {note.made_at[:10]} had expired ({note.why})"
     if note.refuted:

@@ -1,7 +1,7 @@
-"""Which fields of a record are the columns of the table of a run, and of which type.
+"""The fields of a record that are columns of the table of a run, and their types.
 
-`COLUMNS` is the one list. DuckDB takes them from files (query.py); `columns_of` takes them from one
-document, for the index of a store.
+`COLUMNS` is the only list. query.py reads these columns from files with DuckDB. `columns_of` takes
+them from one document, for the index of a store.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class Column:
 
 
 def columns_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of this record, as the table of a run holds them; absent ones are left out. The
-    document must have been validated as a record."""
-    found = {}
+    """Return the values of the columns for this record; absent ones are left out. The document must
+    have been validated as a record."""
+    values = {}
     for column in COLUMNS:
         value = _at(document, column.place)
         if value is not None:
-            found[column.name] = _of_kind(value, column.kind)
-    return found
+            values[column.name] = _of_kind(value, column.kind)
+    return values
 
 
 def _at(document: Any, place: str) -> Any:
@@ -63,7 +63,7 @@ def _of_kind(value: Any, kind: str) -> Any:
 
 
 def _sql_type(parameter: Parameter) -> str:
-    """The DuckDB type of a parameter; everything that is not a number is text."""
+    """Return the DuckDB type of a parameter; everything that is not a number is text."""
     kind = int if parameter.is_number and parameter.choices else parameter.value_type
     return {int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}.get(kind, "VARCHAR")
 
@@ -72,9 +72,9 @@ def _record_columns() -> list[Column]:
     plain = ("trial_id", "status", "message", "started_at", "notation")
     columns = [Column("schema_version", "/schema_version", "BIGINT")]
     columns += [Column(name, f"/{name}") for name in (*plain, *RESOLVED_BY_PLAN)]
-    for name, one in PARAMETERS.items():
-        alias = f"asked_{name}" if one.resolved else name
-        columns.append(Column(alias, f"/trial/{name}", _sql_type(one)))
+    for name, parameter in PARAMETERS.items():
+        alias = f"asked_{name}" if parameter.resolved else name
+        columns.append(Column(alias, f"/trial/{name}", _sql_type(parameter)))
     columns += [
         Column("page_size_kib", "/page_size_kib", "BIGINT"),
         Column("page_size_set", "/trial/page_size"),  # absent from records without a page size

@@ -1,9 +1,9 @@
-"""Pairs what several runs measured of the same trial, so that values can be compared.
+"""Pairs the results of the same trial in several runs, so that values can be compared.
 
-Two figures are of the same trial when everything that was asked is equal, but for the repetition,
-and when DPDK's memory had pages of one size, whether or not that was asked; they may be compared
-when what was done (connect mode, port kind, I/O) is equal, too. Whatever is left out is named:
-failed and invalid repetitions, trials that only one run has, page sizes and hosts that differ.
+Two figures belong to the same trial if all requested parameters except the repetition are equal,
+and if DPDK's memory had pages of one size, whether or not this size was requested. They may be
+compared if connect mode, port kind and I/O were also equal. Everything left out is named: failed
+and invalid repetitions, trials that only one run has, page sizes and hosts that differ.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from switchmark.results.query import read_table
 from switchmark.results.run_directory import open_run
 
 Key = Point
-_SIZE = "page_size_kib"  # of DPDK's memory, at the end of a key; None: none is used
+_SIZE = "page_size_kib"  # page size of DPDK's memory, at the end of a key; None: no DPDK memory
 _VOLATILE = ("time", "uptime", "free", "load", "boot", "pid", "hostname", "tmp")
-# Every mark of a number that may be used says why it may be of more than the switch.
+# Every mark that does not invalidate a figure gives a reason why more than the switch may limit it.
 CAUTION_MARKS = frozenset(name for name, mark in MARKS.items() if not mark.invalidates)
 
 
@@ -42,12 +42,14 @@ class Measured:
     notation: str
     values: dict[str, list[float]] = field(default_factory=dict)  # metric name -> repetitions
     failed: list[str] = field(default_factory=list)  # messages
-    invalid: int = 0  # repetitions whose verdict was not valid: not among the values
+    invalid: int = 0  # repetitions without a valid verdict; not among the values
     marks: set[str] = field(default_factory=set)
     limited_by: set[str] = field(default_factory=set)
-    done: set[str] = field(default_factory=set)  # connect mode, port kind, I/O as they were
-    granted: dict[str, set[str]] = field(default_factory=dict)  # by the mark if sides differ
-    engines: set[str] = field(default_factory=set)  # how they were built, if the records say so
+    done: set[str] = field(default_factory=set)  # connect mode, port kind, I/O that the trials used
+    granted: dict[str, set[str]] = field(
+        default_factory=dict
+    )  # mark for a difference -> granted values
+    engines: set[str] = field(default_factory=set)  # their builds, if the records have them
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +58,20 @@ class LoadedRun:
 
     directory: Path
     trials: dict[Key, Measured]
-    problems: tuple[str, ...]  # files that could not be believed
+    problems: tuple[str, ...]  # one line for each invalid file
     host: dict[str, Any]
-    certified: str  # whether the instruments were
+    certified: str  # line about the certificates
     left_out: tuple[str, ...] = ()  # contenders that could not start, each with the reason
 
 
 def load_run(
-    directory: Path, wanted: Sequence[Metric], switches: Mapping[str, str] | None = None
+    directory: Path, metrics: Sequence[Metric], switches: Mapping[str, str] | None = None
 ) -> LoadedRun:
-    """Read a run. `switches` renames switches (this run's name -> the name to match), and keeps
-    only those; ports and I/O then need not be equal, since switches differ in them."""
+    """Read a run. `switches` renames switches (this run's name -> the name to match); only these
+    switches are read, and ports and I/O then need not be equal, because switches differ in them."""
     table = read_table(directory)
     by_key: dict[Key, list[dict[str, Any]]] = defaultdict(list)
-    # Switches' own ports differ; their connect modes must not.
+    # Switches have different port kinds and I/O; their connect modes must be equal.
     done = RESOLVED_BY_PLAN if switches is None else RESOLVED_BY_PLAN[:1]
     for row in table.frame.iter_rows(named=True):
         if switches is not None:
@@ -81,7 +83,7 @@ def load_run(
     for key, rows in by_key.items():
         for _, alike in apart(rows, _page_size):
             size = next(iter(known_sizes(map(_page_size, alike))), None)
-            trials[_at(key, size)] = _measured(alike, wanted, done)
+            trials[_at(key, size)] = _measured(alike, metrics, done)
     finished = table.frame.filter(table.frame["status"] == "finished")
     gone = table.frame.filter(table.frame["left_out"].fill_null(False)).iter_rows(named=True)
     return LoadedRun(
@@ -95,8 +97,8 @@ def load_run(
 
 
 def with_sizes_shared(loaded: Sequence[LoadedRun]) -> list[LoadedRun]:
-    """The runs, in which trials without DPDK memory have the page sizes that the same trials have
-    in other runs: they may be compared with any."""
+    """Give trials without DPDK memory the page sizes that the same trials have in other runs,
+    because they may be compared with any page size."""
     sizes: dict[Key, set[int]] = defaultdict(set)
     for run in loaded:
         for key in run.trials:
@@ -118,12 +120,12 @@ def _shared(
 
 
 def of_other_page_size(a: LoadedRun, b: LoadedRun) -> dict[Key, tuple[Key, int, int]]:
-    """The trials of A that B has as well, but on pages of another size: the same trial's key in B,
-    and both sizes."""
+    """Return the trials of A that B has with another page size, each with its key in B and both
+    sizes."""
     others: dict[Key, Key] = {}
     for key in b.trials:
         others.setdefault(_without_size(key)[0], key)
-    found = {}
+    pairs = {}
     for key in a.trials:
         rest, size = _without_size(key)
         other = others.get(rest)
@@ -131,8 +133,8 @@ def of_other_page_size(a: LoadedRun, b: LoadedRun) -> dict[Key, tuple[Key, int, 
             continue
         other_size = _without_size(other)[1]
         if size is not None and other_size is not None:
-            found[key] = other, size, other_size
-    return found
+            pairs[key] = other, size, other_size
+    return pairs
 
 
 def _page_size(row: Mapping[str, Any]) -> int | None:
@@ -150,14 +152,14 @@ def _without_size(key: Key) -> tuple[Key, int | None]:
 
 
 def done_alike(a: Measured, b: Measured) -> bool:
-    """Return True if both sides did the same, with engines that were built alike. A side on which
-    nothing finished did nothing different, and a record may not say how its engine was built."""
+    """Return True if both sides used the same modes, and engines of the same build. A side without
+    finished trials does not differ, and a record may lack the build of its engine."""
     same_engines = not a.engines or not b.engines or a.engines == b.engines
     return same_engines and (not a.done or not b.done or a.done == b.done)
 
 
 def host_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """The differences between two hosts' facts, without those that always differ."""
+    """Return the differences between the facts of two hosts, without those that always differ."""
     flat_a, flat_b = _flat(a), _flat(b)
     return [
         f"{name}: {flat_a.get(name, 'unknown')} / {flat_b.get(name, 'unknown')}"
@@ -167,31 +169,36 @@ def host_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 
 
 def describe(key: Key, others: Sequence[Key]) -> str:
-    """The fields that tell this trial from the others; what was not given, by its word."""
+    """Return the fields in which this trial differs from the others."""
     varying = differing(others)
-    told = [
+    values = [
         (name, PARAMETERS[name].text(None) if value is None and name != _SIZE else value)
         for name, value in key
         if name in varying
     ]
-    shown = [f"{name}={value}" for name, value in told if name != _SIZE or value]
+    shown = [f"{name}={value}" for name, value in values if name != _SIZE or value]
     return ", ".join(shown) or str(dict(key)["switch"])
 
 
 def _key(row: Mapping[str, Any], *, across_switches: bool) -> Key:
     return tuple(
-        (one.field, row[f"asked_{one.field}" if one.resolved else one.field])
-        for one in KEYS
-        if one.of_result and one.name != PAGE_SIZE and not (across_switches and one.by_switch)
+        (
+            parameter.field,
+            row[f"asked_{parameter.field}" if parameter.resolved else parameter.field],
+        )
+        for parameter in KEYS
+        if parameter.of_result
+        and parameter.name != PAGE_SIZE
+        and not (across_switches and parameter.by_switch)
     )
 
 
 def _measured(
-    rows: Sequence[Mapping[str, Any]], wanted: Sequence[Metric], done: Sequence[str]
+    rows: Sequence[Mapping[str, Any]], metrics: Sequence[Metric], done: Sequence[str]
 ) -> Measured:
     measured = Measured(notation=rows[0]["notation"])
     for row in rows:
-        _add(measured, row, wanted)
+        _add(measured, row, metrics)
         if row["status"] == "finished":
             _add_granted(measured, row)
             measured.done.add(", ".join(str(row[name]) for name in done))
@@ -205,12 +212,13 @@ def _add_granted(measured: Measured, row: Mapping[str, Any]) -> None:
     classes = row["applications_class"], row["switch_class"]
     for mark, values in ((BUFFERS, buffers), (SCHEDULING, classes)):
         if values[0] is not None:
-            told = " and ".join(str(one) for one in values if one is not None)
-            measured.granted.setdefault(mark, set()).add(told)
+            text = " and ".join(str(value) for value in values if value is not None)
+            measured.granted.setdefault(mark, set()).add(text)
 
 
 def granted_apart(a: Measured, b: Measured) -> list[tuple[str, str]]:
-    """The marks of a comparison of these two sides, each with what was granted to A and to B."""
+    """Return the marks of a comparison of these two sides, each with the values granted to A and
+    B."""
     return [
         (mark, f"{'; '.join(sorted(values))} / {'; '.join(sorted(b.granted[mark]))}")
         for mark, values in a.granted.items()
@@ -218,7 +226,7 @@ def granted_apart(a: Measured, b: Measured) -> list[tuple[str, str]]:
     ]
 
 
-def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -> None:
+def _add(measured: Measured, row: Mapping[str, Any], metrics: Sequence[Metric]) -> None:
     if row["status"] != "finished":
         measured.failed.append(str(row["message"]))
         return
@@ -228,7 +236,7 @@ def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -
         measured.invalid += 1
         return
     figures = method_figures(row)
-    for metric in wanted:
+    for metric in metrics:
         value = row.get(metric.column) if metric.column else figures.get(metric.name)
         if row["dimension"] != metric.dimension.value or value is None:
             continue
@@ -239,13 +247,17 @@ def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -
 
 
 def method_figures(row: Mapping[str, Any]) -> dict[str, float]:
-    """Name and value of each figure that a method of many trials found. Raises CorruptResultError
-    (of many records not each is checked when it is read)."""
+    """Return name and value of each figure that a method of many trials reported.
+
+    Raises CorruptResultError, because a table of many records is read without validation of
+    each."""
     try:
-        found = json.loads(row.get("method_figures") or "[]")
-        return {figure["name"]: float(figure["value"]) for figure in found}
+        figures = json.loads(row.get("method_figures") or "[]")
+        return {figure["name"]: float(figure["value"]) for figure in figures}
     except (ValueError, TypeError, LookupError):
-        raise CorruptResultError(f"{row.get('file')}: its method's figures are none") from None
+        raise CorruptResultError(
+            f"{row.get('file')}: the figures of its method are not valid"
+        ) from None
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The JSON documents of a results directory, validated on the way out and on the way in."""
+"""The JSON documents of a results directory, validated when they are read and written."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from switchmark.results.run_info import Resumption, RunInfo
 
 
 class CorruptResultError(SwitchmarkError):
-    """A file in a results directory that cannot be trusted; the message names it."""
+    """A file in a results directory is not valid; the message names it."""
 
 
 class RefusedRecordError(SwitchmarkError):
-    """A record that contradicts itself, or holds what JSON cannot express: nothing was written."""
+    """A record contradicts itself, or has a value that JSON cannot express; it was not written."""
 
 
 def read_record(path: Path) -> Record:
@@ -30,14 +30,14 @@ def read_record(path: Path) -> Record:
         ) from error
     if path.name.split(".")[0] != record.trial_id:
         raise CorruptResultError(
-            f"{path}: holds trial {record.trial_id}, which its name does not say; move it away"
+            f"{path}: contains trial {record.trial_id}, but its name differs; move it away"
         )
     return record
 
 
 def read_info(directory: Path) -> RunInfo:
-    """The `run.json` of a results directory. Raises UsageError where there is none, and
-    CorruptResultError."""
+    """Return the `run.json` of a results directory. Raises UsageError if it does not exist, and
+    CorruptResultError if it is not valid."""
     path = directory / "run.json"
     try:
         return RunInfo.model_validate_json(file_content(path))
@@ -48,7 +48,7 @@ def read_info(directory: Path) -> RunInfo:
 
 
 def read_resumption(path: Path) -> Resumption:
-    """How the run went on, by one `resumed-<n>.json`. Raises CorruptResultError."""
+    """Read one `resumed-<n>.json`. Raises CorruptResultError."""
     try:
         return Resumption.model_validate_json(file_content(path))
     except (OSError, ValidationError) as error:
@@ -56,15 +56,15 @@ def read_resumption(path: Path) -> Resumption:
 
 
 def to_document(record: Record, path: Path) -> bytes:
-    """The record as JSON, validated once more, since models can be changed after they are made.
+    """Return the record as JSON, validated again, because models can change after their validation.
 
-    Raises RefusedRecordError; `path` is the file that it was meant for."""
+    Raises RefusedRecordError; `path` is the file for the record and appears in the message."""
     try:
         checked = Record.model_validate(record.model_dump())
         document = checked.model_dump_json().encode() + b"\n"
     except ValidationError as error:
         raise RefusedRecordError(f"{path}: not written: {_first_error(error)}") from error
-    except ValueError as error:  # pydantic's, of a value that is none of JSON's
+    except ValueError as error:  # raised by pydantic for a value that JSON cannot express
         raise RefusedRecordError(f"{path}: not written: {error}") from error
     if checked.trial_id != checked.trial.id:
         raise RefusedRecordError(
@@ -76,21 +76,21 @@ def to_document(record: Record, path: Path) -> bytes:
 
 def _is_of_another_version(error: Exception) -> bool:
     return isinstance(error, ValidationError) and any(
-        one["loc"] == ("schema_version",) for one in error.errors()
+        detail["loc"] == ("schema_version",) for detail in error.errors()
     )
 
 
 def _corrupt(path: Path, error: Exception, remedy: str) -> CorruptResultError:
-    """The error of a file that cannot be read; the remedy is that of a damaged one."""
+    """Return the error for a file that cannot be read; `remedy` is for a damaged file."""
     reason = _first_error(error) if isinstance(error, ValidationError) else str(error)
     if isinstance(error, OSError):
         reason = error.strerror or reason
         if error.errno in OF_THE_MACHINE:
-            remedy = "the file may be sound, so leave it there"
+            remedy = "the file may be sound, so do not move it"
     elif _is_of_another_version(error):
         remedy = (
-            "another version of switchmark wrote it, which can show it; here --resume does not "
-            "go on, so run anew"
+            "another version of switchmark wrote it and can show it; this version cannot resume "
+            "the run, so start a new run"
         )
     return CorruptResultError(f"{path}: cannot be read as a result ({reason}); {remedy}")
 

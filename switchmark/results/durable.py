@@ -1,4 +1,4 @@
-"""Files that are complete or absent after a crash, and a lock that ends with its process."""
+"""Durable files: complete or absent after a crash. Also the lock of a run."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from pathlib import Path
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.locks import open_lock
 
-# A week's trial (the longest) of two applications at five samples a second is 3.2 GB.
+# A trial of a week, the longest, with two applications and five samples a second has 3.2 GB.
 MOST_BYTES = 4 << 30
 
 
 def file_content(path: Path) -> bytes:
-    """The content of a regular file. Raises OSError for a pipe, which would never end, for a
-    device, and for a file that is larger than any of ours."""
+    """Return the content of a regular file. Raises OSError for a pipe, which would never end, for a
+    device, and for a file that is larger than any result."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         if status.st_size > MOST_BYTES:
-            raise OSError(errno.EFBIG, f"{status.st_size >> 30} GiB, as no result is", str(path))
-        return file.read(status.st_size)  # (memory for so many bytes is taken at once)
+            raise OSError(
+                errno.EFBIG, f"{status.st_size >> 30} GiB, too large for a result", str(path)
+            )
+        return file.read(status.st_size)
 
 
 def write_durably(path: Path, content: bytes) -> None:
@@ -46,9 +48,10 @@ def write_durably(path: Path, content: bytes) -> None:
 
 @contextmanager
 def synced_beside(path: Path, content: bytes) -> Iterator[Path]:
-    """A whole, synced file under a temporary name beside `path`, which is removed at the end of the
+    """Write a synced file under a temporary name beside `path`, and remove it at the end of the
     block. Raises OSError."""
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")  # (names may be of full length)
+    # The name does not extend that of `path`, which may have the full length.
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
             file.write(content)
@@ -70,7 +73,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def take_lock(directory: Path) -> int:
-    """An exclusive lock that dies with the process. Raises UsageError naming the holder."""
+    """Take an exclusive lock that ends with the process. Raises UsageError naming the holder."""
     lock = open_lock(directory / "lock")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,11 +1,10 @@
-"""Whether a run's figures are what its campaign expects: proven, refuted, or undecided.
+"""Expectations of a campaign: judges whether the figures of a run prove or refute them.
 
-Each repetition is one observation. A bound is met, or violated, when the interval of the mean lies
-on one side of it; a bound relative to the bare wire, when Welch's test of the logarithms proves the
-ratio to lie on one side. The level is divided among all verdicts that are given together
-(Bonferroni) and, where figures decide how long a campaign goes on, among its looks: 95 % holds for
-all verdicts together.
-"""
+Each repetition is one observation. A bound is met, or violated, if the interval of the mean is
+completely on one side of it. A bound relative to the baseline is met, or violated, if Welch's test
+of the logarithms proves that the ratio is on one side. The level is divided among all verdicts of a
+run (Bonferroni) and, if figures decide when a campaign ends, among its interim analyses. Therefore
+a confidence of 95 % holds for all verdicts together."""
 
 from __future__ import annotations
 
@@ -29,11 +28,12 @@ from switchmark.statistics.defaults import CONFIDENCE
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.sequential import BEYOND_HOPE, POWER
 
-_OWN_TIME_GUESS_S = 2.0  # of the bench around a trial, where no record has it
+# Overhead of the bench for a trial, if no record has it.
+_OVERHEAD_GUESS_S = 2.0
 
 
 class ExpectationOutcome(StrEnum):
-    """Whether an expectation is met at one trial."""
+    """The result of an expectation at one trial."""
 
     MET = "met"
     VIOLATED = "violated"
@@ -51,41 +51,45 @@ class Judgement:
     expectation: Expectation
     row: SummaryRow
     outcome: ExpectationOutcome
-    figure: Estimate | None  # None: there is none
-    reason: str  # why it is not decided, or not usable
-    needs_s: float | None = None  # further measuring that would decide; None: nothing would
-    testbed: str = ""  # of a pool, of which each is judged by itself
+    figure: Estimate | None  # None: not measured
+    reason: str  # why the expectation is undecided or the figure unusable
+    needs_s: float | None = None  # additional measuring time that would decide; None: no time would
+    testbed: str = ""  # testbed of a pool; each testbed is judged separately
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
-    """The looks at which a campaign's figures were judged."""
+class _InterimAnalyses:
+    """The interim analyses in which a campaign judges its figures."""
 
-    looks: tuple[int, ...]  # counts of repetitions; one: a set number
+    counts: tuple[int, ...]  # repetitions at each analysis; a single count: a fixed number
     level: float
 
     @classmethod
-    def of(cls, definition: Mapping[str, Any], trial_s: float) -> _Looked:
-        read = RunDefinition.model_validate(definition)
-        level = 1 - (read.confidence or CONFIDENCE)
-        if read.budget_s is not None:
-            return cls(planned_looks(max(2, math.ceil(read.budget_s / max(trial_s, 0.1)))), level)
-        if read.until_ci is not None:
-            return cls(StoppingRule.after_each(read.repetitions, read.max_repetitions).looks, level)
+    def of(cls, definition: Mapping[str, Any], trial_s: float) -> _InterimAnalyses:
+        settings = RunDefinition.model_validate(definition)
+        level = 1 - (settings.confidence or CONFIDENCE)
+        if settings.budget_s is not None:
+            return cls(
+                planned_looks(max(2, math.ceil(settings.budget_s / max(trial_s, 0.1)))), level
+            )
+        if settings.until_ci is not None:
+            return cls(
+                StoppingRule.after_each(settings.repetitions, settings.max_repetitions).looks, level
+            )
         return cls((), level)
 
     def level_of(self, count: int, family: int) -> float:
-        """The two-sided level of one of so many verdicts, after so many repetitions."""
-        if len(self.looks) < 2 or count < 2:
+        """Return the two-sided level of each of `family` verdicts after `count` repetitions."""
+        if len(self.counts) < 2 or count < 2:
             return self.level / family
-        return StoppingRule(self.looks, self.level, family).level_at(count, is_last=True)
+        return StoppingRule(self.counts, self.level, family).level_at(count, is_last=True)
 
 
 def expected_of(run: Run) -> list[Expectation]:
-    """The expectations of a run's campaign. Raises UsageError where they cannot be read."""
+    """Return the expectations of a run's campaign. Raises UsageError if they are not valid."""
     try:
-        asked = run.info.definition.get("expect", [])
-        return [Expectation.model_validate(one) for one in asked]
+        entries = run.info.definition.get("expect", [])
+        return [Expectation.model_validate(entry) for entry in entries]
     except ValidationError as error:
         raise UsageError(f"{run.directory}/run.json: expect: {error}") from error
 
@@ -95,12 +99,12 @@ def judge_testbeds(
     rows: Mapping[str, Sequence[SummaryRow]],
     expected: Sequence[Expectation],
 ) -> list[Judgement]:
-    """Judge a run that a pool has measured, testbed by testbed. Repetitions on one machine are more
-    alike than machines are, so each testbed is judged by itself; they share the level."""
+    """Judge each testbed of a run of a pool separately, because repetitions on one machine are more
+    alike than machines are. All testbeds share one level."""
     return [
-        replace(one, testbed=testbed)
-        for testbed, own in sorted(rows.items())
-        for one in judge_run(definition, own, expected, times=len(rows))
+        replace(judgement, testbed=testbed)
+        for testbed, testbed_rows in sorted(rows.items())
+        for judgement in judge_run(definition, testbed_rows, expected, times=len(rows))
     ]
 
 
@@ -111,52 +115,64 @@ def judge_run(
     *,
     times: int = 1,
 ) -> list[Judgement]:
-    """Judge every expectation at every trial that should have its figure; the bare wire is left
-    out. All verdicts share one level; `times`: so many runs like this one are judged together."""
+    """Judge every expectation at every trial that should have its figure, except the baseline. All
+    verdicts of `times` runs like this one share one level."""
     judged = [
-        (one, row)
+        (expectation, row)
         for row in rows
-        for one in expected
-        if not row.is_baseline and row.trial.dimension in one.dimensions and _has(one, row)
+        for expectation in expected
+        if not row.is_baseline
+        and row.trial.dimension in expectation.dimensions
+        and _has(expectation, row)
     ]
     shortest_s = min((row.trial.duration_s for _, row in judged), default=1.0)
-    looked = _Looked.of(definition, shortest_s)
+    analyses = _InterimAnalyses.of(definition, shortest_s)
     family = times * max(1, len(judged))
-    return [_judge(one, row, rows, looked, family) for one, row in judged]
+    return [_judge(expectation, row, rows, analyses, family) for expectation, row in judged]
 
 
-def _has(one: Expectation, row: SummaryRow) -> bool:
-    """Whether a trial should have the figure: a failed one should; a search has no loss, and its
-    figure has no bare wire's beside it."""
-    return row.method is None or one.figure is ExpectedFigure.THROUGHPUT
+def _has(expectation: Expectation, row: SummaryRow) -> bool:
+    """Return True if a trial should have the figure, also if it failed. A search has no loss, and
+    its figure has no baseline."""
+    return row.method is None or expectation.figure is ExpectedFigure.THROUGHPUT
 
 
 def _judge(
-    one: Expectation, row: SummaryRow, rows: Sequence[SummaryRow], looked: _Looked, family: int
+    expectation: Expectation,
+    row: SummaryRow,
+    rows: Sequence[SummaryRow],
+    analyses: _InterimAnalyses,
+    family: int,
 ) -> Judgement:
-    figure = _figure(one, row)
+    figure = _figure(expectation, row)
     if not row.finished or row.failed or not row.valid:
         why = row.failures[0] if row.failures else f"not valid: {', '.join(row.marks)}"
-        return Judgement(one, row, ExpectationOutcome.UNUSABLE, figure, why)
-    level = looked.level_of(row.finished, family)
-    if one.figure is ExpectedFigure.SLOWER_THAN_BASELINE:
-        return _beside_the_wire(one, row, rows, level)
+        return Judgement(expectation, row, ExpectationOutcome.UNUSABLE, figure, why)
+    level = analyses.level_of(row.finished, family)
+    if expectation.figure is ExpectedFigure.SLOWER_THAN_BASELINE:
+        return _compare_with_baseline(expectation, row, rows, level)
     if figure is None:
-        return Judgement(one, row, ExpectationOutcome.UNUSABLE, None, "there is no such figure")
-    found = estimate(figure.values, level)
-    if found.low is None or found.high is None:
-        return _undecided(one, row, found, 2)
-    if found.low <= one.bound <= found.high and found.low < found.high:
-        return _undecided(one, row, found, _needed(found, one.bound, level))
-    is_met = found.mean >= one.bound if one.relation == ">=" else found.mean <= one.bound
-    return Judgement(one, row, _OUTCOMES[is_met], found, "")
+        return Judgement(
+            expectation, row, ExpectationOutcome.UNUSABLE, None, "there is no such figure"
+        )
+    mean = estimate(figure.values, level)
+    if mean.low is None or mean.high is None:
+        return _undecided(expectation, row, mean, 2)
+    if mean.low <= expectation.bound <= mean.high and mean.low < mean.high:
+        return _undecided(expectation, row, mean, _needed(mean, expectation.bound, level))
+    is_met = (
+        mean.mean >= expectation.bound
+        if expectation.relation == ">="
+        else mean.mean <= expectation.bound
+    )
+    return Judgement(expectation, row, _OUTCOMES[is_met], mean, "")
 
 
-def _figure(one: Expectation, row: SummaryRow) -> Estimate | None:
-    match one.figure:
+def _figure(expectation: Expectation, row: SummaryRow) -> Estimate | None:
+    match expectation.figure:
         case ExpectedFigure.THROUGHPUT if row.method is not None:
-            found = row.method.figure(row.method.headline)
-            return found.value if found is not None and found.unit == "pps" else None
+            figure = row.method.figure(row.method.headline)
+            return figure.value if figure is not None and figure.unit == "pps" else None
         case ExpectedFigure.THROUGHPUT if row.throughput or row.transfer:
             return headline(row)
         case ExpectedFigure.LOSS if (loads := row.throughput or row.transfer) is not None:
@@ -168,48 +184,48 @@ def _figure(one: Expectation, row: SummaryRow) -> Estimate | None:
     return None
 
 
-def _beside_the_wire(
-    one: Expectation, row: SummaryRow, rows: Sequence[SummaryRow], level: float
+def _compare_with_baseline(
+    expectation: Expectation, row: SummaryRow, rows: Sequence[SummaryRow], level: float
 ) -> Judgement:
-    """Whether the switch is slower than the bare wire by more than the bound."""
-    wire = baseline_of(row, rows)
+    """Judge whether the switch is slower than the baseline by more than the bound."""
+    baseline = baseline_of(row, rows)
     figure = headline(row)
-    if wire is None or not wire.valid:
-        why = "the bare wire was not measured beside it; leave out --no-baseline"
-        return Judgement(one, row, ExpectationOutcome.UNDECIDED, figure, why)
-    sign = 1 if row.latency is not None else -1  # slower is longer, or less
-    values, mean = headline(wire).values, headline(wire).mean
-    test = ratio_of([value * (1 + sign * one.bound) for value in values], figure.values)
+    if baseline is None or not baseline.valid:
+        why = "the baseline was not measured; leave out --no-baseline"
+        return Judgement(expectation, row, ExpectationOutcome.UNDECIDED, figure, why)
+    sign = 1 if row.latency is not None else -1  # slower means a longer time or a lower rate
+    values, mean = headline(baseline).values, headline(baseline).mean
+    test = ratio_of([value * (1 + sign * expectation.bound) for value in values], figure.values)
     slower = estimate([sign * (value / mean - 1) for value in figure.values])
     if test.p is None or test.value is None:
         why = "one repetition proves nothing; set repetitions in place of budget or prove"
-        return Judgement(one, row, ExpectationOutcome.UNDECIDED, slower, why)
+        return Judgement(expectation, row, ExpectationOutcome.UNDECIDED, slower, why)
     if test.p >= level:
         count = min(len(values), row.finished)
-        return _undecided(one, row, slower, max(count + 1, 2 * count))
+        return _undecided(expectation, row, slower, max(count + 1, 2 * count))
     is_slower = test.value > 1 if row.latency is not None else test.value < 1
-    is_met = is_slower != (one.relation == "<=")
-    return Judgement(one, row, _OUTCOMES[is_met], slower, "")
+    is_met = is_slower != (expectation.relation == "<=")
+    return Judgement(expectation, row, _OUTCOMES[is_met], slower, "")
 
 
 def _undecided(
-    one: Expectation, row: SummaryRow, figure: Estimate, needed: int | None
+    expectation: Expectation, row: SummaryRow, figure: Estimate, needed: int | None
 ) -> Judgement:
     if needed is None:
-        why = "the figure is at the bound: no number of repetitions decides"
-        return Judgement(one, row, ExpectationOutcome.UNDECIDED, figure, why)
+        why = "the figure is at the bound, so no number of repetitions decides"
+        return Judgement(expectation, row, ExpectationOutcome.UNDECIDED, figure, why)
     further = max(1, needed - figure.count)
-    each_s = row.trial.duration_s + (row.overhead_s or _OWN_TIME_GUESS_S)
+    each_s = row.trial.duration_s + (row.overhead_s or _OVERHEAD_GUESS_S)
     why = f"needs about {further} more repetitions"
-    return Judgement(one, row, ExpectationOutcome.UNDECIDED, figure, why, further * each_s)
+    return Judgement(expectation, row, ExpectationOutcome.UNDECIDED, figure, why, further * each_s)
 
 
-def _needed(found: Estimate, bound: float, level: float) -> int | None:
-    """Repetitions after which an interval of this spread no longer holds the bound; None: too
-    many."""
+def _needed(figure: Estimate, bound: float, level: float) -> int | None:
+    """Return the number of repetitions after which an interval of this spread excludes the bound;
+    None: too many."""
     from scipy.special import ndtri
 
-    gap = abs(found.mean - bound)
+    gap = abs(figure.mean - bound)
     reach = float(ndtri(1 - level / 2) + ndtri(POWER))
-    needed = (reach * (found.stdev or 0.0) / gap) ** 2 if gap > 0 else math.inf
-    return None if needed > BEYOND_HOPE else max(math.ceil(needed), found.count + 1)
+    needed = (reach * (figure.stdev or 0.0) / gap) ** 2 if gap > 0 else math.inf
+    return None if needed > BEYOND_HOPE else max(math.ceil(needed), figure.count + 1)

@@ -1,7 +1,6 @@
 """Summary rows as a flat table for other programs: one column a figure, its unit in its name.
 
-`show --format csv|json|parquet` writes it, and `--where` and `--columns` speak its names.
-"""
+`show --format csv|json|parquet` writes it, and `--where` and `--columns` use its names."""
 
 from __future__ import annotations
 
@@ -42,17 +41,17 @@ _ESTIMATES: dict[str, tuple[str, str]] = {
     "rtt_p50_ns": ("latency", "p50_ns"),
     "rtt_p99_ns": ("latency", "p99_ns"),
 }
-_ABSENT = ("", "none", "null", "max")  # a rate of `max` is kept as none
-_WIRE_SLACK = 1.1  # figures closer than this are of one size
+_ABSENT = ("", "none", "null", "max")  # the rate `max` is stored as null
+_WIRE_SLACK = 1.1  # a switch may be better than the baseline by this factor
 _ENDS = ("low", "high")
 TRANSPORT = (*("bytes_per_packet_forth", "bytes_per_packet_back", "retransmitted_segments"),)
 GRANTED = tuple(GrantedSummary.__dataclass_fields__)
-LISTS = ("marks", "remarks", "limited_by", "trial_ids", "failures")  # columns that hold lists
+LISTS = ("marks", "remarks", "limited_by", "trial_ids", "failures")  # columns with lists
 _ESTIMATE_PARTS = ("mean", "median", "stdev", "low", "high")
 
 
 def flat_rows(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
-    """Every row as plain values: what was asked, done and found.
+    """Return every row as plain values: the requested, the used and the measured ones.
 
     Absent figures are None. `<figure>_low` and `_high` bound the 95 % confidence interval of
     `<figure>_mean`; `rtt_merged_p99_ns` and the like come from the repetitions' merged
@@ -61,16 +60,16 @@ def flat_rows(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
 
 
 def frame(flat: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """The flat rows as a polars frame, lists included (as lists of text, also where all are
-    empty)."""
+    """Return the flat rows as a polars frame. Lists become lists of text, also if all are empty."""
     lists = {name: pl.List(pl.String) for name in LISTS}
     return pl.DataFrame(list(flat), infer_schema_length=None, schema_overrides=lists)
 
 
 def columns() -> list[str]:
-    """The names of all columns, in order."""
-    # (The column `contender` has the key's value, and a name where the key has none.)
-    trial = [one.field for one in KEYS if one.field != "contender"]
+    """Return the names of all columns, in order."""
+    # The column `contender` has the value of the key; without a key, it has the name of the
+    # contender.
+    trial = [parameter.field for parameter in KEYS if parameter.field != "contender"]
     estimates = [f"{stem}_{part}" for stem in _ESTIMATES for part in _ESTIMATE_PARTS]
     kinds = ("rtt_merged", "rtt_intended")
     merged = [f"{kind}_p{p}_ns" for kind in kinds for p in PERCENTILES]
@@ -93,19 +92,20 @@ def columns() -> list[str]:
 
 
 def where(flat: Sequence[dict[str, Any]], conditions: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows that fulfil all conditions, e.g. `switch=ovs-dpdk` or `packet_size_bytes>=512`.
+    """Return the rows that fulfil all conditions, e.g. `switch=ovs-dpdk` or
+    `packet_size_bytes>=512`.
 
     Raises UsageError for an unknown column or a condition that cannot be read.
     """
-    kept = list(flat)
+    selected = list(flat)
     for condition in conditions:
-        name, sign, wanted = _split(condition)
-        kept = [row for row in kept if _holds(row[name], sign, wanted, condition)]
-    return kept
+        name, sign, text = _split(condition)
+        selected = [row for row in selected if _holds(row[name], sign, text, condition)]
+    return selected
 
 
 def check_columns(names: Sequence[str]) -> list[str]:
-    """The full names of columns that a user wrote. Raises UsageError for unknown ones."""
+    """Return the full names of columns that a user wrote. Raises UsageError for unknown names."""
     return [_column(name, "--columns") for name in names]
 
 
@@ -136,8 +136,8 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
     for stem, (part, attribute) in _ESTIMATES.items():
         holder = getattr(row, part)
         if holder is not None:
-            one: Estimate = getattr(holder, attribute)
-            values |= {f"{stem}_{key}": getattr(one, key) for key in _ESTIMATE_PARTS}
+            estimate: Estimate = getattr(holder, attribute)
+            values |= {f"{stem}_{key}": getattr(estimate, key) for key in _ESTIMATE_PARTS}
     if row.throughput is not None:
         values["intended_pps"] = row.throughput.intended_pps
     if row.transfer is not None:
@@ -162,15 +162,15 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
     return values
 
 
-def _flat_method(found: MethodSummary) -> dict[str, Any]:
-    """The headline of a method; the records hold its other figures, the bounds and every trial."""
+def _flat_method(method: MethodSummary) -> dict[str, Any]:
+    """Return the headline of a method. Its other figures, bounds and trials are only in records."""
     values: dict[str, Any] = {
-        "method_headline": found.headline,
-        "method_decided_by": found.decided_by,
-        "method_trials": found.trials,
-        "method_spent_s": found.spent_s,
+        "method_headline": method.headline,
+        "method_decided_by": method.decided_by,
+        "method_trials": method.trials,
+        "method_spent_s": method.spent_s,
     }
-    if figure := found.figure(found.headline):
+    if figure := method.figure(method.headline):
         values |= {
             "method_value": figure.value.mean,
             "method_low": figure.value.low,
@@ -181,29 +181,29 @@ def _flat_method(found: MethodSummary) -> dict[str, Any]:
 
 
 def of_baseline(row: SummaryRow, rows: Sequence[SummaryRow]) -> float | None:
-    """The row's headline figure over the bare wire's; None where that is not known."""
+    """Return the row's headline figure divided by that of the baseline; None if it is unknown."""
     if row.is_wire or not row.finished or row.method is not None:
         return None
-    wire = baseline_of(row, rows)
-    if wire is None or headline(wire).mean <= 0:
+    baseline = baseline_of(row, rows)
+    if baseline is None or headline(baseline).mean <= 0:
         return None
-    return headline(row).mean / headline(wire).mean
+    return headline(row).mean / headline(baseline).mean
 
 
 def remarks(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
-    """What a reader must know before the row's figures are believed: its own remarks, and whether
-    the bare wire that it is compared with was slower than the switch, which no wire is."""
+    """Return the reasons to doubt the row's figures: its own remarks, and a warning if the baseline
+    was slower than the switch, which is impossible."""
     share = of_baseline(row, rows)
     quicker = 1 / share if share and row.latency is not None else share
     if quicker is None or quicker <= _WIRE_SLACK:
         return list(row.remarks)
-    wire = baseline_of(row, rows)
-    marks = ", ".join(wire.marks) if wire and wire.marks else "none"
+    baseline = baseline_of(row, rows)
+    marks = ", ".join(baseline.marks) if baseline and baseline.marks else "none"
     return [
         *row.remarks,
-        f"{quicker:.2f} times as good as the bare wire, which no switch is: the wire's own trial "
-        f"was held up (its marks: {marks}), so `of wire` and `beyond wire` say nothing here; "
-        "measure both again on a quiet machine",
+        f"{quicker:.2f} times as good as the baseline, which is impossible: the trial of the "
+        f"baseline was disturbed (its marks: {marks}), so `of wire` and `beyond wire` have no "
+        "meaning here; measure both again on a quiet machine",
     ]
 
 
@@ -243,28 +243,28 @@ def _column(name: str, place: str) -> str:
 
 
 def _split(condition: str) -> tuple[str, str, str]:
-    found = [(condition.find(op), -len(op), op) for op in _OPERATORS if op in condition]
-    if not found:
+    operators = [(condition.find(op), -len(op), op) for op in _OPERATORS if op in condition]
+    if not operators:
         raise UsageError(f"--where: {condition}: write column=value, e.g. switch=ovs-dpdk")
-    position, _, sign = min(found)
-    name, wanted = condition[:position].strip(), condition[position + len(sign) :].strip()
-    return _column(name, "--where"), sign, wanted
+    position, _, sign = min(operators)
+    name, text = condition[:position].strip(), condition[position + len(sign) :].strip()
+    return _column(name, "--where"), sign, text
 
 
-def _holds(value: Any, sign: str, wanted: str, condition: str) -> bool:
+def _holds(value: Any, sign: str, operand: str, condition: str) -> bool:
     compares_order = sign not in ("=", "!=")
-    absent = wanted.lower() in _ABSENT
+    absent = operand.lower() in _ABSENT
     if value is None or (absent and isinstance(value, int | float)):
         return not compares_order and ((value is None) == absent) == (sign == "=")
     if isinstance(value, list | str | bool):
         if compares_order:
-            what = "a list" if isinstance(value, list) else "text"
-            raise UsageError(f"--where: {condition}: {what} is compared with = or != only")
+            kind = "a list" if isinstance(value, list) else "text"
+            raise UsageError(f"--where: {condition}: {kind} is compared with = or != only")
         if isinstance(value, list):
-            return (wanted in value) == (sign == "=")
+            return (operand in value) == (sign == "=")
         text = str(value).lower() if isinstance(value, bool) else value
-        return (text == wanted) == (sign == "=")
+        return (text == operand) == (sign == "=")
     try:
-        return bool(_OPERATORS[sign](value, float(wanted)))
+        return bool(_OPERATORS[sign](value, float(operand)))
     except ValueError as error:
-        raise UsageError(f"--where: {condition}: {wanted!r} is not a number") from error
+        raise UsageError(f"--where: {condition}: {operand!r} is not a number") from error

@@ -1,4 +1,4 @@
-"""Finds results directories, and the one that a user means."""
+"""Finds results directories by their names, campaigns or age."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from switchmark.results import DEFAULT_ROOT
 from switchmark.results.documents import CorruptResultError, read_info
 
 
-def _say(line: str) -> None:
+def _print_left_out(line: str) -> None:
     print(f"switchmark: left out: {line}", file=sys.stderr)
 
 
 def list_runs(
     root: Path = DEFAULT_ROOT,
     campaign: str | None = None,
-    on_corrupt: Callable[[str], None] = _say,
+    on_corrupt: Callable[[str], None] = _print_left_out,
 ) -> list[Path]:
-    """Results directories under `root`, oldest first; only those of `campaign` if it is given. An
-    unreadable one is left out, and `on_corrupt` is told."""
+    """Return the results directories under `root`, oldest first; if `campaign` is given, only its
+    directories. An unreadable one is left out and reported to `on_corrupt`."""
     runs = []
     for path in root.glob("*/run.json") if root.is_dir() else ():
         try:
@@ -36,22 +36,21 @@ def list_runs(
 
 
 def find_latest(root: Path = DEFAULT_ROOT, campaign: str | None = None) -> Path | None:
-    """The newest results directory (of a campaign), for `--resume`, `show` and `report`."""
+    """Return the newest results directory (of a campaign), for `--resume`, `show` and `report`."""
     runs = list_runs(root, campaign)
     return runs[-1] if runs else None
 
 
 def find_run(name: str | None, root: Path = DEFAULT_ROOT) -> Path:
-    """Resolve what a user typed: a directory, its name under `root`, a campaign, or `latest`.
+    """Resolve a user's argument: a directory, its name under `root`, a campaign, or `latest`.
 
-    Raises UsageError that says where it looked.
-    """
+    Raises UsageError, which names the searched place."""
     campaign = None if name == "latest" else name
     for directory in (Path(campaign), root / campaign) if campaign is not None else ():
         if (directory / "run.json").is_file():
             return directory
-    if (found := find_latest(root, campaign)) is not None:
-        return found
+    if (latest := find_latest(root, campaign)) is not None:
+        return latest
     if campaign is None:
         raise UsageError(f"{root}: no results here; measure first: switchmark run quick")
     known = sorted({read_info(directory).campaign for directory in list_runs(root)})

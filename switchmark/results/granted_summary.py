@@ -1,4 +1,4 @@
-"""What the place granted all repetitions of a trial; several values where it was not the same."""
+"""Resources that the place granted to the repetitions of a trial."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ BUFFERS, SCHEDULING = "mixed-socket-buffers", "mixed-scheduling"  # marks
 
 @dataclass(frozen=True, slots=True)
 class GrantedSummary:
-    """The different values over the repetitions, as text; none: it does not apply, or the records
-    are older."""
+    """The different values over the repetitions, as text. An empty tuple: not applicable, or the
+    records are older."""
 
     receive_buffer_bytes: tuple[str, ...]
     send_buffer_bytes: tuple[str, ...]
     applications_class: tuple[str, ...]
     switch_class: tuple[str, ...]
-    place: tuple[str, ...]  # the kind of it
+    place: tuple[str, ...]  # kind of place
 
 
 def summarise_granted(records: Records) -> GrantedSummary:
-    """The values of these records."""
+    """Summarise the granted resources of these records."""
     values = {
-        name: tuple(sorted({str(one) for one in records.known(name)}))
+        name: tuple(sorted({str(value) for value in records.known(name)}))
         for name in GrantedSummary.__dataclass_fields__
     }
     return GrantedSummary(**values)
 
 
 def mixed(compared: list[GrantedSummary]) -> list[str]:
-    """The marks of rows that are compared with each other."""
+    """Return the marks for a comparison of these rows."""
 
     def several(*names: str) -> bool:
-        return any(len({*chain(*(getattr(one, name) for one in compared))}) > 1 for name in names)
+        return any(
+            len({*chain(*(getattr(summary, name) for summary in compared))}) > 1 for name in names
+        )
 
     checks = {
         BUFFERS: several("receive_buffer_bytes", "send_buffer_bytes"),

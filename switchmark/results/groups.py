@@ -16,16 +16,16 @@ from switchmark.record.page_sizes import Point
 from switchmark.statistics.means import LEVEL, Estimate, estimate
 
 if TYPE_CHECKING:
-    import polars as pl  # read when there is a table: `run` knows rows long before
+    import polars as pl  # loaded when a table is read, because `run` needs rows much earlier
 
 
 def differing(points: Iterable[Point]) -> list[str]:
-    """The fields that have not the same value in all of these points."""
-    seen: dict[str, set[str]] = {}
-    for one in points:
-        for name, value in one:
-            seen.setdefault(name, set()).add(str(value))
-    return [name for name, values in seen.items() if len(values) > 1]
+    """Return the fields that differ between these test points."""
+    values: dict[str, set[str]] = {}
+    for point in points:
+        for name, value in point:
+            values.setdefault(name, set()).add(str(value))
+    return [name for name, different in values.items() if len(different) > 1]
 
 
 _SLICE_ROWS = 1024
@@ -35,12 +35,12 @@ class Columns(Protocol):
     """Columns by their names, as a dictionary has them."""
 
     def get(self, name: str, /) -> Sequence[Any] | None:
-        """The values of a column, a row each; None for an unknown one."""
+        """Return the values of a column, one for each row; None for an unknown column."""
 
 
 class _Slice:
-    """Some rows of the table. A column becomes a list when it is first read: a summary reads half
-    of the hundred and fifty."""
+    """Some rows of the table. A column becomes a list when it is first read, because a summary
+    reads only half of the 150 columns."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
@@ -62,13 +62,14 @@ class Records:
     def __init__(self, columns: Columns, rows: range | Sequence[int]) -> None:
         self._columns = columns
         self._rows = rows
-        self.level = LEVEL  # of intervals: stricter where the campaign looked again and again
+        self.level = LEVEL  # level of intervals; stricter after several interim analyses
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def column(self, name: str) -> Sequence[Any]:
-        """One value a record, None where a record has none; all None for an unknown column."""
+        """Return one value for each record, None for a missing value; all None for an unknown
+        column."""
         values = self._columns.get(name)
         if values is None:
             return [None] * len(self._rows)
@@ -77,24 +78,24 @@ class Records:
         return [values[row] for row in self._rows]
 
     def known(self, name: str) -> list[Any]:
-        """The values of the records that have one."""
+        """Return the values of the records that have one."""
         return [value for value in self.column(name) if value is not None]
 
     def has(self, name: str) -> bool:
-        """Whether there are records and each has a value."""
+        """Return True if there are records and each has a value."""
         return len(self._rows) > 0 and None not in self.column(name)
 
     def over(self, name: str) -> Estimate:
-        """Mean, median and interval of a column of numbers that every record has."""
+        """Return mean, median and interval of a column of numbers that every record has."""
         return estimate(self.column(name), self.level)
 
     def first(self, name: str) -> Any:
-        """A column's value in the first record. Raises IndexError where there is none."""
+        """Return a column's value in the first record. Raises IndexError if there is no record."""
         values = self._columns.get(name)
         return None if values is None else values[self._rows[0]]
 
     def last(self, name: str) -> Any:
-        """A column's value in the last record. Raises IndexError where there is none."""
+        """Return a column's value in the last record. Raises IndexError if there is no record."""
         values = self._columns.get(name)
         return None if values is None else values[self._rows[-1]]
 
@@ -108,17 +109,20 @@ class Group:
 
 
 def groups(frame: pl.DataFrame) -> Iterator[list[Group]]:
-    """Group records by what was asked *and* what was done; failures, of which less is known, join
-    the first group that asked the same.
+    """Group records by the requested parameters and by the modes used. A failed trial may lack its
+    modes; it joins the first group with the same requested parameters.
 
-    Yields the groups of one slice of the table at a time, so that only this slice is held."""
+    Yields the groups of one slice of the table at a time, so that only this slice is in memory."""
     import polars as pl
 
-    asked = [
-        f"asked_{one.field}" if f"asked_{one.field}" in frame.columns else one.field for one in KEYS
+    requested = [
+        f"asked_{parameter.field}"
+        if f"asked_{parameter.field}" in frame.columns
+        else parameter.field
+        for parameter in KEYS
     ]
-    different = frame.select(pl.col(asked).n_unique()).row(0)
-    varying = [name for name, count in zip(asked, different, strict=True) if count > 1]
+    different = frame.select(pl.col(requested).n_unique()).row(0)
+    varying = [name for name, count in zip(requested, different, strict=True) if count > 1]
     order = frame.select(
         pl.arg_sort_by(*varying, "repetition", "started_at", maintain_order=True)
     ).to_series()
@@ -128,12 +132,12 @@ def groups(frame: pl.DataFrame) -> Iterator[list[Group]]:
         yield [
             group
             for begin, end in zip(begins, bounds, strict=True)
-            for group in _by_what_was_done(columns, range(begin - start, end - start))
+            for group in _group_by_modes(columns, range(begin - start, end - start))
         ]
 
 
 def _bounds(frame: pl.DataFrame, varying: Sequence[str], order: pl.Series) -> list[int]:
-    """The ends of the groups, as positions in the order."""
+    """Return the ends of the groups, as positions in the order."""
     import polars as pl
 
     if not len(order):
@@ -146,7 +150,8 @@ def _bounds(frame: pl.DataFrame, varying: Sequence[str], order: pl.Series) -> li
 
 
 def _slices(bounds: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Slices of whole groups, a thousand rows each: where each starts and ends."""
+    """Yield slices of whole groups with about a thousand rows: the start, and the ends of
+    groups."""
     start, ends = 0, list[int]()
     for end in bounds:
         ends.append(end)
@@ -157,17 +162,17 @@ def _slices(bounds: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
         yield start, ends
 
 
-def _by_what_was_done(columns: Columns, rows: range) -> Iterator[Group]:
+def _group_by_modes(columns: Columns, rows: range) -> Iterator[Group]:
     failed: list[int] = []
     by_done: dict[tuple[Any, ...], list[int]] = {}
     every = Records(columns, rows)
     columns_done = (*RESOLVED_BY_PLAN, "page_size_kib")
     done = zip(*map(every.column, columns_done), strict=True)
-    for row, status, what in zip(rows, every.column("status"), done, strict=True):
+    for row, status, modes in zip(rows, every.column("status"), done, strict=True):
         if status == "failed":
             failed.append(row)
         else:
-            by_done.setdefault(what, []).append(row)
+            by_done.setdefault(modes, []).append(row)
     finished = list(by_done.values())
     if not failed and len(finished) == 1:
         yield Group(Records(columns, rows), Records(columns, ()))

@@ -1,10 +1,7 @@
-"""The last good run before a run: the newest one whose level is no worse than the good level before
-it.
+"""Finds the last good run before a run, as the reference of a comparison.
 
-From the oldest run on, a stretch of level is good where it is no worse than the last good one
-(beyond the threshold). A loss of speed that nobody repaired is no base to compare with, however
-long it has lasted.
-"""
+From the oldest run on, a stretch of equal level is good if it is not worse than the last good one,
+by more than the threshold. An unfixed loss of speed never becomes the reference, however old."""
 
 from __future__ import annotations
 
@@ -22,28 +19,28 @@ from switchmark.results.history import PastFigure, level_of, read_history
 
 @dataclass(frozen=True, slots=True)
 class LastGood:
-    """The run to compare with, and why no newer one."""
+    """The run to compare with, and the reason why no newer run was chosen."""
 
     directory: Path
-    why: str  # it, and no newer one
+    why: str
 
 
 def last_good(
-    directory: Path, known: Sequence[Path], wanted: Sequence[Metric], threshold: float
+    directory: Path, folders: Sequence[Path], metrics: Sequence[Metric], threshold: float
 ) -> LastGood:
-    """The last good one of these runs before this one, on the same machine, with the same trials.
-    Raises UsageError where there is none."""
-    # The run itself may lie among them, or elsewhere, or be a copy: its time is the same.
+    """Return the last good run of these folders before `directory`, on the same machine, with the
+    same trials. Raises UsageError if there is none."""
+    # The run itself, or a copy of it, may be among the folders; then the time is the same.
     begun = _started(directory)
-    earlier = [folder for folder in known if _started(folder) < begun]
+    earlier = [folder for folder in folders if _started(folder) < begun]
     figures = [
-        one
-        for one in read_history(
-            [*earlier, directory], wanted, threshold=threshold, with_zeros=True
+        figure
+        for figure in read_history(
+            [*earlier, directory], metrics, threshold=threshold, with_zeros=True
         ).figures
-        if any(run.directory == directory for run in one.runs)
+        if any(run.directory == directory for run in figure.runs)
     ]
-    tried = [run for one in figures for run in one.runs if run.directory != directory]
+    tried = [run for figure in figures for run in figure.runs if run.directory != directory]
     started = {run.directory: run.started_at for run in tried}
     candidates = sorted(started, key=lambda folder: (started[folder], folder))
     if not candidates:
@@ -52,8 +49,8 @@ def last_good(
             "machine; name a run to compare with"
         )
     bad: dict[Path, str] = {}
-    for one in figures:
-        bad |= _bad(one, directory, threshold)
+    for figure in figures:
+        bad |= _bad(figure, directory, threshold)
     good = [folder for folder in candidates if folder not in bad]
     if not good:
         raise UsageError(
@@ -70,27 +67,27 @@ def _started(folder: Path) -> datetime:
     return parse_utc(read_info(folder).started_at)
 
 
-def _bad(one: PastFigure, newest: Path, threshold: float) -> dict[Path, str]:
-    """Runs of a series that are not good, and why. The newest, which is being judged, does not
-    count."""
-    found = {
+def _bad(figure: PastFigure, newest: Path, threshold: float) -> dict[Path, str]:
+    """Return the runs of a series that are not good, with reasons. The newest run, which is being
+    judged, does not count."""
+    reasons = {
         run.directory: "a trial of it has no valid figure"
-        for run in one.runs
-        if not run.values and (one.metric.higher_is_better or not run.zeros)
+        for run in figure.runs
+        if not run.values and (figure.metric.higher_is_better or not run.zeros)
     }
     good: float | None = None
-    for stretch in one.stretches:
+    for stretch in figure.stretches:
         runs = [run for run in stretch if run.directory != newest]
         if not runs:
             continue
         level = level_of(runs)
         better = level / good if good is not None else 1.0
-        if not one.metric.higher_is_better:
+        if not figure.metric.higher_is_better:
             better = 1 / better
         if better < 1 - threshold:
             since = runs[0].started_at.strftime("%Y-%m-%d")
-            why = f"{one.switch} {one.metric.name} is worse since {since}"
-            found |= dict.fromkeys((run.directory for run in runs), why)
+            why = f"{figure.switch} {figure.metric.name} is worse since {since}"
+            reasons |= dict.fromkeys((run.directory for run in runs), why)
         else:
             good = level
-    return found
+    return reasons

@@ -1,8 +1,7 @@
 """Round trips over a row's repetitions, from their records: figures, percentiles and curves.
 
-The histograms of the repetitions are read here and merged once; what draws all times takes the
-merged one from the summary.
-"""
+The histograms of the repetitions are read here and merged once. Plots of all times use the merged
+histogram in the summary."""
 
 from __future__ import annotations
 
@@ -35,52 +34,57 @@ class LatencySummary:
     min_ns: float
     max_ns: float
     mean_ns: Estimate
-    p50_ns: Estimate  # the mean over the repetitions' own medians
+    p50_ns: Estimate  # mean of the medians of the repetitions
     p99_ns: Estimate
-    median_ns: Estimate  # the typical one of the repetitions' own medians: `by_median`
-    median_p99_ns: Estimate  # the same of their 99th percentiles
-    all_mean_ns: float  # of all samples, as the percentiles
+    median_ns: Estimate  # median of the medians of the repetitions (`by_median`)
+    median_p99_ns: Estimate  # median of the 99th percentiles of the repetitions
+    all_mean_ns: float  # mean of all samples, like the percentiles
     stdev_ns: float
     percentiles_ns: dict[str, float]
-    intervals_ns: dict[str, Bounds]  # 95 %, of the percentiles; empty where not recorded
+    intervals_ns: dict[str, Bounds]  # 95 % intervals of the percentiles; empty: not recorded
     intended_mean_ns: float | None
     intended_stdev_ns: float | None
-    intended_percentiles_ns: dict[str, float]  # empty: not known
+    intended_percentiles_ns: dict[str, float]  # empty: unknown
     intended_intervals_ns: dict[str, Bounds]
-    curve: PercentileCurve | None  # of all samples, where it was asked for
+    curve: PercentileCurve | None  # curve of all samples, if requested
     intended_curve: PercentileCurve | None
-    times: Histogram | None  # of all samples, where curves were asked for
+    times: Histogram | None  # all samples, if curves were requested
 
 
 def summarise_latency(
     run_directory: Path, groups: Sequence[Group], *, with_curves: bool
 ) -> Iterator[LatencySummary | None]:
-    """Summarise the round trips of each group; None where it has none. Curves are large: they are
-    kept only where they are asked for.
+    """Summarise the round trips of each group; None for a group without them. Curves need much
+    memory, so they are kept only if requested.
 
-    Raises ValueError where samples were lost in merging."""
-    timed = [one.finished if one.finished.has("rtt_mean_ns") else None for one in groups]
+    Raises ValueError if samples were lost in merging."""
+    timed = [group.finished if group.finished.has("rtt_mean_ns") else None for group in groups]
     fewest = 1 if with_curves else 2  # the record of a single repetition holds the percentiles
-    merged = [one.column("trial_id") if one and len(one) >= fewest else () for one in timed]
-    held = _read(run_directory, [trial_id for ids in merged for trial_id in ids])
+    merged = [group.column("trial_id") if group and len(group) >= fewest else () for group in timed]
+    histograms = _read(run_directory, [trial_id for ids in merged for trial_id in ids])
     for records, ids in zip(timed, merged, strict=True):
         if records is None:
             yield None
             continue
-        actual, intended = zip(*map(held.__getitem__, ids), strict=True) if ids else ((), ())
+        actual, intended = zip(*map(histograms.__getitem__, ids), strict=True) if ids else ((), ())
         sent = _DelayTail.of(records, "rtt", actual, max(records.column("rtt_max_ns")), with_curves)
         due = _DelayTail.of(records, "intended_rtt", intended, math.inf, with_curves)
         yield _summary(records, sent, due)
 
 
 def _read(run_directory: Path, trial_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]:
-    """The histograms' texts in these records, from the actual and the intended send time."""
+    """Return the texts of the histograms in these records, for the actual and the intended send
+    time."""
     if not trial_ids:
         return {}
-    from switchmark.results.query import select  # read when needed: `run` knows rows long before
+    from switchmark.results.query import (
+        select,
+    )  # loaded late, because `run` needs rows much earlier
 
     run = open_run(run_directory)
-    rows = select([str(run.path_of(one)) for one in trial_ids], _HISTOGRAMS).iter_rows(named=True)
+    rows = select([str(run.path_of(trial_id)) for trial_id in trial_ids], _HISTOGRAMS).iter_rows(
+        named=True
+    )
     return {row["trial_id"]: (row["actual"], row["intended"]) for row in rows}
 
 
@@ -102,8 +106,8 @@ class _DelayTail:
         max_ns: float,
         with_curves: bool,
     ) -> _DelayTail:
-        """Merge the histograms with these texts; empty where a record lacks them, or
-        they were not read. The only repetition's percentiles are those in its record."""
+        """Merge the histograms in these texts; empty if a record lacks them or if they were not
+        read. The percentiles of a single repetition are those in its record."""
         known = [Histogram(text) for text in texts if text is not None]
         merged = Histogram.merged(known) if known and len(known) == len(texts) else None
         drawn = (merged.curve(), merged) if merged and with_curves else (None, None)
@@ -116,9 +120,9 @@ class _DelayTail:
 
 
 def _of_one(record: Records, prefix: str) -> tuple[dict[str, float], dict[str, Bounds]]:
-    """The percentiles in the only repetition's record, and their intervals."""
+    """Return the percentiles in the record of the only repetition, and their intervals."""
     values = {name: record.first(f"{prefix}_p{name}_ns") for name in PERCENTILES}
-    if None in values.values():  # who timed them does not know
+    if None in values.values():  # the generator did not report them
         return {}, {}
     return values, json.loads(record.first(f"{prefix}_intervals") or "{}")
 
@@ -152,7 +156,8 @@ def _summary(records: Records, sent: _DelayTail, due: _DelayTail) -> LatencySumm
 
 
 def _whole(records: Records, prefix: str) -> tuple[float | None, float | None]:
-    """Mean and standard deviation of all samples of all records; None where a record lacks them."""
+    """Return mean and standard deviation of all samples of all records; None if a record lacks
+    them."""
     places = ("rtt_count", f"{prefix}_mean_ns", f"{prefix}_stdev_ns")
     if not all(records.has(place) for place in places):
         return None, None

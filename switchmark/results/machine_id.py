@@ -1,9 +1,8 @@
-"""The machine on which a record was measured: the testbed's name where a pool gave it one, else the
-host's name and its hardware.
+"""The machine on which a record was measured: the name of a pool's testbed, otherwise the name of
+the host and its hardware.
 
-Two hosts of one model are two machines, since they differ. A kernel upgrade makes no other machine
-of a host: a history is there to show its effect.
-"""
+Two hosts of one model are two machines, because their figures differ. A host stays the same machine
+after an upgrade of its kernel, because a history shows the effect of upgrades."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-_MADE_OF = ("architecture", "cpu_model", "cpus")
+_HARDWARE_FACTS = ("architecture", "cpu_model", "cpus")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -21,28 +20,30 @@ class MachineId:
     """One machine: its name and its hardware."""
 
     name: str
-    made_of: str  # six hex digits; empty of a testbed, whose name says all
+    made_of: str  # six hex digits; empty for a testbed, which its name identifies
 
     @classmethod
     def of(cls, provenance: Mapping[str, Any], host: Mapping[str, Any]) -> MachineId:
-        """Read it from a record's provenance or, where that lacks it, from the facts of the run's
-        host."""
+        """Read the machine from a record's provenance or, if that lacks it, from the facts of the
+        host of the run."""
         testbed = provenance.get("testbed")
         if isinstance(testbed, str) and testbed:
             return cls(testbed, "")
         facts = provenance if provenance.get("hostname") else host
-        held = json.dumps([facts.get(name) for name in _MADE_OF], sort_keys=True)
+        hardware = json.dumps([facts.get(name) for name in _HARDWARE_FACTS], sort_keys=True)
         return cls(
             str(facts.get("hostname") or "a host without a name"),
-            hashlib.sha256(held.encode()).hexdigest()[:6],
+            hashlib.sha256(hardware.encode()).hexdigest()[:6],
         )
 
 
-def told_apart(machines: Iterable[MachineId]) -> dict[MachineId, str]:
-    """A name for each machine: its own, with its hardware where another has the same name."""
-    known = sorted(set(machines))
-    names = [one.name for one in known]
+def name_machines(machines: Iterable[MachineId]) -> dict[MachineId, str]:
+    """Return a name for each machine, with its hardware if another machine has the same name."""
+    distinct = sorted(set(machines))
+    names = [machine.name for machine in distinct]
     return {
-        one: f"{one.name} ({one.made_of})" if names.count(one.name) > 1 else one.name
-        for one in known
+        machine: f"{machine.name} ({machine.made_of})"
+        if names.count(machine.name) > 1
+        else machine.name
+        for machine in distinct
     }

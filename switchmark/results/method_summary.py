@@ -17,16 +17,17 @@ _PERCENTILE = re.compile(r"\b(median|p\d)")
 
 @dataclass(frozen=True, slots=True)
 class FigureSummary:
-    """One figure. Its interval is that over repetitions, or a single repetition's own."""
+    """One figure. Its interval is over the repetitions, or that of the single repetition."""
 
     name: str
     unit: str
     value: Estimate
-    repetitions: int  # of the trial; the value is of those that found one
+    repetitions: int  # repetitions of the trial; the value is the mean of those with this figure
 
     @property
     def found_in_part(self) -> bool:
-        """True if not every repetition found this figure: another one may be of others."""
+        """True if some repetitions lack this figure, so that figures may cover different
+        repetitions."""
         return self.value.count < self.repetitions
 
 
@@ -34,38 +35,40 @@ class FigureSummary:
 class MethodSummary:
     """The searches or series of one row."""
 
-    headline: str | None  # name of the figure that stands for all
+    headline: str | None  # name of the main figure
     figures: tuple[FigureSummary, ...]
-    bounds: tuple[GoalBounds, ...]  # of the last repetition
-    notes: tuple[str, ...]  # of all repetitions, each once
+    bounds: tuple[GoalBounds, ...]  # bounds of the last repetition
+    notes: tuple[str, ...]  # different notes of all repetitions
     stopped: tuple[str, ...]
-    trials: int  # made in all
+    trials: int  # in all repetitions
     spent_s: float
 
     def figure(self, name: str | None) -> FigureSummary | None:
-        """The figure of this name; None where the method lacks it."""
-        return next((one for one in self.figures if one.name == name), None)
+        """Return the figure of this name; None if the method lacks it."""
+        return next((figure for figure in self.figures if figure.name == name), None)
 
     @property
     def decided_by(self) -> str:
-        """What decided each goal of a search; empty for other methods."""
-        return ", ".join(f"{one.goal}: {one.decided_by}" for one in self.bounds)
+        """The reason for the end of the search for each goal; empty for other methods."""
+        return ", ".join(f"{goal.goal}: {goal.decided_by}" for goal in self.bounds)
 
 
 def summarise_method(records: Records) -> MethodSummary:
     """Summarise rows of the results table; each must have a method."""
-    found = [[MethodFigure.model_validate(f) for f in json.loads(text)]
+    repetitions = [[MethodFigure.model_validate(f) for f in json.loads(text)]
              for text in records.column("method_figures")]  # fmt: skip
-    names = dict.fromkeys((figure.name, figure.unit) for figures in found for figure in figures)
+    names = dict.fromkeys(
+        (figure.name, figure.unit) for figures in repetitions for figure in figures
+    )
     last = json.loads(records.last("method_bounds"))
     return MethodSummary(
         headline=next(filter(None, records.column("method_headline")), None),
         figures=tuple(
-            FigureSummary(name, unit, _drawn_together(name, held, records.level), len(found))
+            FigureSummary(name, unit, _drawn_together(name, same, records.level), len(repetitions))
             for name, unit in names
-            for held in [[f for fs in found for f in fs if f.name == name]]
+            for same in [[f for fs in repetitions for f in fs if f.name == name]]
         ),
-        bounds=tuple(GoalBounds.model_validate(one) for one in last),
+        bounds=tuple(GoalBounds.model_validate(goal) for goal in last),
         notes=tuple(
             dict.fromkeys(note for notes in records.column("method_notes") for note in notes or ())
         ),
@@ -76,7 +79,7 @@ def summarise_method(records: Records) -> MethodSummary:
 
 
 def _drawn_together(name: str, figures: Sequence[MethodFigure], level: float) -> Estimate:
-    """Return the mean over the repetitions; of medians and other percentiles their median."""
+    """Return the mean over the repetitions; for medians and other percentiles, their median."""
     whole = estimate([figure.value for figure in figures], level)
     if len(figures) > 1:
         return by_median(whole, level) if _PERCENTILE.search(name) else whole

@@ -1,7 +1,6 @@
-"""Where the records of a run come from: the versions of switch, bench and engine, and the machine.
+"""The origins of the records of a run: the versions of switch, bench and engine, and the machine.
 
-These stand beside the table of figures (query.py), which has what was asked and found.
-"""
+They complement the table of figures (query.py), which has parameters and results."""
 
 from __future__ import annotations
 
@@ -33,40 +32,40 @@ _PLACES = {
     "cpu_model": "/provenance/cpu_model",
     "cpus": "/provenance/cpus",
 }
-_FILES = 2048  # at once
+_FILES = 2048  # for each query
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The versions and the machine of one record; a version is empty where none is told."""
+    """The versions and the machine of one record; an unknown version is empty."""
 
-    version: str  # of the switch, as it says it
+    version: str  # version that the switch reports
     machine: MachineId
-    switchmark: str = ""  # of the bench, with the revision of its sources
+    switchmark: str = ""  # version of the bench with the revision of its sources
     engine: str = ""
-    engine_build: str = ""  # how it was built, in words; empty: its record does not say
-    program_build: str = ""  # of the switch's program, and of the DPDK library that it loads
+    engine_build: str = ""  # description of its build; empty: unknown
+    program_build: str = ""  # build IDs of the switch program and of its DPDK library
 
 
 def build_in_words(*builds: str | None) -> str:
-    """How the engines of a trial were built, from the JSON texts of their `ready` lines: all that
-    makes builds of one revision differ, and no build ID, which differs from revision to revision.
-    """
-    told: dict[str, None] = {}
+    """Return a description of the builds of a trial's engines, from the JSON texts of their `ready`
+    lines. It has the options that distinguish builds of one revision, but not the build ID, which
+    differs between revisions."""
+    descriptions: dict[str, None] = {}
     for text in builds:
         with suppress(ValueError, KeyError, TypeError):
-            found = json.loads(text or "")
-            words = [found["compiler"], f"-O{found['optimisation']}", found["cpu"] or "any CPU"]
-            words += [str(found[name]) for name in ("options",) if found[name]]
-            words += [f"sanitizers {found['sanitizers']}"] if found["sanitizers"] else []
-            words += ["coverage"] if found["coverage"] else []
-            words += [f"DPDK {found['dpdk']}"] if found["dpdk"] else []
-            told[" ".join(words)] = None
-    return "; ".join(sorted(told))
+            build = json.loads(text or "")
+            parts = [build["compiler"], f"-O{build['optimisation']}", build["cpu"] or "any CPU"]
+            parts += [str(build[name]) for name in ("options",) if build[name]]
+            parts += [f"sanitizers {build['sanitizers']}"] if build["sanitizers"] else []
+            parts += ["coverage"] if build["coverage"] else []
+            parts += [f"DPDK {build['dpdk']}"] if build["dpdk"] else []
+            descriptions[" ".join(parts)] = None
+    return "; ".join(sorted(descriptions))
 
 
 def read_origins(run: Run) -> dict[str, Origin]:
-    """The origins of a run's records by their trials' ids. Files that are no records are left out;
+    """Return the origins of a run's records by trial id. Files that are not records are left out;
     the table of figures names them."""
     names = [as_utf8(name) for name in run.file_names()]
     places = ", ".join(f"'{place}'" for place in _PLACES.values())
@@ -74,23 +73,23 @@ def read_origins(run: Run) -> dict[str, Origin]:
         SELECT json_extract_string(CASE WHEN json_valid(content) THEN content END, [{places}])
         FROM read_text($paths)
     """
-    found: dict[str, Origin] = {}
+    origins: dict[str, Origin] = {}
     with connect() as connection:
         for begin in range(0, len(names), _FILES):
             try:
                 rows = connection.execute(sql, {"paths": names[begin : begin + _FILES]}).fetchall()
-            except duckdb.InvalidInputException:  # a file that is no text
+            except duckdb.InvalidInputException:  # a file that is not text
                 rows = []
             for (texts,) in rows:
-                held = zip(_PLACES, texts or (), strict=False)
-                facts = {name: text for name, text in held if text}
+                pairs = zip(_PLACES, texts or (), strict=False)
+                facts = {name: text for name, text in pairs if text}
                 if "trial_id" in facts:
-                    found[facts["trial_id"]] = _origin(facts, run.info.host)
-    return found
+                    origins[facts["trial_id"]] = _origin(facts, run.info.host)
+    return origins
 
 
 def _origin(facts: dict[str, Any], host: Mapping[str, Any]) -> Origin:
-    with suppress(ValueError):  # a record may say anything there
+    with suppress(ValueError):  # a record may have any text there
         facts["cpus"] = json.loads(facts.get("cpus", ""))
     return Origin(
         facts.get("version", ""),

@@ -1,9 +1,8 @@
 """Compares two contenders over the machines that measured both, B against A.
 
-On each machine, pairs of its blocks are compared, which are never split; statistics/machines.py
-combines the machines' ratios. The records may be of one run (of a pool of testbeds) or of several,
-and a machine may have measured in more than one of them.
-"""
+On each machine, the pairs of its blocks are compared. statistics/machines.py combines the ratios of
+the machines. The records may belong to one run of a pool of testbeds, or to several runs, and a
+machine may have measured in more than one of them."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import Point, apart, is_compared, known_sizes, point_at
 from switchmark.results.answer import metrics_of, observations
 from switchmark.results.blocks import Observed, as_block_trials
-from switchmark.results.machine_id import MachineId, told_apart
+from switchmark.results.machine_id import MachineId, name_machines
 from switchmark.results.run_directory import Run
 from switchmark.statistics.machines import MIN_MACHINES, RatioOverMachines, over_machines
 from switchmark.statistics.means import LEVEL
@@ -24,8 +23,8 @@ from switchmark.statistics.paired import LogRatio, PairedRatio, pairs_of, ratio_
 from switchmark.statistics.states import state_figures
 
 _PAGES_DIFFER = (
-    "DPDK's memory has pages of different sizes on these machines: each size is compared by "
-    "itself; measure all with --set page_size=4KiB"
+    "DPDK's memory has pages of different sizes on these machines, and each size is compared "
+    "separately; to compare them together, measure all with --set page_size=4KiB"
 )
 
 
@@ -61,23 +60,26 @@ class OverMachines:
 
 
 @dataclass
-class _Held:
+class _RunPart:
     """One run's observations at one point on one machine."""
 
     observed: list[Observed] = field(default_factory=list)
-    ids: dict[str, str] = field(default_factory=dict)  # of contenders, by their names
-    done: dict[str, str] = field(default_factory=dict)  # what became of `auto`, by their names
+    ids: dict[str, str] = field(default_factory=dict)  # ids of contenders, by name
+    done: dict[str, str] = field(
+        default_factory=dict
+    )  # modes, version and buffers that were used, by name
 
     def page_size(self, names: tuple[str, str]) -> int | None:
-        """The page size of these contenders' DPDK memory, which is the same in all observations."""
+        """Return the page size of these contenders' DPDK memory, which is equal in all
+        observations."""
         return next(iter(known_sizes(one.page_size_kib for one in self._of(names))), None)
 
-    def by_page_size(self, names: tuple[str, str]) -> Iterator[tuple[int | None, _Held]]:
-        """The observations for each page size of these contenders' DPDK memory; the observations
-        without one are among those of each."""
-        own = {id(one) for one in self._of(names)}
-        others = [one for one in self.observed if id(one) not in own]
-        for size, alike in apart(self._of(names), lambda one: one.page_size_kib):
+    def by_page_size(self, names: tuple[str, str]) -> Iterator[tuple[int | None, _RunPart]]:
+        """Yield the observations for each page size of these contenders' DPDK memory; observations
+        without a page size belong to each."""
+        own_observations = {id(observed) for observed in self._of(names)}
+        others = [observed for observed in self.observed if id(observed) not in own_observations]
+        for size, alike in apart(self._of(names), lambda observed: observed.page_size_kib):
             yield size, replace(self, observed=[*alike, *others])
 
     def _of(self, names: tuple[str, str]) -> list[Observed]:
@@ -86,51 +88,59 @@ class _Held:
 
 
 def contenders_of(names: Iterable[Mapping[str, str]]) -> list[str]:
-    """The contenders that any of the runs has, in their order."""
-    return list(dict.fromkeys(name for held in names for name in held.values()))
+    """Return the contenders that any of the runs has, in their order."""
+    return list(dict.fromkeys(name for run_names in names for name in run_names.values()))
 
 
 def compare_over_machines(
-    runs: Sequence[tuple[Run, Mapping[str, str]]], a: str, b: str, wanted: Sequence[Metric]
+    runs: Sequence[tuple[Run, Mapping[str, str]]], a: str, b: str, metrics: Sequence[Metric]
 ) -> OverMachines:
     """Compare B with A. Each run comes with the names of its contenders, by the ids of their first
     trials."""
-    return _compared(_everything(runs), a, b, wanted)
+    return _compared(_collect(runs), a, b, metrics)
 
 
 def run_over_machines(
-    run: Run, names: Mapping[str, str], order: Sequence[str], wanted: Sequence[Metric]
+    run: Run, names: Mapping[str, str], order: Sequence[str], metrics: Sequence[Metric]
 ) -> list[OverMachines]:
-    """Compare each contender with the first in `order`, where more than one machine measured both;
+    """Compare each contender with the first one in `order`, if more than one machine measured both;
     empty for a run of one machine."""
-    if len(order) < 2 or not wanted:
+    if len(order) < 2 or not metrics:
         return []
-    held = _everything([(run, names)])
-    if len({machine for of_point in held.values() for machine in of_point}) < 2:
+    observations_by_point = _collect([(run, names)])
+    if len({machine for of_point in observations_by_point.values() for machine in of_point}) < 2:
         return []
-    found = [_compared(held, order[0], other, wanted) for other in order[1:]]
-    return [one for one in found if any(figure.over is not None for figure in one.figures)]
+    comparisons = [
+        _compared(observations_by_point, order[0], other, metrics) for other in order[1:]
+    ]
+    return [
+        comparison
+        for comparison in comparisons
+        if any(figure.over is not None for figure in comparison.figures)
+    ]
 
 
-def _everything(
+def _collect(
     runs: Sequence[tuple[Run, Mapping[str, str]]],
-) -> dict[Point, dict[MachineId, list[_Held]]]:
-    held: dict[Point, dict[MachineId, list[_Held]]] = defaultdict(lambda: defaultdict(list))
+) -> dict[Point, dict[MachineId, list[_RunPart]]]:
+    parts: dict[Point, dict[MachineId, list[_RunPart]]] = defaultdict(lambda: defaultdict(list))
     for run, names in runs:
-        for (point, machine), found in _held(run, names).items():
-            held[point][machine].append(found)
-    return held
+        for (point, machine), part in _read_parts(run, names).items():
+            parts[point][machine].append(part)
+    return parts
 
 
 def _compared(
-    held: Mapping[Point, Mapping[MachineId, list[_Held]]],
+    observations_by_point: Mapping[Point, Mapping[MachineId, list[_RunPart]]],
     a: str,
     b: str,
-    wanted: Sequence[Metric],
+    metrics: Sequence[Metric],
 ) -> OverMachines:
-    machines = told_apart(machine for of_point in held.values() for machine in of_point)
+    machines = name_machines(
+        machine for of_point in observations_by_point.values() for machine in of_point
+    )
     figures, remarks = [], []
-    for point, of_point in held.items():
+    for point, of_point in observations_by_point.items():
         called = {machines[machine]: parts for machine, parts in sorted(of_point.items())}
         both = {
             m: parts for m, parts in called.items() if any({a, b} <= p.ids.keys() for p in parts)
@@ -138,11 +148,11 @@ def _compared(
         if not both:
             continue
         for at, alike in _by_page_size(point, both, (a, b)):
-            figures += list(_figures(at, alike, a, b, wanted))
+            figures += list(_figures(at, alike, a, b, metrics))
             if at != point:
                 remarks.append(_PAGES_DIFFER)
-        remarks += list(_done_otherwise(both, (a, b)))
-    taken = {one.machine for figure in figures for one in figure.machines}
+        remarks += list(_differing_contenders(both, (a, b)))
+    taken = {machine_figure.machine for figure in figures for machine_figure in figure.machines}
     known = tuple(sorted(taken))
     remarks += [
         f"{name}: has not measured both, left out" for name in sorted({*machines.values()} - taken)
@@ -151,75 +161,88 @@ def _compared(
 
 
 def _by_page_size(
-    point: Point, machines: Mapping[str, list[_Held]], names: tuple[str, str]
-) -> Iterator[tuple[Point, dict[str, list[_Held]]]]:
-    """The runs of each machine, for each page size of the DPDK memory of these two contenders."""
+    point: Point, machines: Mapping[str, list[_RunPart]], names: tuple[str, str]
+) -> Iterator[tuple[Point, dict[str, list[_RunPart]]]]:
+    """Yield the runs of each machine, for each page size of the DPDK memory of these contenders."""
     if is_compared(dict(point).get("compared") or ""):
         yield point, dict(machines)
         return
     runs = [
         (machine, part)
         for machine, parts in machines.items()
-        for held in parts
-        for _, part in held.by_page_size(names)
+        for whole in parts
+        for _, part in whole.by_page_size(names)
     ]
     for size, alike in apart(runs, lambda run: run[1].page_size(names)):
-        found: dict[str, list[_Held]] = defaultdict(list)
+        parts_by_machine: dict[str, list[_RunPart]] = defaultdict(list)
         for machine, part in alike:
-            found[machine].append(part)
-        yield point_at(point, size), found
+            parts_by_machine[machine].append(part)
+        yield point_at(point, size), parts_by_machine
 
 
-def _held(run: Run, names: Mapping[str, str]) -> dict[tuple[Point, MachineId], _Held]:
-    found: dict[tuple[Point, MachineId], _Held] = defaultdict(_Held)
-    for seen, record in observations(run):
-        name = names.get(seen.contender)
-        if name is None:  # the bare wire
+def _read_parts(run: Run, names: Mapping[str, str]) -> dict[tuple[Point, MachineId], _RunPart]:
+    parts: dict[tuple[Point, MachineId], _RunPart] = defaultdict(_RunPart)
+    for observation, record in observations(run):
+        name = names.get(observation.contender)
+        if name is None:  # the baseline
             continue
         machine = MachineId.of(record.provenance, run.info.host)
-        here = found[point_of(record.trial), machine]
-        here.observed.append(seen)
-        here.ids[name] = seen.contender
+        part = parts[point_of(record.trial), machine]
+        part.observed.append(observation)
+        part.ids[name] = observation.contender
         if record.status == "finished":
-            done = [getattr(record, one) for one in RESOLVED_BY_PLAN]
+            done = [getattr(record, value) for value in RESOLVED_BY_PLAN]
             version = record.switch_details.get("version", "")
             if record.granted is not None and record.granted.receive_buffer_bytes is not None:
                 done.append(f"socket buffers of {record.granted.receive_buffer_bytes} bytes")
-            here.done[name] = ", ".join(str(one) for one in [*done, version] if one)
-    return found
+            part.done[name] = ", ".join(str(value) for value in [*done, version] if value)
+    return parts
 
 
 def _figures(
-    point: Point, machines: Mapping[str, list[_Held]], a: str, b: str, wanted: Sequence[Metric]
+    point: Point, machines: Mapping[str, list[_RunPart]], a: str, b: str, metrics: Sequence[Metric]
 ) -> Iterator[FigureOverMachines]:
-    everything = [one for parts in machines.values() for part in parts for one in part.observed]
+    everything = [
+        machine_figure
+        for parts in machines.values()
+        for part in parts
+        for machine_figure in part.observed
+    ]
     for metric in metrics_of(everything):
-        if metric not in wanted:
+        if metric not in metrics:
             continue
         on = [_on_machine(name, parts, a, b, metric) for name, parts in machines.items()]
-        ratios = [one.ratio for one in on if one.ratio is not None]
+        ratios = [machine_figure.ratio for machine_figure in on if machine_figure.ratio is not None]
         over = over_machines(ratios) if len(ratios) >= MIN_MACHINES else None
         yield FigureOverMachines(point, metric, tuple(on), over)
 
 
-def _on_machine(name: str, parts: Sequence[_Held], a: str, b: str, metric: Metric) -> OnMachine:
-    """The comparison on one machine. Each run's states and blocks are its own."""
+def _on_machine(name: str, parts: Sequence[_RunPart], a: str, b: str, metric: Metric) -> OnMachine:
+    """Compare on one machine. Pairs do not mix the states and blocks of different runs."""
     pairs: list[LogRatio] = []
     for part in parts:
         if {a, b} <= part.ids.keys():
             trials = as_block_trials(part.observed, metric)
-            found = pairs_of(trials, state_figures(trials), part.ids[b], part.ids[a])
-            pairs += [replace(one, block=len(pairs) + place) for place, one in enumerate(found)]
+            run_pairs = pairs_of(trials, state_figures(trials), part.ids[b], part.ids[a])
+            pairs += [
+                replace(pair, block=len(pairs) + place) for place, pair in enumerate(run_pairs)
+            ]
     return OnMachine(name, ratio_of(pairs), len(pairs))
 
 
-def _done_otherwise(machines: Mapping[str, Sequence[_Held]], names: Iterable[str]) -> Iterator[str]:
-    """A line about a contender that is not the same on all machines."""
+def _differing_contenders(
+    machines: Mapping[str, Sequence[_RunPart]], names: Iterable[str]
+) -> Iterator[str]:
+    """Yield a line for each contender that is not the same on all machines."""
     for name in names:
-        done: dict[str, list[str]] = defaultdict(list)
+        machines_of: dict[str, list[str]] = defaultdict(list)
         for machine, parts in machines.items():
-            for what in dict.fromkeys(part.done[name] for part in parts if name in part.done):
-                done[what].append(machine)
-        if len(done) > 1:
-            where = "; ".join(f"{what} on {', '.join(on)}" for what, on in done.items())
+            for description in dict.fromkeys(
+                part.done[name] for part in parts if name in part.done
+            ):
+                machines_of[description].append(machine)
+        if len(machines_of) > 1:
+            where = "; ".join(
+                f"{description} on {', '.join(on)}" for description, on in machines_of.items()
+            )
             yield f"{name} is not the same on all machines: {where}"

@@ -60,7 +60,7 @@ def compare_in_run(
     a: str,
     b: str,
     names: Mapping[str, str],
-    wanted: Sequence[Metric],
+    metrics: Sequence[Metric],
     threshold: float | None,
     overhead_s: Callable[[str], float],
 ) -> PairedRun:
@@ -77,26 +77,34 @@ def compare_in_run(
     if threshold is not None:
         proving = replace(proving, prove=threshold)
     observed = [seen for seen, _ in observations(run)]
-    found = [one for one in answer(observed, proving, names) if one.metric in wanted]
-    told = [(point, names.get(one.contender), one.unused) for point, one in _with_points(observed)]
-    zeros = {(point, name) for point, name, why in told if why == WITHOUT_RATIO}
-    tried = {(point, name) for point, name, _ in told}
+    answers = [
+        answered for answered in answer(observed, proving, names) if answered.metric in metrics
+    ]
+    tried_at = [
+        (point, names.get(answered.contender), answered.unused)
+        for point, answered in _with_points(observed)
+    ]
+    zeros = {(point, name) for point, name, why in tried_at if why == WITHOUT_RATIO}
+    tried = {(point, name) for point, name, _ in tried_at}
     broken = [
-        one.point
-        for one in found
-        if one.decides and _held(one, a) and not _held(one, b) and (one.point, b) in tried
+        answered.point
+        for answered in answers
+        if answered.decides
+        and _ranked(answered, a)
+        and not _ranked(answered, b)
+        and (answered.point, b) in tried
         # A figure of 0 is not a failure if lower is better, for example no lost frame.
-        if one.metric.higher_is_better or (one.point, b) not in zeros
+        if answered.metric.higher_is_better or (answered.point, b) not in zeros
     ]
     return PairedRun(
-        figures=tuple(figure for one in found for figure in _figures(one, a, b)),
+        figures=tuple(figure for answered in answers for figure in _figures(answered, a, b)),
         broken=tuple(broken),
         without_ratio=tuple(
             dict.fromkeys(
-                point for point, name, _ in told if name in (a, b) and (point, name) in zeros
+                point for point, name, _ in tried_at if name in (a, b) and (point, name) in zeros
             )
         ),
-        blocks=max((one.blocks for one in found), default=0),
+        blocks=max((answered.blocks for answered in answers), default=0),
         prove=proving.prove,
         confidence=proving.confidence,
     )
@@ -105,33 +113,33 @@ def compare_in_run(
 def _with_points(observed: Iterable[Observed]) -> Iterator[tuple[Point, Observed]]:
     """Yield each observation with each point at which it is compared."""
     points: dict[Point, list[Observed]] = defaultdict(list)
-    for one in observed:
-        points[point_of(one.trial)].append(one)
-    for point, held in points.items():
-        for at, alike in by_page_size(point, held):
-            for one in alike:
-                yield at, one
+    for trial in observed:
+        points[point_of(trial.trial)].append(trial)
+    for point, trials in points.items():
+        for at, alike in by_page_size(point, trials):
+            for trial in alike:
+                yield at, trial
 
 
-def _held(found: PointAnswer, name: str) -> RankedContender | None:
-    return next((one for one in found.ranking if one.contender == name), None)
+def _ranked(answered: PointAnswer, name: str) -> RankedContender | None:
+    return next((contender for contender in answered.ranking if contender.contender == name), None)
 
 
-def _figures(found: PointAnswer, a: str, b: str) -> Iterator[PairedFigure]:
-    one, other, lead = _held(found, a), _held(found, b), found.between(a, b)
-    if one is None or other is None:
+def _figures(answered: PointAnswer, a: str, b: str) -> Iterator[PairedFigure]:
+    ranked_a, ranked_b, lead = _ranked(answered, a), _ranked(answered, b), answered.between(a, b)
+    if ranked_a is None or ranked_b is None:
         return
     # A ratio above 1 means that the first contender is better.
-    upper = b if found.metric.higher_is_better else a
+    upper = b if answered.metric.higher_is_better else a
     for ratio in (lead.seen_from(upper) if lead else ()) or (None,):
         yield PairedFigure(
-            point=found.point,
-            metric=found.metric,
-            a=one,
-            b=other,
+            point=answered.point,
+            metric=answered.metric,
+            a=ranked_a,
+            b=ranked_b,
             ratio=ratio,
             pairs=ratio.pairs if ratio else lead.pairs if lead else 0,
             further_s=lead.further_s if lead else None,
             state=ratio.state if ratio else None,
-            testbed=found.testbed,
+            testbed=answered.testbed,
         )

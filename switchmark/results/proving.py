@@ -1,9 +1,8 @@
-"""How a campaign proves: which lead matters, with which confidence, at which looks.
+"""The rules of a campaign that proves: the smallest lead, the confidence, the interim analyses.
 
-It is read from the definition that is kept with a run, so that a run that was stopped half-way,
-resumed, or shown years later is judged at the same looks. These also follow from the time that each
-switch usually takes around a trial, which switches say of themselves: it is handed in.
-"""
+These are read from the definition that is stored with a run, so that a run that was interrupted,
+resumed, or shown years later is judged in the same interim analyses. The analyses also depend on
+the usual overhead of a trial of each switch, which the caller provides."""
 
 from __future__ import annotations
 
@@ -22,22 +21,22 @@ from switchmark.statistics.defaults import BUDGET_S, CONFIDENCE, PROVE
 from switchmark.statistics.sequential import PairedComparison, look, look_that_proves, still_asked
 
 USUAL_TRIAL_S = 0.5
-# Of the logarithm of a pair's ratio within a state, as seen here.
+# Standard deviation of the logarithm of the ratio of a pair within a state, in our measurements.
 USUAL_DEVIATION = 0.09
 
 
 @dataclass(frozen=True, slots=True)
 class Proving:
-    """What a campaign demands of its comparisons."""
+    """The requirements of a campaign for its comparisons."""
 
-    overhead_s: Callable[[str], float]  # usually around a trial, by switch
+    overhead_s: Callable[[str], float]  # usual overhead of a trial of a switch
     prove: float = PROVE  # the smallest lead worth knowing
-    confidence: float = CONFIDENCE  # of all that is claimed of one figure at one point
-    budget_s: float | None = None  # None: a set number of blocks
-    blocks: int = 1  # where their number is set; the first that may be the last of `until_ci`
+    confidence: float = CONFIDENCE  # for all claims about one figure at one test point
+    budget_s: float | None = None  # None: a fixed number of blocks
+    blocks: int = 1  # fixed number of blocks, or the smallest number of `until_ci`
     most_blocks: float = 1
-    testbeds: tuple[str, ...] = ()  # of a pool, each of which decides by itself
-    testbed: str = ""  # the one of these that decides
+    testbeds: tuple[str, ...] = ()  # testbeds of a pool that decide separately
+    testbed: str = ""  # the testbed that decides here
 
     @classmethod
     def of(
@@ -46,8 +45,8 @@ class Proving:
         overhead_s: Callable[[str], float],
         testbeds: Sequence[str] = (),
     ) -> Proving:
-        """Read it from the definition of a campaign, of any version; `testbeds` where each decides
-        by itself."""
+        """Read it from the definition of a campaign, of any version. `testbeds` are those that
+        decide separately."""
         blocks = int(definition.get("repetitions") or 1)
         until_ci = definition.get("until_ci") is not None
         more = int(definition.get("max_repetitions") or 1) if until_ci else 1
@@ -62,33 +61,34 @@ class Proving:
         )
 
     def on(self, testbed: str) -> Proving:
-        """Its demands of one of the pool's testbeds."""
+        """Return the requirements for one testbed of the pool."""
         return replace(self, testbed=testbed)
 
     def repetition(self, block: int) -> int:
-        """The repetition of a block. Testbeds take turns, so that no trial belongs to two."""
+        """Return the repetition of a block. Testbeds take turns, so that no trial belongs to
+        two."""
         if not self.testbed:
             return block
         return block * len(self.testbeds) + self.testbeds.index(self.testbed)
 
     def block_of(self, repetition: int) -> int:
-        """The block of its testbed that a repetition is."""
+        """Return the block of its testbed to which a repetition belongs."""
         return repetition // max(1, len(self.testbeds))
 
     @property
     def stops(self) -> bool:
-        """Whether the campaign ends when everything is decided, or its time is over."""
+        """True if the campaign ends when everything is decided, or when its time is over."""
         return self.budget_s is not None
 
     def rule(self, contenders: Sequence[Trial], whole_round_s: float) -> StoppingRule:
-        """The looks at one figure of one point, planned before anything is measured.
+        """Return the interim analyses of one figure of one test point, planned before measuring.
 
         They follow from the usual length of its trials, and of a block at every point of the
-        campaign (`round_s`). The time is enough for `expected` blocks while everything is
-        undecided, and for the last look's when only the two contenders with the shortest trials
-        remain. Where figures end the campaign by themselves (`until_ci`), any block from the first
-        that may may be the last. The claims of all testbeds about a figure at a point hold
-        together: they share the level."""
+        campaign (`whole_round_s`). The time is enough for `expected` blocks while everything is
+        undecided, and for the blocks of the last analysis if only the two contenders with the
+        shortest trials remain. If figures end the campaign (`until_ci`), each block from `blocks`
+        on may be the last one. The claims of all testbeds about a figure at a point share the
+        level."""
         family = max(1, math.comb(len(contenders), 2)) * max(1, len(self.testbeds))
         if self.budget_s is None:
             each = StoppingRule.after_each(self.blocks, int(self.most_blocks))
@@ -99,20 +99,20 @@ class Proving:
         return StoppingRule(planned_looks(most), 1 - self.confidence, family, expected=expected)
 
     def turn_s(self, trial: Trial) -> float:
-        """The usual time of a trial in seconds, everything included."""
+        """Return the usual time of a trial in seconds, including the overhead."""
         return trial.duration_s + self.overhead_s(trial.switch)
 
     def round_s(self, trials: Iterable[Trial]) -> float:
-        """Return the usual time in seconds of one block at every point: each of these contenders
-        once. Baselines are not among them."""
+        """Return the usual time in seconds of one block at every point, in which each of these
+        contenders is measured once, without baselines."""
         return math.fsum(map(self.turn_s, trials))
 
 
 def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float | None:
-    """The usual time in seconds until two switches that are `prove` apart are distinguished, on a
-    machine that changes its state every `dwell_s` (None: never); None: longer than `BUDGET_S`.
+    """Return the usual time in seconds until two switches that are `prove` apart are distinguished,
+    on a machine that changes its state every `dwell_s` (None: never); None: longer than `BUDGET_S`.
 
-    Every block gives a pair; a block in which the machine changes its state is lost."""
+    Every block gives a pair, but a block in which the machine changes its state is lost."""
     block_s = 2 * (USUAL_TRIAL_S + PROGRAM_OVERHEAD_S)
     usable = 1.0 if dwell_s is None else math.exp(-USUAL_TRIAL_S / dwell_s)
     rule = StoppingRule(planned_looks(math.ceil(BUDGET_S / block_s)), 1 - CONFIDENCE)
@@ -121,8 +121,9 @@ def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float 
 
 
 @dataclass
-class Looks:
-    """The looks at one figure at one point, while the campaign runs or afterwards."""
+class InterimAnalyses:
+    """The interim analyses of one figure at one test point, while the campaign runs or
+    afterwards."""
 
     metric: Metric
     rule: StoppingRule
@@ -131,7 +132,7 @@ class Looks:
     comparisons: list[PairedComparison] = field(default_factory=list)
 
     def after(self, observed: Sequence[Observed], blocks: int, *, is_last: bool = False) -> None:
-        """Look, after so many blocks, if a look is planned or it is the last."""
+        """Analyse after `blocks` blocks, if an analysis is planned or if it is the last one."""
         if not is_last and not self.rule.is_look(blocks):
             return
         self.comparisons = look(
@@ -146,10 +147,10 @@ class Looks:
 
     @property
     def needed(self) -> set[str]:
-        """The contenders that are still needed: all before the first look."""
+        """The contenders that are still needed; all of them before the first analysis."""
         return still_asked(self.comparisons) if self.comparisons else set(self.contenders)
 
 
 def blocks_of(observed: Iterable[Observed]) -> int:
-    """The number of blocks that these trials make."""
-    return len({one.block for one in observed})
+    """Return the number of blocks of these trials."""
+    return len({trial.block for trial in observed})

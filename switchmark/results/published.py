@@ -1,8 +1,7 @@
-"""Published figures beside measured ones: the same statistic, on the same layer, over the same way.
+"""Published figures beside measured ones: the same statistic, layer and path.
 
-A figure that was measured otherwise than it was published is left out: a median does not stand in
-for a mean, nor a round trip for one way.
-"""
+A figure that was measured in another way than the published one is left out: a median does not
+replace a mean, and a round trip does not replace a one-way time."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ from switchmark.statistics.order_statistics import by_median
 def published_beside(
     rows: Sequence[SummaryRow], published: Sequence[Published]
 ) -> list[tuple[Published, SummaryRow | None, float | None]]:
-    """Each published figure with the measured row that it matches and the measured value in its
-    unit; without a row where nothing of the kind was measured."""
+    """Return each published figure with each measured row that it matches, and the measured value
+    in its unit; without a row if none matches."""
     beside: list[tuple[Published, SummaryRow | None, float | None]] = []
     for figure in published:
         matching = [
@@ -49,7 +48,7 @@ def measured(row: SummaryRow, figure: Published) -> Estimate | None:
 
 
 def _load(row: SummaryRow, figure: Published) -> Estimate | None:
-    """The load in frames or bits per second: a run's, or the one that a method found."""
+    """Return the load in frames or bits per second, from a single trial or from a search."""
     if row.throughput is not None:
         loads = row.throughput
         if figure.unit == "pps":
@@ -82,20 +81,20 @@ def _round_trip(row: SummaryRow, statistic: str) -> Estimate | None:
     return None if value is None else _single(value)
 
 
-def _statistic(found: Estimate, statistic: str) -> Estimate | None:
-    """A statistic of the repetitions of a load."""
+def _statistic(load: Estimate, statistic: str) -> Estimate | None:
+    """Return a statistic of the repetitions of a load."""
     match statistic:
         case "mean":
-            return found
+            return load
         case "median":
-            return by_median(found)
+            return by_median(load)
         case "stdev":
-            return None if found.stdev is None else _single(found.stdev)
+            return None if load.stdev is None else _single(load.stdev)
         case "min" | "max":
-            return _single((min if statistic == "min" else max)(found.values or (found.mean,)))
-    if len(found.values) < 2:
+            return _single((min if statistic == "min" else max)(load.values or (load.mean,)))
+    if len(load.values) < 2:
         return None
-    cuts = statistics.quantiles(found.values, n=1000, method="inclusive")
+    cuts = statistics.quantiles(load.values, n=1000, method="inclusive")
     place = round(10 * float(statistic.removeprefix("p"))) - 1
     return _single(cuts[min(max(0, place), len(cuts) - 1)])
 
@@ -104,13 +103,13 @@ def _single(value: float) -> Estimate:
     return Estimate(value, value, 1, values=(value,))
 
 
-def _scaled(found: Estimate, factor: float) -> Estimate:
+def _scaled(estimate: Estimate, factor: float) -> Estimate:
     return Estimate(
-        found.mean * factor,
-        found.median * factor,
-        found.count,
-        None if found.stdev is None else found.stdev * factor,
-        None if found.low is None else found.low * factor,
-        None if found.high is None else found.high * factor,
-        tuple(value * factor for value in found.values),
+        estimate.mean * factor,
+        estimate.median * factor,
+        estimate.count,
+        None if estimate.stdev is None else estimate.stdev * factor,
+        None if estimate.low is None else estimate.low * factor,
+        None if estimate.high is None else estimate.high * factor,
+        tuple(value * factor for value in estimate.values),
     )

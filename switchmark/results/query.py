@@ -1,9 +1,9 @@
 """Reads a results directory as a table, one row a record, through DuckDB.
 
-DuckDB reads the files in batches of bounded size and takes from each document a stated list of
-fields with stated types, without the bulky raw samples. (Its `read_json` makes a vector a column
-for every file, which is thirty times slower for many small files.) A file that cannot be trusted is
-named in `RecordTable.problems` and left out, never skipped silently.
+DuckDB reads the files in batches of bounded size. It takes from each document a given list of
+fields with given types, without the bulky raw samples. DuckDB's `read_json` is not used, because it
+makes a vector for each column of every file, which is thirty times slower for many small files. An
+invalid file is named in `RecordTable.problems`, never skipped silently.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from switchmark.results.columns import COLUMNS, Column
 from switchmark.results.documents import CorruptResultError, read_record
 from switchmark.results.run_directory import open_run
 
-FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
+FULL_CHECK_LIMIT = 2000  # up to this number of records, each is validated against the whole schema
 _BATCH_BYTES = 16 << 20
 _BATCH_FILES = 8192
-_AT_ONCE = 16  # columns that are sorted
+_AT_ONCE = 16  # columns that are sorted at the same time
 
 
 @dataclass(frozen=True, slots=True)
 class RecordTable:
-    """The records of a run as a polars frame, and a line for every file that was refused."""
+    """The records of a run as a polars frame, and a line for every refused file."""
 
     frame: pl.DataFrame
     problems: tuple[str, ...]
 
 
 def read_table(run_directory: Path) -> RecordTable:
-    """All current records of a run, one row each in order of their start."""
+    """Return all current records of a run, one row each, in order of their start."""
     paths = open_run(run_directory).file_names()
     refused = refused_files(paths) if len(paths) <= FULL_CHECK_LIMIT else {}
     good = [path for path in paths if path not in refused]
-    while True:  # (what others change meanwhile is left out, too)
+    while True:  # again without the files that other processes changed meanwhile
         try:
             frame = select(good, COLUMNS)
             break
@@ -94,9 +94,9 @@ def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
-    """The table of these files. What is not JSON at all gives a row of nulls. Raises
-    CorruptResultError where a file is gone, a text is not UTF-8, or a value is not of its column's
-    type."""
+    """Return the table of these files. A file without JSON gives a row of nulls. Raises
+    CorruptResultError if a file was removed, a text is not UTF-8, or a value does not have the type
+    of its column."""
     try:
         with connect() as connection:
             frames = [_batch(connection, batch, columns) for batch in _batches(paths)]
@@ -111,9 +111,10 @@ def select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _ArrowStream:
-    """The rows of a query as an Arrow stream, and nothing else. Polars takes DuckDB's relations,
-    too, but looks at what more they are, and DuckDB tells of leaks when the process ends; its own
-    `pl()` and `to_arrow_table()` want pyarrow, which is larger than all other dependencies."""
+    """The rows of a query as an Arrow stream, without the other methods of a relation. Polars
+    accepts DuckDB's relations but calls these methods, and DuckDB then prints leaks when the
+    process ends. DuckDB's `pl()` and `to_arrow_table()` need pyarrow, which is larger than all
+    other dependencies."""
 
     relation: duckdb.DuckDBPyRelation
 
@@ -122,16 +123,17 @@ class _ArrowStream:
 
 
 def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    """Raises duckdb.Error (it is run here: where Polars ran it, errors would be Polars')."""
+    """Return the rows. The query runs here, so that an error is a duckdb.Error and not one of
+    Polars."""
     return pl.DataFrame(_ArrowStream(relation.materialize()))
 
 
 def _batch(
     connection: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: Sequence[Column]
 ) -> pl.DataFrame:
-    """Read a batch in the quick way, which stops at the first surprise; then in the slow way, which
-    says what is wrong: asking whether a document is JSON costs as much again as reading it, and
-    types cost more."""
+    """Read a batch in the fast way, which fails for any invalid document or value; then in the slow
+    way, which reports the error. To check JSON doubles the time, and to check types costs even
+    more."""
     try:
         return _typed(_texts(connection, paths, columns), columns)
     except (duckdb.InvalidInputException, pl.exceptions.PolarsError):
@@ -145,7 +147,7 @@ def _batch(
 
 
 def _places(columns: Sequence[Column], content: str) -> str:
-    """A query for the file, and the text at each column's place in the document."""
+    """Return a query for the file, and the text at each column's place in the document."""
     places = ", ".join(f"'{column.place}'" for column in columns)
     return f"""
         SELECT filename AS file, json_extract_string({content}, [{places}]) AS found
@@ -164,30 +166,30 @@ def _texts(
 
 
 def _typed(texts: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """The texts of all columns, which follow each other, converted to their types."""
+    """Return the texts of all columns, which follow each other, converted to their types."""
     found, width = texts["found"].explode(), len(columns)
     repeated = found[width:].eq_missing(found[:-width]).to_numpy()  # the text of the row before
     is_constant = np.logical_and.reduce(repeated.reshape(-1, width))
-    typed = {"file": _own(texts["file"])}
+    typed = {"file": _copied(texts["file"])}
     constants = []
     for index, column in enumerate(columns):
         if column.kind != "VARCHAR[]" and is_constant[index]:
             constants.append(_constant(found[index], column.kind).alias(column.name))
         else:
-            typed[column.name] = _as(found.gather_every(width, index), column.kind)
+            typed[column.name] = _cast(found.gather_every(width, index), column.kind)
     frame = pl.DataFrame(typed).with_columns(constants)
     return frame.select("file", *(column.name for column in columns))
 
 
 @lru_cache(maxsize=1024)
 def _constant(text: str | None, kind: str) -> pl.Expr:
-    """A column with this one value, held once: most columns of a run have one value or none, which
-    would take 16 bytes a row as text and 8 as a number."""
-    one = _as(pl.Series([text], dtype=pl.String), kind)
-    return pl.lit(one[0], dtype=one.dtype)
+    """Return a column with this value, stored once. Most columns of a run have one value or none,
+    which would take 16 bytes a row as text and 8 bytes as a number."""
+    series = _cast(pl.Series([text], dtype=pl.String), kind)
+    return pl.lit(series[0], dtype=series.dtype)
 
 
-def _as(texts: pl.Series, kind: str) -> pl.Series:
+def _cast(texts: pl.Series, kind: str) -> pl.Series:
     """The text as this DuckDB type. Raises PolarsError where it is not of the type."""
     match kind:
         case "BIGINT":
@@ -199,11 +201,12 @@ def _as(texts: pl.Series, kind: str) -> pl.Series:
         case "VARCHAR[]":
             return texts.str.json_decode(pl.List(pl.String))
         case _:
-            return _own(texts)
+            return _copied(texts)
 
 
-def _own(texts: pl.Series) -> pl.Series:
-    """A copy of the texts: a few short ones would else keep the whole batch in memory."""
+def _copied(texts: pl.Series) -> pl.Series:
+    """Return a copy of the texts, because a few short texts would keep the whole batch in
+    memory."""
     return texts + ""
 
 
@@ -214,12 +217,12 @@ def _expression(index: int, column: Column) -> str:
 
 
 def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
-    """Files whose sizes sum to about `_BATCH_BYTES`, so that memory stays bounded."""
+    """Yield files whose sizes sum to about `_BATCH_BYTES`, so that memory stays bounded."""
     batch: list[str] = []
     size = 0
     for path in paths:
         batch.append(path)
-        size += os.stat(path).st_size  # noqa: PTH116  (a Path for each of many costs more)
+        size += os.stat(path).st_size  # noqa: PTH116  (a Path object for each file is slow)
         if size >= _BATCH_BYTES or len(batch) >= _BATCH_FILES:
             yield batch
             batch, size = [], 0
@@ -228,7 +231,7 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def refused_files(paths: Iterable[str]) -> dict[str, str]:
-    """Files that are not valid records, with the line that says why."""
+    """Return the files that are not valid records, each with the reason."""
     refused = {}
     for path in paths:
         try:
@@ -241,7 +244,7 @@ def refused_files(paths: Iterable[str]) -> dict[str, str]:
 def _split_unsound(
     frame: pl.DataFrame, paths: Sequence[str]
 ) -> tuple[pl.DataFrame, dict[str, str]]:
-    """Check that every file gave one row with what every record must have."""
+    """Separate the files that are not one complete record, each with the reason."""
     has_figure = pl.any_horizontal(
         pl.col("forwarded_pps", "completed_per_s", "rtt_mean_ns", "method_figures").is_not_null()
     )
@@ -260,8 +263,8 @@ def _split_unsound(
     if len(frame) == len(paths) and mask.fill_null(False).all():
         return frame, {}  # as usual: no copy of the table, no set of all names
     sound = frame.filter(mask)
-    read = set(sound["file"].to_list())
-    missing = [path for path in paths if as_utf8(path) not in read]
+    accepted = set(sound["file"].to_list())
+    missing = [path for path in paths if as_utf8(path) not in accepted]
     reasons = refused_files(missing)
     for path in missing:
         reasons.setdefault(path, f"{path}: is not one complete record; move the file away")
@@ -269,9 +272,9 @@ def _split_unsound(
 
 
 def as_utf8(path: str) -> str:
-    """Return a path as DuckDB and polars take it: as text whose UTF-8 is the file's name. Python
-    reads the same name by the locale, so that its text differs where that is not UTF-8. Raises
-    SwitchmarkError for a name that is not UTF-8."""
+    """Return a path in the form that DuckDB and polars need: text whose UTF-8 encoding is the name
+    of the file. Python decodes names by the locale, so its text differs if the locale is not UTF-8.
+    Raises SwitchmarkError for a name that is not UTF-8."""
     if path.isascii():
         return path
     try:
@@ -283,7 +286,7 @@ def as_utf8(path: str) -> str:
 
 
 def from_utf8(text: str) -> str:
-    """Return a path that `as_utf8` has made, as Python's own functions take it."""
+    """Return a path of `as_utf8` in the form that Python's own functions need."""
     return text if text.isascii() else os.fsdecode(text.encode("utf-8"))
 
 
@@ -291,20 +294,20 @@ _MEMORY_LIMIT = "400MB"
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A connection of the caller's own, whose context closes it; threads share the database.
+    """Return a separate connection, which its context closes; threads share the database.
 
-    It has no progress bar, which after two seconds would print on standard output, between our
-    tables and JSON."""
+    The connection has no progress bar, because DuckDB would print it on standard output after two
+    seconds, in the middle of our tables and JSON."""
     connection = _database().cursor()
-    with suppress(duckdb.InvalidInputException):  # in a notebook there is none
+    with suppress(duckdb.InvalidInputException):  # a notebook has no progress bar
         connection.execute("SET enable_progress_bar = false")
     return connection
 
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """The database, which holds nothing. It is closed before the interpreter ends: afterwards
-    DuckDB would print what it calls leaks."""
+    """Return the database, which is empty. It is closed before the interpreter ends, because DuckDB
+    would otherwise print leaks."""
     atexit.register(_database.cache_clear)
     return duckdb.connect(
         config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}

@@ -1,5 +1,5 @@
-"""What the means of a row hide: outliers, bands, unsteady runs, a foreign instrument, ports that
-stand in for others."""
+"""Remarks on facts that the means of a row hide: outliers, bands, unsteady runs, a foreign
+generator, fallback port kinds."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from switchmark.results.groups import Records
 from switchmark.statistics.means import RESOLUTION
 from switchmark.statistics.outliers import strange_repetitions
 
-CHANGE_ALPHA = 0.01  # of the test for a change of the mean within a run
+CHANGE_ALPHA = 0.01  # level of the test for a change of the mean within a trial
 
 
 def remarks_of(records: Records) -> tuple[str, ...]:
-    """Remarks on values that stand apart, among the repetitions and within them. All of them are in
-    the means."""
+    """Return remarks on unusual values, among the repetitions and within them. The means include
+    all of these values."""
     return (
         *_instrument(records),
-        *_stand_in(records),
+        *_fallback_ports(records),
         *dict.fromkeys(note for note in records.known("offload_note") if note),
         *_of_figures(records),
     )
 
 
 def _instrument(records: Records) -> Iterator[str]:
-    """Which foreign instrument made the traffic, and what is therefore not known."""
+    """Yield the foreign generator of the traffic, and the figures that it does not report."""
     if records.has("instrument_cannot_know"):
         name, version = records.first("generator"), records.first("instrument_version")
         unknown = "; ".join(records.first("instrument_cannot_know"))
-        yield f"traffic by {name} {version}, which does not tell: {unknown}"
+        yield f"traffic by {name} {version}, which does not report: {unknown}"
 
 
-def _stand_in(records: Records) -> Iterator[str]:
-    """What the ports stand in for, where they are not the switch's own."""
+def _fallback_ports(records: Records) -> Iterator[str]:
+    """Yield the note on ports that replace the switch's own kinds."""
     if records.has("switch_stand_in"):
         yield records.first("switch_stand_in")
 
@@ -44,21 +44,21 @@ def _of_figures(records: Records) -> tuple[str, ...]:
     if records.has("forwarded_pps"):
         steady = Schedule.of(
             records.first("schedule") or CONSTANT
-        ).is_steady  # else it is meant to change
+        ).is_steady  # other schedules change the rate on purpose
         step_pps = max(records.known("burst_pps"), default=0.0)
         among = strange_repetitions(records.column("forwarded_pps"), numbers, _pps, step_pps)
         return (*among, *(_within(records) if steady else ()))
     if records.has("completed_per_s"):
         unit = records.first("transfer_unit")
         values = records.column("completed_per_s")
-        return tuple(strange_repetitions(values, numbers, lambda one: amount(one, unit)))
+        return tuple(strange_repetitions(values, numbers, lambda value: amount(value, unit)))
     if records.has("rtt_p50_ns"):
         return tuple(strange_repetitions(records.column("rtt_p50_ns"), numbers, _us))
     return ()
 
 
 def _within(records: Records) -> Iterator[str]:
-    """Remarks on the samples of each run."""
+    """Yield remarks on the samples of each repetition."""
     means = zip(records.column("steady_mean_pps"), records.column("steady_rest_pps"), strict=True)
     pairs = [(mean, rest) for mean, rest in means if mean is not None and rest is not None]
     apart = [pair for pair in pairs if abs(pair[0] - pair[1]) > RESOLUTION * abs(pair[0])]

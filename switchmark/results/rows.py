@@ -1,7 +1,7 @@
 """One row of a summary: a trial with its repetitions, from their records.
 
-A *point* is a workload (size, rate, pairs, ...); a *contender* is a way to carry it (a switch, with
-its connect mode, I/O and port kind). Rows of one point may be compared.
+A *test point* is a workload (size, rate, pairs, ...); a *contender* is a configuration that carries
+it (a switch with its connect mode, I/O and port kind). Rows of one test point may be compared.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KNOWN_TRUTH = "reference"
 
 @dataclass(frozen=True, slots=True)
 class ThroughputSummary:
-    """Loads over the repetitions; frames/s, and bit/s of forwarded frames."""
+    """Loads over the repetitions in frames/s, and in bit/s of forwarded frames."""
 
     intended_pps: float | None  # None: saturating
     offered_pps: Estimate
@@ -57,38 +57,40 @@ class ThroughputSummary:
 class CpuSummary:
     """Mean CPU cost, in cores used."""
 
-    switch_cores: float | None  # None: in-kernel, its work is part of the others
+    switch_cores: float | None  # None: in the kernel, where it is part of the other fields
     applications_cores: float
     softirq_cores: float | None
     run_delay_share: float | None
-    total_cores: float | None  # of the trial in all, nothing counted twice
-    each_total_cores: tuple[float, ...]  # of each repetition that tells it; of both hosts' cores
-    more: dict[str, float | None]  # by name as in the record: for each frame, useful share, ...
+    total_cores: float | None  # the whole trial, without counting a core twice
+    each_total_cores: tuple[float, ...]  # each repetition with this figure; cores of both hosts
+    more: dict[str, float | None]  # by the name in the record: cost of a frame, useful share, ...
 
     @property
     def all_hosts_cores(self) -> float | None:
-        """The mean of the cores used, those of both hosts of a trial between two."""
-        held = self.each_total_cores
-        return sum(held) / len(held) if held else None
+        """The mean number of cores used, on both hosts of a trial between two hosts."""
+        cores = self.each_total_cores
+        return sum(cores) / len(cores) if cores else None
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryRow:
     """One trial with its repetitions."""
 
-    trial: Trial  # repetition 0
-    contender: str  # the switch, with what tells it from its other rows
+    trial: Trial  # with repetition 0
+    contender: str  # the switch, with the parameters that distinguish its rows
     notation: str
     connect_mode: str | None
     port_kind: str | None
     io: str | None
     idle: str | None
-    page_size_kib: int | None  # of DPDK's memory; None: no program uses it
+    page_size_kib: int | None  # page size of DPDK's memory; None: no DPDK memory
     granted: GrantedSummary
-    bare_wire: BareWire | None  # where the wire is that judged it; None: none, or not recorded
-    is_baseline: bool  # measured only to judge other rows; a campaign can ask for the wire itself
+    bare_wire: (
+        BareWire | None
+    )  # place of the baseline that judged it; None: no baseline, or unknown
+    is_baseline: bool  # measured only to judge other rows, not requested by the campaign
     oversubscribed: bool
-    switch_has_cores: bool  # of its own; else it works on the senders'
+    switch_has_cores: bool  # False: it works on the cores of the senders
     finished: int  # repetitions
     failed: int
     throughput: ThroughputSummary | None
@@ -100,43 +102,43 @@ class SummaryRow:
     quality: QualitySummary
     between: BetweenHostsSummary
     one_machine: bool | None  # both hosts are this machine; None: there is one host
-    valid: bool  # every repetition is
-    marks: tuple[str, ...]  # of all repetitions, and of what they are together
-    remarks: tuple[str, ...]  # outliers, bands, unsteady runs: what the means do not tell
+    valid: bool  # all repetitions are valid
+    marks: tuple[str, ...]  # marks of the repetitions, and of the whole row
+    remarks: tuple[str, ...]  # outliers, bands, unsteady runs: facts that the means hide
     limited_by: tuple[str, ...]  # the most frequent first
-    overhead_s: float | None  # median of the bench's own time a trial
-    trial_ids: tuple[str, ...]  # finished ones
+    overhead_s: float | None  # median overhead of a trial
+    trial_ids: tuple[str, ...]  # finished trials
     failures: tuple[str, ...]  # messages
-    left_out: str  # why the contender was left out of the rest of the run; empty: it was not
-    certificates: tuple[tuple[str | None, int], ...]  # the notes' texts, and of how many
-    stages: tuple[SummaryRow, ...] = ()  # the row of each, of a run whose figures are judged so
+    left_out: str  # why the rest of the run skipped the contender; empty: it did not
+    certificates: tuple[tuple[str | None, int], ...]  # text of a note, number of records
+    stages: tuple[SummaryRow, ...] = ()  # a row for each stage, if the run was judged in stages
     has_page_size_apart: bool = False  # rows at its workload have other page sizes
-    planned: int = 0  # repetitions of a first stage that is not over; 0: it is, or there is none
+    planned: int = 0  # repetitions of an unfinished first stage; 0: finished, or no stages
 
     @property
     def point(self) -> tuple[tuple[str, Any], ...]:
-        """The workload: rows that share it may be compared."""
+        """The test point: rows that share it may be compared."""
         point = point_of(self.trial)
         return point_at(point, self.page_size_kib) if self.has_page_size_apart else point
 
     @property
     def is_known_truth(self) -> bool:
-        """Whether this is the switch whose faults were set, which is never ranked."""
+        """True for the switch with known faults, which is never ranked."""
         return self.trial.switch == KNOWN_TRUTH
 
     @property
     def is_wire(self) -> bool:
-        """Return True for the bare wire, whether it is a baseline or was asked for."""
+        """True for `direct`, as a baseline or as a contender."""
         return self.trial.switch == WIRE
 
 
 def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
-    """Summarise a group as a row, whose round trips are summarised already."""
+    """Summarise a group as a row; `latency` is the summary of its round trips."""
     finished, failed = group.finished, group.failed
     any_of = finished or failed
     remarks = remarks_of(finished)
     marks = dict.fromkeys(mark for marks in finished.column("marks") for mark in marks)
-    if any(one.startswith(TWO_BANDS) for one in remarks):
+    if any(remark.startswith(TWO_BANDS) for remark in remarks):
         marks["two-bands"] = None
     limits = Counter(finished.column("limited_by"))
     overheads = finished.known("overhead_s")
@@ -169,7 +171,7 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         valid=len(finished) > 0 and all(finished.column("valid")),
         marks=tuple(marks),
         remarks=remarks,
-        limited_by=tuple(what for what, _ in limits.most_common()),
+        limited_by=tuple(limit for limit, _ in limits.most_common()),
         overhead_s=estimate(overheads).median if overheads else None,
         trial_ids=tuple(finished.column("trial_id")),
         failures=tuple(failed.column("message")),
@@ -179,12 +181,12 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
 
 
 def _left_out(failed: Records) -> str:
-    told = zip(failed.column("left_out"), failed.column("message"), strict=True)
-    return next((message for is_left_out, message in told if is_left_out), "")
+    failures = zip(failed.column("left_out"), failed.column("message"), strict=True)
+    return next((message for is_left_out, message in failures if is_left_out), "")
 
 
 def _trial(records: Records) -> Trial:
-    """The trial as asked; keys that an older record lacks have their defaults."""
+    """Return the requested trial; keys that an older record lacks have their defaults."""
     values = {}
     for name in PARAMETERS:
         value = records.first(f"asked_{name}" if name in RESOLVED_BY_PLAN else name)
@@ -210,16 +212,16 @@ def _throughput(records: Records) -> ThroughputSummary:
 
 
 def _all_hosts_cores(records: Records) -> Iterator[float]:
-    """The cores that each repetition used on all hosts. Two hosts that are one machine are in the
-    first one's figure, which is the whole machine's."""
-    for near, far, same in zip(
+    """Yield the cores that each repetition used on all hosts. If two hosts are one machine, the
+    figure of the first host is that of the whole machine."""
+    for local, remote, same in zip(
         records.column("total_cores_used"),
         records.column("far_total_cores_used"),
         records.column("far_same_machine"),
         strict=True,
     ):
-        if near is not None:
-            yield near if far is None or same else near + far
+        if local is not None:
+            yield local if remote is None or same else local + remote
 
 
 def _cpu(records: Records) -> CpuSummary:

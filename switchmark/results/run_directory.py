@@ -1,15 +1,15 @@
 """A results directory: append-only, one JSON document a trial, safe against crashes.
 
     results/<campaign>-<UTC time>-<id>/
-        run.json            who, what, where, when (`RunInfo`); never changed
-        campaign.yaml       the campaign file as it was given
+        run.json            campaign, settings, host, time (`RunInfo`); never changed
+        campaign.yaml       the campaign file as the user wrote it
         resumed-<n>.json    one for every time the run was resumed
         trials/<trial_id>.json
         trials/<trial_id>.failed-<n>.json   earlier failures of a trial that was run again
-        lock                held while a bench writes here
+        lock                locked while a bench writes here
 
-A document is written to a temporary name, synced, and renamed; it is validated on the way
-in and once more as read back from disk.
+A document is written under a temporary name, synced, and renamed. It is validated before it is
+written, and again as read back from disk.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class Run:
         safe_name = re.sub(r"[^A-Za-z0-9._-]+", "_", campaign).strip(".") or "campaign"
         begins = f"{safe_name}-{now:%Y%m%dT%H%M%SZ}"
         try:
-            while (directory := root / f"{begins}-{info.run_id}").exists():  # of the same second
+            while (
+                directory := root / f"{begins}-{info.run_id}"
+            ).exists():  # a run of the same second has the same id
                 info = info.model_copy(update={"run_id": secrets.token_hex(3)})
             (directory / "trials").mkdir(parents=True)
             lock = take_lock(directory)
@@ -90,7 +92,7 @@ class Run:
         try:
             write_durably(directory / "campaign.yaml", campaign_text.encode())
             write_durably(directory / "run.json", info.model_dump_json(indent=2).encode() + b"\n")
-        except SwitchmarkError as error:  # nothing is there yet that could be resumed
+        except SwitchmarkError as error:  # nothing exists yet that could be resumed
             os.close(lock)
             shutil.rmtree(directory, ignore_errors=True)
             cause = error.__cause__
@@ -110,10 +112,9 @@ class Run:
         settings: Mapping[str, Any],
         host: Mapping[str, Any],
     ) -> Self:
-        """Lock an existing results directory and go on writing to it.
+        """Lock an existing results directory and continue to write to it.
 
-        The resumption is recorded, with the campaign text when it is not the first one's.
-        """
+        The resumption is recorded, with the campaign text if it differs from the first one."""
         info = read_info(directory)
         lock = take_lock(directory)
         number = 1 + len(list(directory.glob("resumed-*.json")))
@@ -139,15 +140,15 @@ class Run:
         self.close()
 
     def close(self) -> None:
-        """Give up the lock. Idempotent; also happens when the process dies."""
+        """Release the lock. Idempotent; also happens when the process ends."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def discard_empty(self) -> None:
-        """Remove a folder in which nothing was ever measured: as the latest run it would hide the
-        one before it. A folder that holds a trial, or was resumed, stays. Raises SwitchmarkError
-        where there is none any more."""
+        """Remove a folder in which nothing was ever measured, because as the latest run it would
+        hide the previous run. A folder that contains a trial, or was resumed, stays. Raises
+        SwitchmarkError if the folder does not exist any more."""
         resumed = any(self.directory.glob("resumed-*.json"))
         try:
             measured = any(self.trials_directory.iterdir())
@@ -165,16 +166,15 @@ class Run:
         return self.directory / "trials"
 
     def path_of(self, trial_id: str) -> Path:
-        """The file of a trial's current record, whether or not it exists."""
+        """Return the file of a trial's current record, whether or not it exists."""
         return self.trials_directory / f"{trial_id}.json"
 
     def write(self, record: Record) -> Path:
         """Store a record durably and return its path.
 
         A failed record of the same trial is kept under `<id>.failed-<n>.json`. Raises
-        RefusedRecordError when the record is not consistent, SwitchmarkError when a finished one
-        exists or the file cannot be written.
-        """
+        RefusedRecordError if the record is not consistent, SwitchmarkError if a finished record
+        exists or the file cannot be written."""
         if self._lock is None:
             raise SwitchmarkError(f"{self.directory}: opened for reading only")
         path = self.path_of(record.trial_id)
@@ -187,7 +187,7 @@ class Run:
             _keep_failed(path)
         write_durably(path, document)
         if self.read(record.trial_id) != Record.model_validate_json(document):
-            raise CorruptResultError(f"{path}: reads back differently from what was written")
+            raise CorruptResultError(f"{path}: the file differs from the record that was written")
         return path
 
     def keep_table(self, name: str, lines: Callable[[], Iterable[str]]) -> Path:
@@ -201,18 +201,18 @@ class Run:
         return path
 
     def read(self, trial_id: str) -> Record:
-        """A trial's current record, validated. Raises CorruptResultError naming the file."""
+        """Return a trial's current record, validated. Raises CorruptResultError naming the file."""
         return read_record(self.path_of(trial_id))
 
     def paths(self) -> list[Path]:
-        """Files of all current records, by name; superseded failures are not among them."""
+        """Return the files of all current records, by name, without superseded failures."""
         return [Path(name) for name in self.file_names()]
 
     def file_names(self) -> list[str]:
-        """The paths as text, which takes a fraction of the memory where there are many."""
+        """Return the paths as text, which needs much less memory if there are many."""
         folder = self.trials_directory
         try:
-            with os.scandir(folder) as entries:  # (a pipe would hang whoever reads it)
+            with os.scandir(folder) as entries:  # without pipes, which would block a reader
                 names = sorted(
                     entry.name
                     for entry in entries
@@ -223,24 +223,26 @@ class Run:
         return [f"{folder}/{name}" for name in names]
 
     def records(self) -> Iterator[Record]:
-        """All current records in order of their start, one at a time. Each is read twice, so that
-        they are never all in memory. Raises CorruptResultError at a bad file."""
+        """Yield all current records in order of their start. Each is read twice, so that they are
+        never all in memory. Raises CorruptResultError for a bad file."""
         begun = [(parse_utc(read_record(path).started_at), path) for path in self.paths()]
         for _, path in sorted(begun):
             yield read_record(path)
 
     def finished_ids(self) -> frozenset[str]:
-        """Trials that need not be run again. Raises CorruptResultError at a bad file."""
-        return frozenset(one for one, status in self.statuses().items() if status == "finished")
+        """Return the trials that need not run again. Raises CorruptResultError for a bad file."""
+        return frozenset(
+            trial_id for trial_id, status in self.statuses().items() if status == "finished"
+        )
 
     def statuses(self) -> dict[str, str]:
-        """How each trial ended, by its id. Raises CorruptResultError at a bad file."""
-        return {one.trial_id: one.status for one in map(read_record, self.paths())}
+        """Return the status of each trial, by its id. Raises CorruptResultError for a bad file."""
+        return {record.trial_id: record.status for record in map(read_record, self.paths())}
 
     def resumed_at(self) -> list[datetime]:
-        """The times at which the run went on after an interruption, in order. Raises
-        CorruptResultError at a bad file."""
-        return sorted(parse_utc(one.resumed_at) for one in self.resumptions())
+        """Return the times at which the run was resumed after an interruption, in order. Raises
+        CorruptResultError for a bad file."""
+        return sorted(parse_utc(resumption.resumed_at) for resumption in self.resumptions())
 
     def resumptions(self) -> Iterator[Resumption]:
         """Read the notes of interruptions, in order of their names; empty if the folder is gone.
@@ -253,15 +255,16 @@ class Run:
         return map(read_resumption, notes)
 
     def has_finished(self, trial_id: str) -> bool:
-        """Whether this trial need not be run again. Raises CorruptResultError for a bad file."""
+        """Return True if this trial need not run again. Raises CorruptResultError for a bad
+        file."""
         return self.path_of(trial_id).exists() and self.read(trial_id).status == "finished"
 
     def earlier_failures(self) -> list[Record]:
-        """Failed records of trials that were run again later."""
-        pattern, found = "[0-9a-f]" * 16 + ".failed-*.json", list[Path]()
+        """Return the failed records of trials that ran again later."""
+        pattern, paths = "[0-9a-f]" * 16 + ".failed-*.json", list[Path]()
         with suppress(FileNotFoundError, NotADirectoryError):
-            found += sorted(self.trials_directory.glob(pattern))
-        return [read_record(path) for path in found]
+            paths += sorted(self.trials_directory.glob(pattern))
+        return [read_record(path) for path in paths]
 
 
 def open_run(directory: Path) -> Run:
@@ -272,11 +275,11 @@ def open_run(directory: Path) -> Run:
 def _keep_failed(path: Path) -> None:
     """Give a failed record a second name, so that the new record can take its first one."""
     number = 1
-    while (kept := path.with_name(f"{path.stem}.failed-{number}.json")).exists():
-        if kept.samefile(path):  # a crash came between the second name and the rename
+    while (second_name := path.with_name(f"{path.stem}.failed-{number}.json")).exists():
+        if second_name.samefile(path):  # left by a crash between the link and the rename
             return
         number += 1
-    os.link(path, kept)
+    os.link(path, second_name)
 
 
 def _sha256(text: str) -> str:

@@ -1,8 +1,6 @@
-"""The files of a results folder beside its records: how the run was begun, and how it went on.
+"""The files of a results folder beside its records: the start of the run, and its resumptions.
 
-Such a folder may come from a stranger, so everything that readers take from it is checked here,
-once.
-"""
+Such a folder may come from an untrusted source, so all parts that readers use are checked here."""
 
 from __future__ import annotations
 
@@ -15,12 +13,12 @@ from switchmark.model.campaign import Published
 from switchmark.model.choices import MAX_REPETITIONS
 from switchmark.model.value import FreeForm, UtcTime
 
-LONGEST_BUDGET_S = 1e9  # three lifetimes: planned looks are counted up to it
+LONGEST_BUDGET_S = 1e9  # 30 years; limits the number of planned interim analyses
 
 
 class RunDefinition(BaseModel):
-    """The parts of a campaign's definition that readers of results use; any of them may be missing
-    in an old one."""
+    """The parts of a campaign's definition that readers of results use; an old definition may lack
+    any of them."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -34,23 +32,23 @@ class RunDefinition(BaseModel):
 
 
 class RunSettings(BaseModel):
-    """The settings of a run that are read again later."""
+    """The settings of a run that are used again later."""
 
     model_config = ConfigDict(frozen=True)
 
     set: tuple[str, ...] = ()
-    testbeds: tuple[str, ...] = ()  # of a pool, each of which decides by itself
+    testbeds: tuple[str, ...] = ()  # testbeds of a pool that decide separately
 
 
 class RunInfo(BaseModel):
-    """The content of run.json: which campaign, with which settings, on which host."""
+    """The content of run.json: the campaign, its settings and the host."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: int = 1
     run_id: str
     campaign: str
-    campaign_sha256: str  # of campaign.yaml
+    campaign_sha256: str  # SHA-256 of campaign.yaml
     started_at: UtcTime
     switchmark_version: str
     definition: FreeForm  # the campaign as parsed, with `published` figures if it has any
@@ -68,14 +66,14 @@ class RunInfo(BaseModel):
         return RunSettings.model_validate(self.settings)
 
     @model_validator(mode="after")
-    def _is_what_readers_need(self) -> Self:
-        """Refuse a bad file as a whole, by its name, and not where it is first used."""
+    def _check_parsed_parts(self) -> Self:
+        """Refuse an invalid file when it is read, not when its parts are used."""
         assert self.parsed_definition and self.parsed_settings
         return self
 
 
 class Resumption(BaseModel):
-    """The content of resumed-<n>.json: the same run, continued later, perhaps after changes."""
+    """The content of resumed-<n>.json: the continuation of a run, perhaps after changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -92,7 +90,7 @@ class Resumption(BaseModel):
         return RunSettings.model_validate(self.settings)
 
     @model_validator(mode="after")
-    def _is_what_readers_need(self) -> Self:
-        """Refuse a bad file as a whole, by its name, and not where it is first used."""
+    def _check_parsed_parts(self) -> Self:
+        """Refuse an invalid file when it is read, not when its parts are used."""
         assert self.parsed_settings
         return self

@@ -23,57 +23,57 @@ from switchmark.results.rows import SummaryRow, draw_together
 from switchmark.results.run_directory import open_run
 from switchmark.statistics.boundaries import StoppingRule
 
-_SURPRISES = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+_UNEXPECTED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 
 
 def summary(run_directory: Path) -> list[SummaryRow]:
-    """The summary rows of a run: see `summarise`."""
+    """Return the summary rows of a run: see `summarise`."""
     return summarise(run_directory, read_table(run_directory))
 
 
 def summarise(
     run_directory: Path, table: RecordTable, *, with_curves: bool = False
 ) -> list[SummaryRow]:
-    """Group the table's repetitions and summarise each group; `table.problems` names files that
-    were refused. Raises CorruptResultError for a record that is none, where there are too many for
-    the table to have checked each."""
+    """Group the table's repetitions and summarise each group; `table.problems` names refused files.
+    Raises CorruptResultError for an invalid record in a table that was too large to check each
+    record."""
     rule = _stopping_rule(run_directory)
     rows: list[SummaryRow] = []
-    for drawn in groups(table.frame):
+    for slice_groups in groups(table.frame):
         if rule is not None:
-            _set_levels(drawn, rule)
-        times = summarise_latency(run_directory, drawn, with_curves=with_curves)
-        for group in drawn:
+            _set_levels(slice_groups, rule)
+        times = summarise_latency(run_directory, slice_groups, with_curves=with_curves)
+        for group in slice_groups:
             try:
                 rows.append(draw_together(group, next(times)))
-            except _SURPRISES as surprise:
-                raise _explained(group, surprise) from surprise
+            except _UNEXPECTED as error:
+                raise _explained(group, error) from error
     rows = with_contenders(with_mixed_grants(with_mixed_modes(with_page_sizes_apart(rows))))
     return sorted(rows, key=_order)
 
 
-def _explained(group: Group, surprise: Exception) -> Exception:
-    """The surprise, or what is wrong with a record of the group that it came from: of many records
-    not each is checked when it is read (query.py)."""
-    files = [file for of in (group.finished, group.failed) for file in of.column("file")]
+def _explained(group: Group, error: Exception) -> Exception:
+    """Return the error, or the problem of a record in the group that caused it. A large table is
+    read without a check of each record (query.py)."""
+    files = [file for records in (group.finished, group.failed) for file in records.column("file")]
     line = next(iter(refused_files(map(from_utf8, files)).values()), None)
-    return surprise if line is None else CorruptResultError(line)
+    return error if line is None else CorruptResultError(line)
 
 
 def _stopping_rule(run_directory: Path) -> StoppingRule | None:
-    """The looks of a run that repeated until its intervals were narrow (`until_ci`). The intervals
-    shown are those at which it stopped."""
+    """Return the interim analyses of a run that repeated until its intervals were narrow
+    (`until_ci`). The intervals shown are those at which it stopped."""
     try:
-        asked = open_run(run_directory).info.parsed_definition
-    except SwitchmarkError:  # told where the table is read
+        definition = open_run(run_directory).info.parsed_definition
+    except SwitchmarkError:  # reported when the table is read
         return None
-    if asked.until_ci is None:
+    if definition.until_ci is None:
         return None
-    return StoppingRule.after_each(asked.repetitions, asked.max_repetitions)
+    return StoppingRule.after_each(definition.repetitions, definition.max_repetitions)
 
 
-def _set_levels(drawn: Iterable[Group], rule: StoppingRule) -> None:
-    for group in drawn:
+def _set_levels(slice_groups: Iterable[Group], rule: StoppingRule) -> None:
+    for group in slice_groups:
         count = min(max(rule.looks[0], len(group.finished)), rule.looks[-1])
         group.finished.level = rule.level_at(count)
 

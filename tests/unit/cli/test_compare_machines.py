@@ -11,7 +11,7 @@ import pytest
 
 from switchmark.cli import main
 from switchmark.report.html import report_html
-from switchmark.results.machine_id import MachineId, told_apart
+from switchmark.results.machine_id import MachineId, name_machines
 from switchmark.results.run_directory import open_run
 from switchmark.statistics.paired import METHOD
 from tests.unit.block_fakes import Machine, campaign, run_all
@@ -145,7 +145,7 @@ def test_mistakes_are_a_line(tmp_path: Path, arguments: list[str], says: str, ca
 def test_machines_are_told_apart_by_name_and_by_what_they_are_made_of() -> None:
     one, other = MachineId.of(lab("vm"), {}), MachineId.of(lab("vm", "another"), {})
     assert one != other
-    called = told_apart([one, other, MachineId.of({"testbed": "bed"}, lab("vm"))])
+    called = name_machines([one, other, MachineId.of({"testbed": "bed"}, lab("vm"))])
     assert called[one] == f"vm ({one.made_of})" != called[other]
     assert "bed" in called.values()
     assert MachineId.of(lab("vm") | {"kernel": "7"}, {}) == one, "an upgrade makes no other machine"

@@ -360,7 +360,7 @@ def test_a_file_that_is_larger_than_any_record_is_not_read(tmp_path: Path) -> No
     huge = tmp_path / "0123456789abcdef.json"
     with huge.open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(SwitchmarkError, match="1024 GiB, as no result is"):
+    with pytest.raises(SwitchmarkError, match="1024 GiB, too large for a result"):
         read_record(huge)
 
 

@@ -1,5 +1,5 @@
-"""Whatever shows figures says in one line whether their instruments were certified, in the same
-words: `show`, every form of `compare`, the forms of standards, pages of papers."""
+"""Each output with figures has one line that states whether their generators were certified:
+`show`, every form of `compare`, the forms of standards, pages of papers."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ CERTIFIED = (
 
 
 def noted(records: list[Record], note: CertificateNote | None = NOTE) -> list[Record]:
-    return [one.model_copy(update={"certificate": note}) for one in records]
+    return [record.model_copy(update={"certificate": note}) for record in records]
 
 
-@pytest.mark.parametrize(("note", "said"), [(None, UNCERTIFIED), (NOTE, CERTIFIED)])
-def test_every_table_and_form_says_it(
-    note: CertificateNote | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("note", "line"), [(None, UNCERTIFIED), (NOTE, CERTIFIED)])
+def test_tables_and_forms_contain_the_certificate_line(
+    note: CertificateNote | None, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = noted(quick_records(5), note)
     run, other = (str(write_run(tmp_path / name, records)) for name in "ab")
     capsys.readouterr()
 
-    def told(*words: str) -> str:
-        assert main.run(list(words)) in (0, 5), capsys.readouterr().err
+    def output(*arguments: str) -> str:
+        assert main.run(list(arguments)) in (0, 5), capsys.readouterr().err
         return "".join(capsys.readouterr())
 
-    shown = " ".join(told("show", run).split())
-    assert f"{said[0].upper()}{said[1:]}".removesuffix(f"; {HOW}") in shown
-    assert f"A, B: {said}" in told("compare", run, other)
-    assert f"{run}, {other}: {said}" in told("compare", run, other, run)
-    assert said in told("compare", run, "--contenders", "ovs-dpdk", "basicfwd")
+    shown = " ".join(output("show", run).split())
+    assert f"{line[0].upper()}{line[1:]}".removesuffix(f"; {HOW}") in shown
+    assert f"A, B: {line}" in output("compare", run, other)
+    assert f"{run}, {other}: {line}" in output("compare", run, other, run)
+    assert line in output("compare", run, "--contenders", "ovs-dpdk", "basicfwd")
     for form in Form:
-        assert f"Instruments: {said}" in form_text(form, open_run(Path(run)).info, records)
+        assert f"Instruments: {line}" in form_text(form, open_run(Path(run)).info, records)
 
 
-def test_a_table_counts_the_trials_that_are_not_as_records_do(tmp_path: Path) -> None:
+def test_table_counts_uncertified_trials_as_records_do(tmp_path: Path) -> None:
     expired = NOTE.model_copy(update={"holds": False, "why": "kernel was 1 and is 2"})
     records = quick_records(3)
     records = [*noted(records[:4]), *noted(records[4:6], expired), *noted(records[6:], None)]
@@ -68,9 +68,7 @@ def test_a_table_counts_the_trials_that_are_not_as_records_do(tmp_path: Path) ->
     assert by_rows.startswith(due) and certified(of_records(records)).startswith(due)
 
 
-def test_a_note_that_is_none_counts_as_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_note_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("switchmark.results.query.FULL_CHECK_LIMIT", 0)  # as of a large run
     folder = write_run(tmp_path, noted([synthetic_record()]))
     (path,) = map(Path, open_run(folder).file_names())

@@ -12,11 +12,11 @@ from tests.unit.records import quick_records, synthetic_failure, synthetic_trial
 
 def test_a_records_columns_are_those_of_the_table(tmp_path: Path) -> None:
     failed = synthetic_failure(synthetic_trial(packet_size_bytes=128), 'a "quoted"\tmessage ä')
-    made = {one.trial_id: one for one in [failed, *quick_records(2)]}
-    table = read_table(write_run(tmp_path, list(made.values())))
+    records = {record.trial_id: record for record in [failed, *quick_records(2)]}
+    table = read_table(write_run(tmp_path, list(records.values())))
     assert table.problems == ()
     for row in table.frame.iter_rows(named=True):
-        document = made[row["trial_id"]].model_dump(mode="json")
+        document = records[row["trial_id"]].model_dump(mode="json")
         found = columns_of(json.loads(json.dumps(document)))
         assert found == {
             column.name: row[column.name] for column in COLUMNS if row[column.name] is not None

@@ -1,5 +1,5 @@
-"""Results folders that others may write, too: temporary files are no way in, corrupt runs stand in
-nobody's way, and a full disk is a line."""
+"""Results folders that other users can write to: names of temporary files cannot be guessed,
+corrupt runs do not disturb other runs, and a full disk gives one line."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def a_run(root: Path, campaign: str = "odd") -> Run:
 def test_names_of_temporary_files_cannot_be_foreseen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is one that is there already written to: it may be a link of somebody else's."""
-    seen: list[str] = []
+    """An existing file is not overwritten either, because it may be another user's link."""
+    names: list[str] = []
     replace = Path.replace
 
-    def watched(path: Path, target: Path) -> Path:
-        seen.append(path.name)
+    def replace_and_record(path: Path, target: Path) -> Path:
+        names.append(path.name)
         return replace(path, target)
 
-    monkeypatch.setattr(Path, "replace", watched)
-    monkeypatch.setattr(os, "getpid", lambda: 4194303)  # a small one is in any name by chance
+    monkeypatch.setattr(Path, "replace", replace_and_record)
+    monkeypatch.setattr(os, "getpid", lambda: 4194303)  # a small number is in any name by chance
     for _ in range(2):
         durable.write_durably(tmp_path / "record.json", b"x")
-    assert len(set(seen)) == 2
-    for name in seen:
+    assert len(set(names)) == 2
+    for name in names:
         assert "record" not in name and str(os.getpid()) not in name and len(name) > 16
     precious = tmp_path / "precious"
     precious.write_text("of another user")
@@ -54,7 +54,7 @@ def test_names_of_temporary_files_cannot_be_foreseen(
 
 
 @pytest.mark.parametrize("full", ["campaign.yaml", "run.json"])
-def test_a_disk_that_is_full_at_the_start_leaves_no_run_to_resume(
+def test_full_disk_at_the_start_leaves_no_run_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
 ) -> None:
     replace = Path.replace
@@ -88,8 +88,8 @@ def test_a_corrupt_run_beside_it_does_not_hinder_a_resumption(
     run = _open_run(campaign, (), request)
     run.close()
     assert run.directory == begun.directory
-    told = capsys.readouterr().err
-    assert all(f"{name}/run.json: cannot be read as a result" in told for name in "amz")
+    message = capsys.readouterr().err
+    assert all(f"{name}/run.json: cannot be read as a result" in message for name in "amz")
 
 
 def test_a_cache_folder_is_named_whole(monkeypatch: pytest.MonkeyPatch) -> None:

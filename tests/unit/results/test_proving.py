@@ -1,4 +1,4 @@
-"""Testbeds of a pool that decide: each by itself, and all with one level."""
+"""Testbeds of a pool that decide separately but share one level."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ BEDS = ("lab1", "lab2")
 
 
 def measured(proving: Proving, machine: Machine) -> list[Observed]:
-    """All that a testbed measures until it is done."""
-    made = campaign(TWO)
-    kept: dict[str, Observed] = {}
+    """Measure on one testbed until everything is decided, and return the observations."""
+    campaign_of_two = campaign(TWO)
+    observations: dict[str, Observed] = {}
 
     def observed(trials: object) -> list[Observed]:
         assert isinstance(trials, list)
-        return [kept[one.id] for one in trials]
+        return [observations[one.id] for one in trials]
 
     def is_over(trial: Trial) -> bool:
-        return trial.id in kept
+        return trial.id in observations
 
-    trials = [one for sweep in made.sweeps for one in trials_of(sweep)]
-    for block in Course(trials, made.seed, proving, is_over, observed):
+    trials = [one for sweep in campaign_of_two.sweeps for one in trials_of(sweep)]
+    for block in Course(trials, campaign_of_two.seed, proving, is_over, observed):
         for trial in block:
             machine.measure(trial)
             record = machine.records[trial.id].model_copy(
                 update={"provenance": {"testbed": proving.testbed, "fencing_token": 1}}
             )
-            kept[trial.id] = observe(record)
-    return list(kept.values())
+            observations[trial.id] = observe(record)
+    return list(observations.values())
 
 
 def test_each_testbed_has_its_own_answer() -> None:
     proving = Proving.of(campaign(TWO).model_dump(), usual_overhead_s, BEDS)
     fast, slow = {"linux-bridge": 2e6, "basicfwd": 1e6}, {"linux-bridge": 1e6, "basicfwd": 2e6}
-    seen = [
-        one
+    observations = [
+        item
         for testbed, rates in zip(BEDS, (fast, slow), strict=True)
-        for one in measured(proving.on(testbed), Machine(rates, dwell_s=1e9))
+        for item in measured(proving.on(testbed), Machine(rates, dwell_s=1e9))
     ]
-    found = answer(seen, proving, {})
-    assert [one.testbed for one in found] == list(BEDS)
-    assert [one.blocks for one in found] == [FIRST_LOOK] * 2
-    leads = [one.leads[0] for one in found]
-    assert [one.ahead for one in leads] == ["linux-bridge", "basicfwd"]
-    assert {one.verdict for one in leads} == {LeadVerdict.AHEAD}
+    answers = answer(observations, proving, {})
+    assert [item.testbed for item in answers] == list(BEDS)
+    assert [item.blocks for item in answers] == [FIRST_LOOK] * 2
+    leads = [item.leads[0] for item in answers]
+    assert [item.ahead for item in leads] == ["linux-bridge", "basicfwd"]
+    assert {item.verdict for item in leads} == {LeadVerdict.AHEAD}
 
 
 def test_no_trial_is_of_two_testbeds() -> None:
@@ -67,10 +67,10 @@ def test_no_trial_is_of_two_testbeds() -> None:
 
 
 def test_testbeds_share_the_level() -> None:
-    made = campaign(TWO)
-    trials = [one for sweep in made.sweeps for one in trials_of(sweep)]
-    alone = Proving.of(made.model_dump(), usual_overhead_s).rule(trials, 2.0)
-    shared = Proving.of(made.model_dump(), usual_overhead_s, BEDS).rule(trials, 2.0)
+    campaign_of_two = campaign(TWO)
+    trials = [trial for sweep in campaign_of_two.sweeps for trial in trials_of(sweep)]
+    alone = Proving.of(campaign_of_two.model_dump(), usual_overhead_s).rule(trials, 2.0)
+    shared = Proving.of(campaign_of_two.model_dump(), usual_overhead_s, BEDS).rule(trials, 2.0)
     assert shared.family == 2 * alone.family == 2 * math.comb(2, 2)
     assert shared.looks == alone.looks
     assert shared.level_at(FIRST_LOOK) < alone.level_at(FIRST_LOOK)

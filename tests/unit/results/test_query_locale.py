@@ -42,7 +42,7 @@ def test_a_run_is_read_whatever_the_name_of_its_folder(tmp_path: Path) -> None:
 
 
 def test_paths_are_given_to_databases_as_utf_8(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under ISO-8859-1, Python reads each byte of a name as a character of its own."""
+    """Under ISO-8859-1, Python reads each byte of a name as a separate character."""
     monkeypatch.setattr(os, "fsencode", lambda text: text.encode("latin-1"))
     monkeypatch.setattr(os, "fsdecode", lambda name: name.decode("latin-1"))
     seen_by_python = "/r/" + "ü/測".encode().decode("latin-1") + "/a.json"
@@ -50,4 +50,4 @@ def test_paths_are_given_to_databases_as_utf_8(monkeypatch: pytest.MonkeyPatch) 
     assert from_utf8("/r/ü/測/a.json") == seen_by_python
     assert as_utf8("/plain") == from_utf8("/plain") == "/plain"
     with pytest.raises(SwitchmarkError, match="the name is not UTF-8; move the results"):
-        as_utf8("/r/ü")  # one byte, which is no UTF-8
+        as_utf8("/r/ü")  # one byte, which is not valid UTF-8

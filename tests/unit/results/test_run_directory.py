@@ -1,4 +1,4 @@
-"""The results directory: durable, append-only, locked, and loud about damage."""
+"""The results directory: durable, append-only, locked, and damage is reported."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def test_failures_are_kept_and_run_again(tmp_path: Path) -> None:
     assert names == [f"{trial.id}.failed-1.json", f"{trial.id}.failed-2.json", f"{trial.id}.json"]
 
 
-def test_a_crash_between_keeping_a_failure_and_replacing_it_does_not_double_it(
+def test_crash_after_keeping_a_failure_does_not_double_it(
     tmp_path: Path,
 ) -> None:
     trial = synthetic_trial()
     with create(tmp_path) as run:
         run.write(synthetic_failure(trial, "first"))
-        run_directory._keep_failed(run.path_of(trial.id))  # and then the power went
+        run_directory._keep_failed(run.path_of(trial.id))  # then a power failure
         run.write(synthetic_record(trial))
         assert len(run.earlier_failures()) == 1
 
@@ -116,7 +116,7 @@ def test_damage_gives_one_clear_line(tmp_path: Path, damage: Any, says: str) -> 
 
 
 def test_a_record_of_another_version_is_not_called_damaged(tmp_path: Path) -> None:
-    """Whoever moved it away would measure again what the other version can still show."""
+    """The other version can still show the record, so it must not be measured again."""
     run = open_run(write_run(tmp_path, [synthetic_record()]))
     (path,) = run.paths()
     path.write_bytes(path.read_bytes().replace(b'"schema_version":1', b'"schema_version":9'))
@@ -125,7 +125,7 @@ def test_a_record_of_another_version_is_not_called_damaged(tmp_path: Path) -> No
     assert "move the file away" not in str(caught.value)
 
 
-def test_a_record_that_the_machine_does_not_let_us_read_is_not_called_damaged(
+def test_unreadable_record_is_not_called_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = open_run(write_run(tmp_path, [synthetic_record()]))
@@ -134,12 +134,12 @@ def test_a_record_that_the_machine_does_not_let_us_read_is_not_called_damaged(
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(documents, "file_content", refuse)
-    with pytest.raises(CorruptResultError, match="may be sound, so leave it there") as caught:
+    with pytest.raises(CorruptResultError, match="may be sound, so do not move it") as caught:
         run.finished_ids()
     assert "move the file away" not in str(caught.value)
 
 
-def test_where_nothing_can_be_kept_is_said_before_anything_is_measured(tmp_path: Path) -> None:
+def test_unusable_results_folder_is_refused_before_measuring(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file")
     with pytest.raises(UsageError, match=r"results cannot be kept there \(.*--results"):
         write_run(tmp_path / "results", [])
@@ -159,23 +159,21 @@ def test_a_full_disk_is_a_line_and_leaves_no_half_record(
         assert list(run.trials_directory.iterdir()) == []
 
 
-def test_a_disk_that_is_full_at_the_start_leaves_nothing_to_resume(
+def test_full_disk_at_the_start_leaves_nothing_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UsageError, match=r"No space left.*make room, or name another") as told:
+    with pytest.raises(UsageError, match=r"No space left.*make room, or name another") as error:
         create(tmp_path / "results")
-    assert "--resume" not in str(told.value)
+    assert "--resume" not in str(error.value)
     assert list((tmp_path / "results").iterdir()) == []
 
 
-def test_nobody_can_foresee_where_a_file_is_written_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A link that is planted there would lead root's writing elsewhere."""
+def test_temporary_names_cannot_be_guessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that another user prepared could redirect the writing of root."""
     planted = tmp_path / f".{'00' * 8}.tmp"
     planted.symlink_to(tmp_path / "elsewhere")
     monkeypatch.setattr("secrets.token_hex", lambda size: "00" * size)
@@ -183,18 +181,18 @@ def test_nobody_can_foresee_where_a_file_is_written_first(
         durable.write_durably(tmp_path / "record", b"x")
     monkeypatch.undo()
     assert not (tmp_path / "elsewhere").exists()
-    seen = set()
-    monkeypatch.setattr(Path, "replace", lambda self, _: seen.add(self.name))
+    names = set()
+    monkeypatch.setattr(Path, "replace", lambda self, _: names.add(self.name))
     for _ in range(100):
         durable.write_durably(tmp_path / "record", b"x")
-    assert len(seen) == 100
+    assert len(names) == 100
 
 
 def test_a_record_under_a_wrong_name_is_refused(tmp_path: Path) -> None:
     run = open_run(write_run(tmp_path, [synthetic_record()]))
     moved = run.path_of("f" * 16)
     run.paths()[0].rename(moved)
-    with pytest.raises(CorruptResultError, match="its name does not say"):
+    with pytest.raises(CorruptResultError, match="but its name differs"):
         run.finished_ids()
 
 
@@ -257,7 +255,7 @@ def test_kill_9_leaves_only_whole_records_and_frees_the_lock(tmp_path: Path) -> 
     writer.start()
     try:
         assert ready.wait(300), "the writer never wrote"
-        while len(run.paths()) < 20:  # each is on the disk before the next, which may be slow
+        while len(run.paths()) < 20:  # each file is synced, which may be slow
             assert writer.is_alive()
             time.sleep(0.005)
     finally:
@@ -295,18 +293,18 @@ def test_campaign_names_cannot_leave_the_root(tmp_path: Path) -> None:
 
 
 def test_a_run_that_could_not_begin_does_not_hide_the_one_before(tmp_path: Path) -> None:
-    kept = write_run(tmp_path, [synthetic_record()])
+    earlier = write_run(tmp_path, [synthetic_record()])
     with create(tmp_path) as refused:
         refused.discard_empty()
-    assert find_run("latest", tmp_path) == kept
-    with Run.resume(kept, campaign_text="name: synthetic\n", settings={}, host={}) as again:
+    assert find_run("latest", tmp_path) == earlier
+    with Run.resume(earlier, campaign_text="name: synthetic\n", settings={}, host={}) as again:
         again.discard_empty()
-    assert len(open_run(kept).paths()) == 1
-    assert kept.with_name(refused.directory.name).exists() is False
+    assert len(open_run(earlier).paths()) == 1
+    assert earlier.with_name(refused.directory.name).exists() is False
 
 
-def test_a_run_that_was_moved_away_meanwhile_is_told(tmp_path: Path) -> None:
-    """(After its last trial nothing is written any more that could fail.)"""
+def test_run_that_was_moved_away_is_an_error(tmp_path: Path) -> None:
+    """After the last trial, no further write would fail."""
     with create(tmp_path / "results") as run:
         run.directory.rename(tmp_path / "elsewhere")
         assert run.paths() == []

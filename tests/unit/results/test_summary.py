@@ -1,4 +1,4 @@
-"""Reading back: repetitions drawn together, contenders told apart, nothing lost in silence."""
+"""Summaries: repetitions combined, contenders distinguished, every problem reported."""
 
 from __future__ import annotations
 
@@ -75,25 +75,29 @@ def test_latency_percentiles_come_from_the_merged_histogram(tmp_path: Path) -> N
     records = repeated(3, dimension=Dimension.LATENCY, rate_pps=1000)
     (row,) = summary(write_run(tmp_path, records))
     assert row.latency is not None
-    held = [record.latency for record in records if record.latency]
-    assert row.latency.count == sum(one.count for one in held)
+    summaries = [record.latency for record in records if record.latency]
+    assert row.latency.count == sum(summary_of_one.count for summary_of_one in summaries)
     assert (
         row.latency.percentiles_ns
-        == Histogram.merged(one.histogram for one in held).percentiles_ns()
+        == Histogram.merged(
+            summary_of_one.histogram for summary_of_one in summaries
+        ).percentiles_ns()
     )
     assert (
         row.latency.intended_percentiles_ns
-        == Histogram.merged(one.intended_histogram for one in held).percentiles_ns()
+        == Histogram.merged(
+            summary_of_one.intended_histogram for summary_of_one in summaries
+        ).percentiles_ns()
     )
     assert row.latency.p50_ns.mean == pytest.approx(
-        sum(one.percentiles_ns["50"] for one in held) / 3
+        sum(summary_of_one.percentiles_ns["50"] for summary_of_one in summaries) / 3
     )
 
 
 def test_all_times_of_a_row_are_merged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The page draws the histogram that the percentiles are of; it reads no record again."""
+    """The page draws the histogram behind the percentiles; it reads no record again."""
     directory = write_run(tmp_path, repeated(3, dimension=Dimension.LATENCY, rate_pps=1000))
     run = open_run(directory)
     (row,) = summarise(directory, read_table(directory), with_curves=True)
@@ -116,13 +120,13 @@ def test_marks_unite_and_one_invalid_repetition_spoils_the_row(tmp_path: Path) -
     assert not row.valid
 
 
-def test_failures_join_their_trial_and_are_told(tmp_path: Path) -> None:
+def test_failures_join_their_trial_and_are_shown(tmp_path: Path) -> None:
     gone = synthetic_failure(synthetic_trial(repetition=1), "the switch died")
     alone = synthetic_failure(synthetic_trial(switch="ovs-dpdk"), "no hugepages")
     rows = summary(write_run(tmp_path, [*repeated(1), gone, alone]))
-    told = {row.trial.switch: (row.finished, row.failed, row.failures) for row in rows}
-    assert told["linux-bridge"] == (1, 1, ("the switch died",))
-    assert told["ovs-dpdk"] == (0, 1, ("no hugepages",))
+    rows_by_switch = {row.trial.switch: (row.finished, row.failed, row.failures) for row in rows}
+    assert rows_by_switch["linux-bridge"] == (1, 1, ("the switch died",))
+    assert rows_by_switch["ovs-dpdk"] == (0, 1, ("no hugepages",))
 
 
 def test_repetitions_done_in_different_ways_are_not_mixed(tmp_path: Path) -> None:
@@ -139,7 +143,7 @@ def test_repetitions_done_in_different_ways_are_not_mixed(tmp_path: Path) -> Non
     assert all("mixed-connect-modes" in row.marks for row in rows)
 
 
-def test_contenders_say_what_tells_them_apart(tmp_path: Path) -> None:
+def test_names_of_contenders_have_the_distinguishing_field(tmp_path: Path) -> None:
     records = [synthetic_record(synthetic_trial(io=io)) for io in (Io.UDP, Io.RAW)]
     records.append(synthetic_record(synthetic_trial(switch="ovs-dpdk")))
     rows = summary(write_run(tmp_path, records))
@@ -165,7 +169,7 @@ def test_baseline_of_a_row_has_its_frame_size(tmp_path: Path) -> None:
     assert export.of_baseline(bridge, rows) is None, "the wire was measured over another port kind"
 
 
-def test_intervals_of_a_run_that_stopped_when_they_were_narrow_are_of_its_looks(
+def test_intervals_of_until_ci_have_the_level_of_its_analysis(
     tmp_path: Path,
 ) -> None:
     records = repeated(5)
@@ -179,7 +183,7 @@ def test_intervals_of_a_run_that_stopped_when_they_were_narrow_are_of_its_looks(
     assert 1.3 * usual.relative_half_width < strict.relative_half_width
 
 
-def test_an_empty_run_is_no_error(tmp_path: Path) -> None:
+def test_empty_run_is_not_an_error(tmp_path: Path) -> None:
     table = read_table(write_run(tmp_path, []))
     assert len(table.frame) == 0
     assert table.frame.columns == ["file", *(column.name for column in COLUMNS)]
@@ -222,8 +226,8 @@ def test_damaged_files_are_named_and_the_rest_is_read(
 def test_conditions_and_columns(tmp_path: Path) -> None:
     flat = export.flat_rows(summary(write_run(tmp_path, quick_records(2))))
     assert all(list(row) == export.columns() for row in flat)
-    kept = export.where(flat, ["switch=ovs-dpdk", "packet_size>=1500", "dimension=throughput"])
-    assert [row["forwarded_pps_mean"] > 0 for row in kept] == [True]
+    selected = export.where(flat, ["switch=ovs-dpdk", "packet_size>=1500", "dimension=throughput"])
+    assert [row["forwarded_pps_mean"] > 0 for row in selected] == [True]
     assert len(export.where(flat, ["switch!=direct", "packet_size<1500"])) == 6
     assert len(export.where(flat, ["marks=oversubscribed"])) == len(flat)
     assert export.where(flat, ["marks=flooding"]) == []
@@ -279,12 +283,14 @@ def test_a_published_figure_stands_beside_its_own_kind_alone(tmp_path: Path) -> 
         {"mean": timed.mean_ns, "min": timed.min_ns, "max": timed.max_ns,
          "stdev": timed.stdev_ns, "p99": timed.percentiles_ns["99"]}
     )  # fmt: skip
-    assert beside("ns", statistic="mean", path="one-way") is None, "a round trip is no way"
+    assert beside("ns", statistic="mean", path="one-way") is None, (
+        "a round trip is not a one-way time"
+    )
     assert beside("bps", layer="L1") == both.throughput.forwarded_l1_bps
     assert beside("pps", direction="each") == both.throughput.forwarded_pps / 2
 
 
-def test_the_highest_percentiles_of_loads_are_those_of_few_repetitions(tmp_path: Path) -> None:
+def test_highest_percentiles_of_loads_need_few_repetitions(tmp_path: Path) -> None:
     rows = summary(write_run(tmp_path, repeated(3)))
     most = max(one for row in rows if row.throughput for one in row.throughput.forwarded_pps.values)
     for percentile in ("p99.9", "p99.99", "p99.999"):
@@ -303,15 +309,15 @@ def test_a_static_mac_row_does_not_join_a_learning_one(tmp_path: Path) -> None:
 
 
 def test_no_progress_bar_comes_between_tables_and_json() -> None:
-    """Asked, not tried: setting after how long it comes would also switch it on."""
+    """The setting is queried, because a test by a slow query would need to switch the bar on."""
     with connect() as connection:
-        asked = "SELECT current_setting('enable_progress_bar')"
-        assert connection.execute(asked).fetchone() == (False,)
+        query = "SELECT current_setting('enable_progress_bar')"
+        assert connection.execute(query).fetchone() == (False,)
 
 
 def test_many_records_are_summarised_quickly_in_little_memory(tmp_path: Path) -> None:
-    """100,000 records below 10 s and 500 MB on a quiet machine; here 10,000 cost hardly more
-    than ten times what 1,000 do. Peak memory is taken in a process of its own."""
+    """100,000 records need less than 10 s and 500 MB on a quiet machine; here 10,000 cost little
+    more than ten times as much as 1,000. Peak memory is measured in a separate process."""
     count = 10_000
     assert count > FULL_CHECK_LIMIT
     template = synthetic_record(synthetic_trial(duration_s=1.0))
@@ -330,14 +336,14 @@ def test_many_records_are_summarised_quickly_in_little_memory(tmp_path: Path) ->
         from tests.unit.calls import calls_of
 
         few, many = map(Path, sys.argv[1:])
-        summary(few)  # (what is loaded once)
+        summary(few)  # load modules that are loaded once
         _, few_calls = calls_of(lambda: summary(few))
         rows, many_calls = calls_of(lambda: summary(many))
-        # Not ru_maxrss: a new program inherits that from the one that started it.
+        # Not ru_maxrss, because a new program inherits it from the program that started it.
         status = Path("/proc/self/status").read_text()
         peak_kib = re.search(r"VmHWM:\\s+(\\d+) kB", status)[1]
         print(len(rows), sum(row.finished for row in rows), many_calls / few_calls, peak_kib)
-        print("scipy.stats" in sys.modules)  # half a second that a table need not wait
+        print("scipy.stats" in sys.modules)  # a table must not load it, which takes half a second
         """
     )
     result = subprocess.run(
@@ -352,29 +358,29 @@ def test_many_records_are_summarised_quickly_in_little_memory(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("place", "said"),
+    ("place", "value"),
     [("trial/pairs", -5), ("method/figures/0/value", "much")],
 )
-def test_a_record_that_is_none_is_named_where_too_many_are_there_to_check_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, said: object
+def test_invalid_record_is_named_in_a_large_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, value: object
 ) -> None:
-    found = run_simulated("plateau", Behaviour(capacity_pps=1e6), rate_pps=2e6)
-    record = synthetic_record(synthetic_trial(method="plateau"), method=found, throughput=None)
+    method = run_simulated("plateau", Behaviour(capacity_pps=1e6), rate_pps=2e6)
+    record = synthetic_record(synthetic_trial(method="plateau"), method=method, throughput=None)
     run = write_run(tmp_path, [record])
     path = open_run(run).path_of(record.trial_id)
     document = json.loads(path.read_text())
     *folders, name = place.split("/")
-    held = document
+    part = document
     for folder in folders:
-        held = held[int(folder) if folder.isdecimal() else folder]
-    held[name] = said
+        part = part[int(folder) if folder.isdecimal() else folder]
+    part[name] = value
     path.write_text(json.dumps(document))
     monkeypatch.setattr("switchmark.results.query.FULL_CHECK_LIMIT", -1)
     with pytest.raises(CorruptResultError, match=path.name):
         summary(run)
 
 
-def test_a_machine_of_which_a_record_says_nonsense_is_a_machine_all_the_same(
+def test_invalid_machine_facts_still_give_a_machine(
     tmp_path: Path,
 ) -> None:
     record = synthetic_record()
@@ -383,7 +389,7 @@ def test_a_machine_of_which_a_record_says_nonsense_is_a_machine_all_the_same(
     assert origin.machine.name
 
 
-def test_options_of_a_switch_make_a_contender_of_its_own(tmp_path: Path) -> None:
+def test_options_of_a_switch_make_a_separate_contender(tmp_path: Path) -> None:
     trials = [synthetic_trial(), synthetic_trial(switch_options="static_fdb:on+vlan_filtering:on")]
     rows = summary(write_run(tmp_path, [synthetic_record(trial) for trial in trials]))
     assert {row.contender for row in rows} == {
@@ -396,7 +402,7 @@ def test_options_of_a_switch_make_a_contender_of_its_own(tmp_path: Path) -> None
 def test_runs_are_read_through_one_database_of_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To open one takes as long as to read a run; a history has hundreds."""
+    """To open a database takes as long as to read a run, and a history has hundreds of runs."""
     run = open_run(write_run(tmp_path / "run", [synthetic_record()]))
     read_table(run.directory)
     opened = []
@@ -405,7 +411,7 @@ def test_runs_are_read_through_one_database_of_the_process(
     assert not opened
 
 
-def test_figure_of_some_repetitions_says_of_how_many(tmp_path: Path) -> None:
+def test_figure_of_some_repetitions_shows_their_number(tmp_path: Path) -> None:
     """An NDR of one repetition beside a PDR of two looked as if NDR were above PDR."""
     found = run_simulated("ndr-pdr", Behaviour(capacity_pps=1e6), goals="quick")
     without = [one for one in found.figures if one.name != "NDR"]

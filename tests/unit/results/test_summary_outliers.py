@@ -24,7 +24,7 @@ def repeated(loads_pps: Sequence[float], **changes: Any) -> list[Record]:
         assert record.throughput is not None
         (pair,) = record.throughput.pairs
         loads = {"forwarded_pps": load, "offered_pps": 3e6}
-        seen = record.throughput.model_copy(
+        throughput = record.throughput.model_copy(
             update={
                 **loads,
                 "forwarded_l2_bps": load * 64 * 8,
@@ -32,7 +32,7 @@ def repeated(loads_pps: Sequence[float], **changes: Any) -> list[Record]:
                 "pairs": [pair.model_copy(update=loads)],
             }
         )
-        records.append(record.model_copy(update={"throughput": seen}))
+        records.append(record.model_copy(update={"throughput": throughput}))
     return records
 
 
@@ -51,7 +51,7 @@ def test_values_that_belong_together_are_not_remarked_on(tmp_path: Path) -> None
     assert row.remarks == ()
 
 
-def test_an_outlier_among_repetitions_is_told_and_kept(tmp_path: Path) -> None:
+def test_outlier_among_repetitions_is_reported_and_kept(tmp_path: Path) -> None:
     loads = [*NEAR, 0.2e6]
     (row,) = summary(write_run(tmp_path, repeated(loads)))
     (remark,) = row.remarks
@@ -61,15 +61,15 @@ def test_an_outlier_among_repetitions_is_told_and_kept(tmp_path: Path) -> None:
     assert "two-bands" not in row.marks
 
 
-def test_two_bands_of_repetitions_are_told_and_marked(tmp_path: Path) -> None:
-    (row,) = summary(write_run(tmp_path, repeated([*NEAR, *(2 * one for one in NEAR)])))
+def test_two_bands_of_repetitions_are_reported_and_marked(tmp_path: Path) -> None:
+    (row,) = summary(write_run(tmp_path, repeated([*NEAR, *(2 * load for load in NEAR)])))
     assert row.remarks == (
         "two bands: 6 values around 1 Mpps, 6 around 2.001 Mpps, 1 changes between them",
     )
     assert "two-bands" in row.marks
 
 
-def test_medians_of_round_trips_are_looked_at_too(tmp_path: Path) -> None:
+def test_medians_of_round_trips_are_checked(tmp_path: Path) -> None:
     records = []
     for repetition in range(7):
         trial = synthetic_trial(repetition=repetition, dimension=Dimension.LATENCY, rate_pps=1000)
@@ -91,7 +91,7 @@ def test_repetitions_keep_their_numbers_where_others_failed(tmp_path: Path) -> N
     assert [one for one in row.remarks if one.startswith("outlier: repetition 6 with 0.2 Mpps")]
 
 
-def test_what_happened_within_the_runs_is_told(tmp_path: Path) -> None:
+def test_changes_within_trials_are_reported(tmp_path: Path) -> None:
     records = repeated(NEAR[:2], steady=steady(1e6, 1.2e6))
     records += [
         one.model_copy(update={"steady": steady(1e6, 1e6, 0.003)}) for one in repeated(NEAR[:3])[2:]
@@ -105,7 +105,7 @@ def test_what_happened_within_the_runs_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_they_are_shown_exported_and_reported(
+def test_remarks_are_shown_exported_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = write_run(tmp_path, repeated([*NEAR, 0.2e6]))
