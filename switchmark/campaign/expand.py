@@ -153,9 +153,10 @@ def trials_of(
 
 
 def _without_unread(fields: dict[str, Any]) -> None:
-    """Give the parameters that a workload does not read their defaults: of several workloads in one
-    sweep, each reads its own."""
-    for name in unread_by(fields["workload"]):
+    """Give the parameters that a trial's workload and functions do not read their defaults: several
+    in one sweep read different ones, and equal trials would differ in them."""
+    unread = [BY_NAME[key].field for key in unread_keys(fields["function"])]
+    for name in (*unread_by(fields["workload"]), *unread):
         fields[name] = PARAMETERS[name].default
 
 
@@ -186,9 +187,6 @@ class _AutoResolver:
         self.forced: dict[tuple[str, str, Io, str, str], PortKind | None] = {}
 
     def __call__(self, values: dict[str, Any]) -> None:
-        # Keys that no function of a trial reads would make equal trials different.
-        for key in unread_keys(values["function"]):
-            values[BY_NAME[key].field] = BY_NAME[key].default
         if values["function"].base == ROUTE and values["switch"] != WIRE:
             values["connect_mode"] = ConnectMode.ROUTE
         elif values["connect_mode"] is None:

@@ -76,6 +76,19 @@ class Axis:
     log: bool = True
 
 
+BEFORE_ONE = 0.5  # the place of 0 on a logarithmic axis of whole numbers
+
+
+def label_scale(place: float) -> str:
+    """Label a place on the axis of a scale: `0`, `100`, `10k`, `1M`."""
+    if place < 1:
+        return "0"
+    for factor, suffix in ((1e6, "M"), (1e3, "k")):
+        if place >= factor and place % (factor / 10) == 0:
+            return f"{place / factor:g}{suffix}"
+    return f"{place:.15g}"
+
+
 Reader: TypeAlias = Callable[[str, Known], Any]  # one value; raises BadValueError
 Names: TypeAlias = Callable[[Known], Sequence[str] | None]  # None: any well-formed name
 

@@ -44,7 +44,14 @@ from switchmark.model.io import Io
 from switchmark.model.lists import ComparedKeys, Fractions
 from switchmark.model.nics import Nics, read_nics
 from switchmark.model.options import SwitchOptions, read_options
-from switchmark.model.parameter_type import Axis, Kind, Parameter, Wire
+from switchmark.model.parameter_type import (
+    BEFORE_ONE,
+    Axis,
+    Kind,
+    Parameter,
+    Wire,
+    label_scale,
+)
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.rates import Schedule
 from switchmark.model.scenario import Scenario
@@ -218,7 +225,8 @@ class Trial(Frozen):
         "flows", TRAFFIC, SAME, "1, 1000, 1M:src-ip+src-port:zipf=1.0",
         "number of flows of a pair, 1 to 1M, and the fields in which they differ (default "
         "`src-ip`), joined by `+`; `:zipf=1.0` sends some flows more often than others",
-        read=read.words(traffic.read_flows))] = traffic.ONE_FLOW
+        read=read.words(traffic.read_flows),
+        axis=Axis("flows", lambda value: float(value.number), label_scale))] = traffic.ONE_FLOW
     ip_version: Annotated[Literal[4, 6], Parameter(
         "ip_version", TRAFFIC, SAME, "4, 6",
         "IP version of the frames; the header of IPv6 is 20 bytes longer, so the smallest size is "
@@ -380,7 +388,7 @@ class Trial(Frozen):
     routes: Annotated[int, Parameter(
         "routes", FUNCTION, DEFAULT, "1, 1000, 100k, 1M",
         "number of routes of function `route`", unit="routes", limits=read.ROUTES, ranges=True,
-        say="{} routes".format, axis=Axis("routes"))] = 1
+        say="{} routes".format, axis=Axis("routes", label=label_scale))] = 1
     prefix_length: Annotated[PrefixLength, Parameter(
         "prefix_length", FUNCTION, DEFAULT, "mix, 24, 32",
         "prefix length of the routes: a number, or `mix` (lengths as in a full routing table of "
@@ -390,7 +398,7 @@ class Trial(Frozen):
         "rules", FUNCTION, DEFAULT, "0, 10, 1000, 10k",
         "number of rules of function `acl`; 0: no list, for a baseline", unit="rules",
         limits=read.RULES, ranges=True, say="{} rules".format,
-        axis=Axis("rules", lambda value: float(value) or None))] = 100
+        axis=Axis("rules", lambda value: float(value) or BEFORE_ONE, label_scale))] = 100
     rule_hit: Annotated[Literal["last", "uniform", "none"], Parameter(
         "rule_hit", FUNCTION, DEFAULT, "last, uniform",
         "rule of an access control list that permits the load: the `last` one, behind denials that "
@@ -404,7 +412,8 @@ class Trial(Frozen):
     tunnels: Annotated[int, Parameter(
         "tunnels", FUNCTION, DEFAULT, "1, 100, 1000",
         "number of tunnels of function `vxlan`, each with its own VNI", unit="tunnels",
-        limits=read.TUNNELS, ranges=True, say="{} tunnels".format, axis=Axis("tunnels"))] = 1
+        limits=read.TUNNELS, ranges=True, say="{} tunnels".format,
+        axis=Axis("tunnels", label=label_scale))] = 1
     vni: Annotated[int, Parameter(
         "vni", FUNCTION, DEFAULT, "100",
         "VXLAN network identifier of the first tunnel; the next ones follow", limits=read.VNI,

@@ -1,8 +1,8 @@
 """The horizontal axis of throughput plots, and the rows of each plot.
 
-The axis is the parameter that has at least three values in a run. The length of a chain and a CPU
-limit come first. The baseline has no VNFs, so its length is 0. It has no CPU limit, so it does not
-appear in plots over a limit.
+The axis is the parameter that has at least three values in a run. Scales of network functions come
+first, then the length of a chain and a CPU limit. The baseline has no VNFs, so its length is 0. It
+has no CPU limit, so it does not appear in plots over a limit.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class XAxis(Axis):
 
 
 def _axes() -> tuple[XAxis, ...]:
-    """The axes that the table describes, then every other number."""
+    """The scales of functions, the other axes that the table describes, then every other number."""
     numbers = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES)
+    scales = [one for one in of_kinds(Kind.FUNCTION) if one.axis]
     described = sorted(
         (one for one in numbers if one.axis),
         key=lambda one: (one.axis is not None and one.axis.log, one.kind is not Kind.TRAFFIC),
@@ -67,7 +68,7 @@ def _axes() -> tuple[XAxis, ...]:
     others = [one for one in numbers if one.is_number and not one.axis]
     return tuple(
         XAxis(axis.title, axis.place, axis.label, axis.log, one.field)
-        for one in (*described, *others)
+        for one in (*scales, *described, *others)
         if (axis := one.axis or Axis(f"{one.name} ({one.unit})" if one.unit else one.name))
     )
 

@@ -33,6 +33,7 @@ from switchmark.report.one_table import one_table
 from switchmark.report.page import TEMPLATES, PlotData, policy, templates
 from switchmark.report.pictures import (
     folded_pictures,
+    function_pictures,
     machine_pictures,
     open_pictures,
     paper_pictures,
@@ -174,6 +175,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "summary": summarise_in_words(run, rows, rows, answered),
         "pictures": [
             *open_pictures(rows, answered, records, look),
+            *function_pictures(run, rows, look),
             *machine_pictures(run, rows, answered),
             *paper.wanted,
         ],

@@ -13,6 +13,7 @@ from switchmark.report.axes import x_axis
 from switchmark.report.cost import cpu_panels, steps_panels
 from switchmark.report.distributions import distribution_panels
 from switchmark.report.figures import Drawing, Look, Panels
+from switchmark.report.function_cost import function_cost_panels
 from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
 from switchmark.report.machines import machines_panels
 from switchmark.report.method_pictures import (
@@ -28,6 +29,7 @@ from switchmark.report.throughput import loads_panels, throughput_panels
 from switchmark.report.transfers import transfer_panels
 from switchmark.results.answer import PointAnswer
 from switchmark.results.contenders import in_order_of
+from switchmark.results.function_share import shares_of
 from switchmark.results.over_machines import run_over_machines
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run
@@ -63,6 +65,15 @@ def machine_pictures(
     found = run_over_machines(run, names, known, wanted)
     if found:
         yield machines_panels(found, answered[0].prove)
+
+
+def function_pictures(
+    run: Run, rows: Sequence[SummaryRow], look: dict[str, Look]
+) -> Iterator[Panels]:
+    """The cost of network functions over their scale, if the run has their baselines."""
+    panels = function_cost_panels(shares_of(run, rows), look)
+    if panels.figures:
+        yield panels
 
 
 @dataclass(frozen=True, slots=True)

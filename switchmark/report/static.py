@@ -13,7 +13,7 @@ from switchmark.report.axes import facets, x_axis
 from switchmark.report.drawing_files import write_drawing
 from switchmark.report.figures import looks
 from switchmark.report.latency import spread_panels
-from switchmark.report.pictures import paper_pictures
+from switchmark.report.pictures import function_pictures, paper_pictures
 from switchmark.report.throughput import frames_drawing
 from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
@@ -39,6 +39,8 @@ def write_plots(run_directory: Path, folder: Path) -> list[Path]:
         for title, members in facets(throughput, x)
     ]
     drawn += [("Latency", one.title, one) for one in spread_panels(latency, look).figures]
+    for panel in function_pictures(run, rows, look):
+        drawn += [(panel.heading, one.title, one) for one in panel.figures]
     drawn += [(heading, one.title, one) for heading, one in papers.drawings]
     written: list[Path] = []
     for heading, title, drawing in drawn:

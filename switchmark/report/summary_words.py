@@ -12,9 +12,9 @@ from switchmark.model.choices import Dimension
 from switchmark.record.marks import MARKS
 from switchmark.report import answer_words, words
 from switchmark.report.answer_words import PointWords
-from switchmark.results.answer import PointAnswer, answer_run, observations
+from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.certified import certified, of_rows
-from switchmark.results.function_share import function_shares, share_sentences
+from switchmark.results.function_share import share_sentences, shares_of
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run
 from switchmark.switch.registry import usual_overhead_s
@@ -93,7 +93,7 @@ def summarise_in_words(
         points=tuple(answer_words.by_contender(one, deciding) for one in deciding if each),
         sentences=tuple(answer_words.by_point(one, deciding) for one in deciding if not each),
         rows=() if deciding else tuple(_rows(rows)),
-        shares=tuple(_shares(run, rows)),
+        shares=tuple(share_sentences(shares_of(run, rows))),
         untested=untested,
         warned=warned,
         certified=certified(of_rows(rows)),
@@ -101,14 +101,6 @@ def summarise_in_words(
         further_blocks=answer_words.further_blocks(deciding),
         room=room if deciding else _MOST_ROWS,
     )
-
-
-def _shares(run: Run, rows: Sequence[SummaryRow]) -> list[str]:
-    """Sentences about the cost of functions; none if the rows have no function."""
-    if all(row.trial.function.is_plain for row in rows):
-        return []
-    names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
-    return share_sentences(function_shares((item for item, _ in observations(run)), names))
 
 
 def _rows(rows: Sequence[SummaryRow]) -> list[tuple[str, str]]:

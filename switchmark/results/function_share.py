@@ -19,7 +19,10 @@ from switchmark.model.parameter_table import BY_NAME, of_kinds
 from switchmark.model.parameter_type import Kind
 from switchmark.model.trial import Trial
 from switchmark.record.metric import Metric
+from switchmark.results.answer import observations
 from switchmark.results.blocks import Observed, as_block_trials
+from switchmark.results.rows import SummaryRow
+from switchmark.results.run_directory import Run
 from switchmark.statistics.paired import PairedRatio, pairs_of, ratio_of
 from switchmark.statistics.states import state_figures
 
@@ -53,6 +56,13 @@ def scale_of(trial: Trial) -> tuple[int, str] | None:
     return None
 
 
+def scale_key_of(trial: Trial) -> str:
+    """Return the field of the trial that `scale_of` reads; empty if there is none."""
+    named = (name for name in reversed(trial.function.names) if name in FUNCTIONS)
+    keys = (FUNCTIONS[name].scale_key for name in named)
+    return next((BY_NAME[key].field for key in keys if key is not None), "")
+
+
 def baselines_of(trial: Trial) -> Iterator[Trial]:
     """Yield the trials that can be the baseline of a trial, the closest one first."""
     function = trial.function
@@ -82,6 +92,14 @@ def _reduced(trial: Trial, added: Sequence[str]) -> Trial:
         if row.field not in read and row.field != "function"
     }
     return trial.changed(usual | {"function": function})
+
+
+def shares_of(run: Run, rows: Sequence[SummaryRow]) -> list[FunctionShare]:
+    """Return the shares of a run's rows; none if the rows have no function."""
+    if all(row.trial.function.is_plain for row in rows):
+        return []
+    names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
+    return function_shares((item for item, _ in observations(run)), names)
 
 
 def function_shares(observed: Iterable[Observed], names: Mapping[str, str]) -> list[FunctionShare]:
@@ -123,16 +141,22 @@ def share_sentences(shares: Sequence[FunctionShare]) -> list[str]:
     """Return a sentence for each scale: the share of each contender, the best first."""
     groups: dict[tuple[Any, ...], list[FunctionShare]] = {}
     for share in shares:
-        trial = share.trial
-        key = (
-            share.metric,
-            share.baseline.function,
-            trial.packet_size_bytes,
-            trial.flows,
-            *(getattr(trial, field) for field in _FUNCTION_FIELDS),
-        )
-        groups.setdefault(key, []).append(share)
+        groups.setdefault(group_of(share), []).append(share)
     return [_sentence(group) for group in groups.values()]
+
+
+def group_of(share: FunctionShare, *, with_scale: bool = True) -> tuple[Any, ...]:
+    """Return a key that is equal for shares that are put beside each other: those of one figure,
+    function and traffic, at one scale unless `with_scale` is False."""
+    trial = share.trial
+    left_out = "" if with_scale else scale_key_of(trial)
+    return (
+        share.metric,
+        share.baseline.function,
+        trial.packet_size_bytes,
+        trial.flows,
+        *(getattr(trial, field) for field in _FUNCTION_FIELDS if field != left_out),
+    )
 
 
 def _sentence(group: Sequence[FunctionShare]) -> str:

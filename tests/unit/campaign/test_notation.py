@@ -6,9 +6,11 @@ from hypothesis import strategies as st
 
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation
 from switchmark.errors import UsageError
+from switchmark.function.registry import unread_keys
 from switchmark.method.registry import method_names
 from switchmark.method.support.goal import PRESETS
 from switchmark.model.choices import NEIGHBOURS, VNFS, Dimension, Idle
+from switchmark.model.functions import read_functions
 from switchmark.model.io import Io
 from switchmark.model.options import join
 from switchmark.model.parameter_table import BY_NAME, PARAMETERS
@@ -106,7 +108,11 @@ TRIALS = st.builds(
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 ).map(
     lambda trial: trial.model_copy(
-        update={"packet_size_bytes": round(trial.frame_sizes.mean)} if trial.packet_mix else {}
+        update=({"packet_size_bytes": round(trial.frame_sizes.mean)} if trial.packet_mix else {})
+        | {
+            BY_NAME[key].field: BY_NAME[key].default
+            for key in unread_keys(read_functions(trial.function))
+        }
     )
 )
 TABLE_2 = Trial(
@@ -136,6 +142,11 @@ def test_the_strategy_knows_every_field() -> None:
         "request_bytes", "response_bytes",
         "endpoints", "addresses", "max_rate_pps", "abort_if",
     }  # fmt: skip
+
+
+def test_keys_that_no_function_reads_are_defaults_in_a_notation() -> None:
+    assert from_notation("(V=vpp, P=64, rules=7)") == from_notation("(V=vpp, P=64)")
+    assert from_notation("(V=vpp, P=64, function=route+acl, rules=7)").rules == 7
 
 
 @settings(max_examples=200, deadline=None)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from switchmark.model.choices import Dimension
+from switchmark.model.functions import read_functions
 from switchmark.record import EngineRun, Interval
 from switchmark.report import plot_style
 from switchmark.report.axes import x_axis
@@ -16,10 +17,13 @@ from switchmark.report.cost import cpu_panels
 from switchmark.report.distributions import distribution_panels
 from switchmark.report.figures import Drawing, looks
 from switchmark.report.latency import spread_panels
+from switchmark.report.pictures import function_pictures
 from switchmark.report.plot import log_ticks, row_names
 from switchmark.report.samples import MAX_POINTS, samples_figure
 from switchmark.report.static import write_plots
 from switchmark.report.throughput import throughput_panels
+from switchmark.results.function_share import shares_of
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from tests.unit.records import (
     quick_records,
@@ -185,6 +189,35 @@ def test_throughput_is_drawn_over_the_length_of_a_chain(tmp_path: Path) -> None:
     )
     drawn = {trace["name"]: trace["x"] for trace in mpps.traces if "name" in trace}
     assert drawn == {"direct": [0], "linux-bridge": [1, 2, 3, 10], "ovs-dpdk": [1, 2, 3, 10]}
+
+
+def test_functions_are_drawn_over_their_scale(tmp_path: Path) -> None:
+    """Rates have an axis over the rules, with 0 before 1; shares have an interval at each scale."""
+    trials = [
+        synthetic_trial(
+            switch=switch, function=read_functions("route+acl"), rules=rules, repetition=repetition
+        )
+        for repetition in range(5)
+        for rules in (0, 100, 10_000)
+        for switch in ("ovs-netdev", "ovs-dpdk")
+    ]
+    records = [synthetic_record(trial, number=number) for number, trial in enumerate(trials)]
+    directory = write_run(tmp_path / "results", records)
+    rows = summary(directory)
+    figure = throughput_panels(rows, looks(rows)).figures[0]
+    assert figure.layout["xaxis"]["type"] == "log"
+    assert figure.layout["xaxis"]["ticktext"] == ["0", "100", "10k"]
+    (panel,) = function_pictures(open_run(directory), rows, looks(rows))
+    (share,) = panel.figures
+    lines = {trace["name"]: trace for trace in share.traces if "name" in trace}
+    assert set(lines) == {"ovs-netdev", "ovs-dpdk"}
+    assert lines["ovs-dpdk"]["x"] == [100, 10_000]
+    found = [one for one in shares_of(open_run(directory), rows) if one.contender == "ovs-dpdk"]
+    shares = [one.value for one in sorted(found, key=lambda one: one.trial.rules)]
+    assert lines["ovs-dpdk"]["y"] == shares
+    assert all(len(trace["error_y"]["array"]) == 2 for trace in share.traces if "error_y" in trace)
+    written = write_plots(directory, tmp_path / "plots")
+    assert any("cost-of-the-function" in path.name for path in written)
 
 
 def test_throughput_is_drawn_over_a_cpu_limit(tmp_path: Path) -> None:
