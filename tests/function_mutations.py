@@ -88,7 +88,7 @@ def _without_copies(table: FunctionTable) -> FunctionTable:
 
 
 def wrong_rate(table: FunctionTable) -> FunctionTable:
-    """Return the table with a CIR that is 5 % higher. Only measured rates show this error."""
+    """Return the table with a CIR that is 5 % higher."""
     assert table.policer is not None
     higher = table.policer.cir_bps * 105 // 100
     return replace(table, policer=replace(table.policer, cir_bps=higher))
@@ -108,8 +108,12 @@ MUTATIONS = (
     Mutation("mirror without copies", "mirror", r"did not arrive", _without_copies),
 )  # fmt: skip
 
+# Errors that single frames do not show, only measured rates.
+WRONG_RATE = Mutation("CIR 5 % off", "policer", "does not keep the rate of its policer", wrong_rate)
+EVERY_MUTATION = (*MUTATIONS, WRONG_RATE)
+
 
 def mutations_of(functions: tuple[str, ...]) -> list[Mutation]:
-    """Return the planted errors of these functions; `swapped rules` and `missing rule` need a list
-    of `rule_hit: last` with at least 3 rules."""
+    """Return the planted errors of these functions that the proof by frames finds; `swapped
+    rules` and `missing rule` need a list of `rule_hit: last` with at least 3 rules."""
     return [mutation for mutation in MUTATIONS if mutation.function in functions]

@@ -12,12 +12,12 @@ from typing import Any
 from switchmark.cli.main import main
 from switchmark.switch.support.base import PerformsFunctions
 from switchmark.trial.running_switch import RunningSwitch
-from tests.function_mutations import MUTATIONS
+from tests.function_mutations import EVERY_MUTATION
 
 
 def plant(name: str) -> None:
     """Change the table between the bench and the switch, as the switch starts."""
-    change = next(mutation.change for mutation in MUTATIONS if mutation.name == name)
+    change = next(mutation.change for mutation in EVERY_MUTATION if mutation.name == name)
     start: Any = RunningSwitch._start
 
     def start_changed(running: Any) -> None:
