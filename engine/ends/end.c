@@ -47,8 +47,10 @@ void end_expect(struct trial *trial, struct end *end, unsigned index)
     expectation->table = row_table_is_complete(&trial->table) ? &trial->table : NULL;
     expectation->tunnels =
         o->expected.decap && row_table_is_complete(&trial->tunnels) ? &trial->tunnels : NULL;
-    expectation->used = o->role->takes_expectation &&
-                        (expected_headers_are_given(&o->expected) || expectation->table != NULL);
+    expectation->fields = &trial->expected;
+    expectation->used =
+        o->role->takes_expectation && (expected_headers_are_given(&o->expected) ||
+                                       expectation->table != NULL || trial->expected.count > 0);
     if (expectation->used && o->expected.vlan_given)
         address.tags = 0;
     receive_expect(&r->rx, &address, view.src_ip_given, view.dst_ip_given, view.src_udp_given,
@@ -121,13 +123,16 @@ void end_begin_sending(struct trial *trial, struct end *end, unsigned index, uin
     const struct options *o = trial->options;
     const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
     const struct frame_address address = end_sent_address(trial, end);
+    const bool is_denied = end == trial->ends[index].denied;
 
     frame_template_build(&end->sending.tx.template, &address, template_size(trial, end), stream,
                          kind, trial->epoch, end->port->udp_payload_only);
     frame_template_fill(&end->sending.tx.template, (enum payload_kind)o->payload);
     varied_begin(&end->sending.tx.varied, &end->sending.tx.template, &address,
                  &trial->traffic.sizes, &end->flows, &trial->zipf);
-    use_tables(trial, end, end == trial->ends[index].denied ? &trial->denied : &trial->table);
+    use_tables(trial, end, is_denied ? &trial->denied : &trial->table);
+    if (trial->modified.count > 0 && !is_denied)
+        varied_use_modifiers(&end->sending.tx.varied, &end->sending.tx.template, &trial->modified);
     end->before = end->counters;
     memset(end->spent_ticks, 0, sizeof end->spent_ticks);
     if (trial_end_sends(trial, index))

@@ -150,6 +150,30 @@ static void address_other_end(struct trial *trial)
         memcpy(second->dst_mac, first->src_mac, 6);
 }
 
+/* Compile the modifiers of sent frames, and of received frames. Fields with an explicit expectation
+ * are left out of the latter: the switch changes them. */
+static bool make_modifiers(struct trial *trial, char *error, size_t size)
+{
+    const struct options *o = trial->options;
+    const struct expected_headers *h = &o->expected;
+    const uint32_t explicit = (h->next_hop_count > 0 ? 1U << WRONG_dst_mac : 0) |
+                              (h->src_mac_given ? 1U << WRONG_src_mac : 0) |
+                              (h->ttl_given ? 1U << WRONG_ttl : 0) |
+                              (h->dscp_given ? 1U << WRONG_dscp : 0);
+    struct modifiers expected = {0};
+
+    for (unsigned i = 0; o->role->takes_expectation && i < o->modifiers.count; i++) {
+        const struct header_field *field = o->modifiers.given[i].field;
+        const bool is_tag = field->layer == LAYER_TAG || field->layer == LAYER_SERVICE_TAG;
+        if ((explicit & 1U << field->wrong) == 0 && !(h->vlan_given && is_tag) &&
+            (h->decap || field->layer < LAYER_OUTER_ETHERNET))
+            expected.given[expected.count++] = o->modifiers.given[i];
+    }
+    return (!o->role->sends || field_writes_make(&trial->modified, &o->modifiers, &o->address,
+                                                 o->address.tunnel.used, error, size)) &&
+           field_writes_make(&trial->expected, &expected, &o->address, h->decap, error, size);
+}
+
 /* The ends expect the flows of the table, if all of them have arrived. */
 static void expect_table(struct trial *trial)
 {
@@ -184,6 +208,8 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     }
     if (o->role->has_both_ends)
         address_other_end(trial);
+    if (!make_modifiers(trial, error, size))
+        return false;
     for (unsigned i = 0; i < trial->end_count; i++) {
         if (!bind_flows(trial, i, error, size))
             return false;
@@ -273,6 +299,10 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
     if (trial->table.loaded < trial->table.count)
         return fail(error, size, "table: %u of %u rows have arrived; send the rest before start",
                     trial->table.loaded, trial->table.count);
+    if (trial->table.count > 0 && modifiers_change(&trial->options->modifiers, FIELDS_OF_ROWS))
+        return fail(error, size,
+                    "table: its rows have the addresses and ports; leave the "
+                    "modifiers of these fields out");
     if (trial->traffic.frame_size > opened_for)
         return fail(error, size,
                     "packet-size: %llu is above the %llu that the ports were opened for; give "
@@ -337,6 +367,8 @@ void ends_close(struct trial *trial)
         trial->ends[i].port->ops->close(trial->ends[i].port);
         queues_free(&trial->ends[i]);
     }
+    field_writes_free(&trial->modified);
+    field_writes_free(&trial->expected);
     row_table_free(&trial->table);
     row_table_free(&trial->denied);
     row_table_free(&trial->tunnels);

@@ -229,6 +229,14 @@ static bool read_flows(struct options *o, const char *text, char *error, size_t 
     return fail(error, size, "--flows: %s", reason);
 }
 
+static bool read_modifier(struct options *o, const char *text, char *error, size_t size)
+{
+    char reason[240];
+
+    return modifiers_parse(&o->modifiers, text, reason, sizeof reason) ||
+           fail(error, size, "--modify %s", reason);
+}
+
 /* MAC addresses, separated by commas. */
 static bool read_macs(struct expected_headers *h, const char *text)
 {
@@ -287,6 +295,8 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
         return read_sizes(o, text, error, size);
     case KIND_FLOWS:
         return read_flows(o, text, error, size);
+    case KIND_MODIFIER:
+        return read_modifier(o, text, error, size);
     case KIND_VLAN:
         o->address.tags = (uint8_t)value_parse_vlan(text, o->address.vlan);
         good = o->address.tags > 0 || strcmp(text, NO_VALUE) == 0;

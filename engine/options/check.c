@@ -61,6 +61,12 @@ static bool has_encapsulation(const struct options *o, const struct traffic *t)
     return o->address.tunnel.used;
 }
 
+static bool has_modifiers(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->modifiers.count > 0;
+}
+
 static bool has_flow_groups(const struct options *o, const struct traffic *t)
 {
     (void)t;
@@ -135,6 +141,7 @@ static const struct {
     {"ttl, --dscp", has_header_values, FLAG(sends), false, NULL},
     {"encap", has_encapsulation, FLAG(takes_encapsulation), false,
      "give --decap vxlan to the receiver"},
+    {"modify", has_modifiers, FLAG(takes_modifiers), false, NULL},
     {"next-hops", has_next_hops, FLAG(takes_expectation), false, NULL},
     {"expect-...", has_expected_headers, FLAG(takes_expectation), false, NULL},
     {"flow-groups", has_flow_groups, FLAG(tracks), false, NULL},
@@ -346,13 +353,14 @@ static bool changes_datagrams(const struct options *o, const struct traffic *t)
 static bool expects_headers_on_queues(const struct options *o, const struct traffic *t)
 {
     (void)t;
-    return o->queues > 1 && expected_headers_are_given(&o->expected);
+    return o->queues > 1 && (expected_headers_are_given(&o->expected) ||
+                             (o->modifiers.count > 0 && o->role->takes_expectation));
 }
 
 static bool expects_headers_both_ways(const struct options *o, const struct traffic *t)
 {
     (void)t;
-    return o->bidirectional && expected_headers_are_given(&o->expected);
+    return o->bidirectional && (expected_headers_are_given(&o->expected) || o->modifiers.count > 0);
 }
 
 static bool expects_two_kinds_of_tags(const struct options *o, const struct traffic *t)
@@ -364,7 +372,8 @@ static bool expects_two_kinds_of_tags(const struct options *o, const struct traf
 static bool expects_headers_of_datagrams(const struct options *o, const struct traffic *t)
 {
     (void)t;
-    return (expected_headers_are_given(&o->expected) || o->ttl_given || o->dscp_given) &&
+    return (expected_headers_are_given(&o->expected) || o->ttl_given || o->dscp_given ||
+            o->modifiers.count > 0) &&
            (io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0;
 }
 
@@ -385,8 +394,8 @@ static bool has_useless_outer_macs(const struct options *o, const struct traffic
 static bool changes_headers_of_replay(const struct options *o, const struct traffic *t)
 {
     (void)t;
-    return o->replay_path != NULL &&
-           (o->ttl_given || o->dscp_given || expected_headers_are_given(&o->expected));
+    return o->replay_path != NULL && (o->ttl_given || o->dscp_given || o->modifiers.count > 0 ||
+                                      expected_headers_are_given(&o->expected));
 }
 
 static bool lacks_token_file(const struct options *o, const struct traffic *t)
@@ -446,20 +455,20 @@ static const struct rule rules[] = {
      "--jitter-us: a value above --delay-us would make delays below 0; lower it"},
     {reorders_every_frame, "--reorder-every: 1 leaves no frame to overtake; use 2 or more"},
     {changes_datagrams, "reference: needs whole frames; use raw, dpdk or null ports"},
-    {expects_headers_on_queues, "--next-hops, --expect-...: only with one queue"},
+    {expects_headers_on_queues, "--modify, --next-hops, --expect-...: only with one queue"},
     {expects_headers_both_ways,
-     "--next-hops, --expect-...: one direction only; leave --bidirectional out"},
+     "--modify, --next-hops, --expect-...: one direction only; leave --bidirectional out"},
     {expects_two_kinds_of_tags, "--expect-vlan: leave --vlan out, which also states the tags"},
     {expects_headers_of_datagrams,
-     "--ttl, --dscp, --next-hops, --expect-...: with udp the kernel writes the headers; use raw or "
-     "dpdk"},
+     "--ttl, --dscp, --modify, --next-hops, --expect-...: with udp the kernel writes the headers; "
+     "use raw or dpdk"},
     {encapsulates_wrongly, "--encap: tunnels are sent before the command start, to one queue of a "
                            "port with whole frames; "
                            "leave --start now, --queues, --bidirectional and --replay out"},
     {has_useless_outer_macs, "--outer-src-mac, --outer-dst-mac: only with --encap vxlan"},
     {changes_headers_of_replay,
-     "--replay: the frames of the file have their own headers; leave --ttl, --dscp, --next-hops "
-     "and --expect-... out"},
+     "--replay: the frames of the file have their own headers; leave --ttl, --dscp, --modify, "
+     "--next-hops and --expect-... out"},
     {lacks_token_file,
      "--idle baton: needs --baton FILE, the same file for all programs on this core"},
     {has_useless_token_file, "--baton: only with --idle baton"},
@@ -624,7 +633,10 @@ static bool check_frames(struct options *o, char *error, size_t size)
                     FRAME_SIZE_MAX - OUTER_BYTES);
     if (!flows_bind(&o->flows, &o->address, reason, sizeof reason))
         return fail(error, size, "--flows: %s", reason);
-    return true;
+    const bool has_outer = o->role->sends ? o->address.tunnel.used : o->expected.decap;
+    return modifiers_bind(&o->modifiers, &o->address, has_outer, &o->flows, reason,
+                          sizeof reason) ||
+           fail(error, size, "--modify %s", reason);
 }
 
 static bool check_replay(const struct options *o, char *error, size_t size)

@@ -60,6 +60,7 @@ struct options {
     bool ip4_given, ip6_given;
     struct flow_set flows; /* as seen from port A */
     struct expected_headers expected;
+    struct modifiers modifiers;
     bool ttl_given, dscp_given;            /* for sent frames */
     bool outer_src_given, outer_dst_given; /* MACs of address.tunnel */
     uint64_t payload;                      /* enum payload_kind */

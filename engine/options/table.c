@@ -33,6 +33,10 @@ const struct option_row option_table[] = {
     {"flows", KIND_FLOWS, "N[:FIELDS]", 0, 0, 0, 0, false,
      "N flows that differ in FIELDS, joined by '+': src-mac, dst-mac, src-ip, dst-ip, src-port, "
      "dst-port, vlan, each with =COUNT or /random; then :zipf=S, :seed=N (default 1; of src-ip)"},
+    {"modify", KIND_MODIFIER, "FIELD=VALUES", 0, 0, 0, 0, false,
+     "sender, tester, receiver: header field by the number of the frame (repeatable): "
+     "increment,START,STEP,COUNT, decrement,START,STEP,COUNT, values,V,V,..., "
+     "random,LOW,HIGH,COUNT[,SEED] or one value; list --json has the fields (default: none)"},
     {"ttl", KIND_COUNT, "N", 1, 255, AT(address.ttl), AT(ttl_given), false,
      "TTL or hop limit of sent frames (default 64)"},
     {"dscp", KIND_COUNT, "N", 0, 63, AT(address.dscp), AT(dscp_given), false,

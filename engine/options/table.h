@@ -11,6 +11,7 @@ enum kind {
     KIND_COUNT,
     KIND_SIZES,
     KIND_FLOWS,
+    KIND_MODIFIER,
     KIND_VLAN,
     KIND_EXPECTED_VLAN,
     KIND_TUNNEL,

@@ -72,7 +72,7 @@ bool value_parse_scaled(const char *text, uint64_t *value, const char **rest)
     const char *unit = skip_spaces(text + strspn(text, "0123456789."));
     const unsigned scale = suffix_scale(*unit);
 
-    if (!value_parse_decimal(text, scale, value, rest))
+    if (!value_parse_decimal(text, scale, value, rest) || skip_spaces(*rest) != unit)
         return false;
     *rest = skip_spaces(unit + (scale > 0));
     return true;

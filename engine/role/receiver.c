@@ -30,6 +30,7 @@ const struct role role_receiver = {
     .takes_latency = true,
     .takes_probes = true,
     .takes_table = true,
+    .takes_modifiers = true,
     .takes_expectation = true,
     .run = run,
 };

@@ -41,6 +41,7 @@ struct role {
     bool takes_mac_update;
     bool takes_gathering;
     bool takes_table;         /* a table of flows */
+    bool takes_modifiers;     /* --modify */
     bool takes_encapsulation; /* sends frames in tunnels */
     bool takes_expectation;   /* headers that the switch must have changed */
 

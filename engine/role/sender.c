@@ -35,6 +35,7 @@ const struct role role_sender = {
     .takes_queues = true,
     .takes_frames = true,
     .takes_table = true,
+    .takes_modifiers = true,
     .takes_encapsulation = true,
     .run = run,
 };

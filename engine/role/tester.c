@@ -54,6 +54,7 @@ const struct role role_tester = {
     .drains = true,
     .latency = LATENCY_ONE_WAY,
     .takes_table = true,
+    .takes_modifiers = true,
     .takes_encapsulation = true,
     .takes_expectation = true,
     .run = run,

@@ -7,6 +7,7 @@
 #include "io/io.h"
 #include "report/json.h"
 #include "role/role.h"
+#include "traffic/header_fields.h"
 #include "version.h"
 
 static bool print_text(void)
@@ -70,6 +71,15 @@ static bool print_json(void)
         describe(&j, ops);
         json_unsigned(&j, "queues_max", ops->queues_max > 0 ? ops->queues_max : 1);
         json_string(&j, "version", ops->version != NULL ? ops->version() : NULL);
+        json_end_object(&j);
+    }
+    json_end_list(&j);
+    json_list(&j, "header_fields");
+    for (unsigned i = 0; i < header_field_count; i++) {
+        json_object(&j, NULL);
+        json_string(&j, "name", header_fields[i].name);
+        json_string(&j, "layer", header_layer_names[header_fields[i].layer]);
+        json_unsigned(&j, "bits", header_fields[i].bits);
         json_end_object(&j);
     }
     json_end_list(&j);

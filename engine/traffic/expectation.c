@@ -157,7 +157,16 @@ uint32_t expectation_check(const struct expectation *e, const struct opened_fram
         wrong |= bit(!is_mac(opened->ethernet, h->next_hops[hop]), WRONG_next_hop);
     if (h->src_mac_given)
         wrong |= bit(!is_mac(opened->ethernet + 6, h->src_mac), WRONG_src_mac);
-    return wrong | check_ip(h, opened->frame.data + layout->ip, layout->ip6);
+    wrong |= check_ip(h, opened->frame.data + layout->ip, layout->ip6);
+    if (e->fields == NULL || e->fields->count == 0)
+        return wrong;
+    const uint8_t *const parts[HEADER_PARTS] = {
+        [PART_ETHERNET] = opened->ethernet,
+        [PART_IP] = opened->frame.data + layout->ip,
+        [PART_OUTER] = opened->outer,
+    };
+    return (wrong & ~(e->fields->wrong & ~(1U << WRONG_outer_header))) |
+           field_writes_check(e->fields, parts, sequence);
 }
 
 void expectation_note(struct expectation *e, uint32_t wrong, const struct io_frame *frame)

@@ -9,32 +9,10 @@
 
 #include "io/io.h"
 #include "traffic/frame.h"
+#include "traffic/modifiers.h"
 #include "traffic/row_table.h"
 
 #define NEXT_HOPS_MAX 64
-
-/* The fields that may be wrong, and their names in the result. */
-#define WRONG_FIELDS(X)                                                                            \
-    X(next_hop)                                                                                    \
-    X(src_mac)                                                                                     \
-    X(vlan)                                                                                        \
-    X(ttl)                                                                                         \
-    X(dscp)                                                                                        \
-    X(src_ip)                                                                                      \
-    X(dst_ip)                                                                                      \
-    X(src_port)                                                                                    \
-    X(dst_port)                                                                                    \
-    X(vni)                                                                                         \
-    X(outer_src_ip)                                                                                \
-    X(outer_dst_ip)                                                                                \
-    X(outer_header)
-
-enum wrong_field {
-#define WRONG_ENUM(name) WRONG_##name,
-    WRONG_FIELDS(WRONG_ENUM)
-#undef WRONG_ENUM
-        WRONG_FIELDS_COUNT
-};
 
 /* The options, as they were given. */
 struct expected_headers {
@@ -51,9 +29,10 @@ struct expected_headers {
 
 struct expectation {
     const struct expected_headers *headers;
-    const struct row_table *table;      /* NULL: no table */
-    const struct row_table *tunnels;    /* the outer headers with --decap; NULL: any */
-    bool used;                          /* a header, or the flows of a table, are expected */
+    const struct row_table *table;     /* NULL: no table */
+    const struct row_table *tunnels;   /* the outer headers with --decap; NULL: any */
+    const struct field_writes *fields; /* fields that modifiers of the sender set */
+    bool used; /* a header, the flows of a table or modified fields are expected */
     uint64_t wrong[WRONG_FIELDS_COUNT]; /* number of frames of the trial with this field wrong */
     uint8_t sample[256];                /* the first bytes of the first wrong frame */
     uint32_t sample_length;             /* 0: no frame was wrong */

@@ -96,14 +96,21 @@ static void build_outer(uint8_t *f, const struct frame_tunnel *tunnel, uint32_t 
     frame_set_tunnel(f, length, tunnel->row, 0);
 }
 
-void frame_set_tunnel(uint8_t *frame, uint32_t length, const uint8_t *tunnel_row, uint32_t flow)
+void frame_sum_outer(uint8_t *frame)
 {
-    uint8_t *ip = frame + OUTER_IP, *udp = frame + OUTER_UDP;
+    uint8_t *ip = frame + OUTER_IP;
 
-    store16(ip + 2, htons((uint16_t)(length - OUTER_IP)));
-    store64(frame + OUTER_ADDRESSES, load64(tunnel_row + 4));
     store16(ip + 10, 0);
     store16(ip + 10, (uint16_t)~sum_fold(sum_bytes(ip, 20)));
+}
+
+void frame_set_tunnel(uint8_t *frame, uint32_t length, const uint8_t *tunnel_row, uint32_t flow)
+{
+    uint8_t *udp = frame + OUTER_UDP;
+
+    store16(frame + OUTER_IP + 2, htons((uint16_t)(length - OUTER_IP)));
+    store64(frame + OUTER_ADDRESSES, load64(tunnel_row + 4));
+    frame_sum_outer(frame);
     store16(udp, htons((uint16_t)(OUTER_SOURCE_PORTS + (flow * 0x9e3779b1U >> 18))));
     store16(udp + 4, htons((uint16_t)(length - OUTER_UDP)));
     store32(frame + OUTER_VXLAN + 4, htonl(ntohl(load32(tunnel_row)) << 8));

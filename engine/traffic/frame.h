@@ -141,6 +141,9 @@ void frame_template_build(struct frame_template *t, const struct frame_address *
  * frame (with outer header, without FCS) into a frame that has a template. */
 void frame_set_tunnel(uint8_t *frame, uint32_t length, const uint8_t *tunnel_row, uint32_t flow);
 
+/* Write the checksum of the outer IPv4 header. */
+void frame_sum_outer(uint8_t *frame);
+
 /* Put another pattern behind the stamp. */
 void frame_template_fill(struct frame_template *t, enum payload_kind kind);
 

@@ -62,7 +62,7 @@ static bool flow_fits(const struct expected_frames *e, const uint8_t *f)
     const uint8_t *udp = f + e->layout.udp;
     const uint8_t *tag = f + OFFSET_ETHERTYPE + 2;
 
-    if (e->tags == 2 && (ntohs(load16(tag)) & 0xfff) != e->outer_vlan)
+    if (e->tags == 2 && !e->any_outer_vlan && (ntohs(load16(tag)) & 0xfff) != e->outer_vlan)
         return false;
     if (e->tags > 0 &&
         !value_fits(&e->fields[FLOW_VLAN], ntohs(load16(tag + TAG_BYTES * (e->tags - 1))) & 0xfffU))

@@ -70,6 +70,25 @@ void receive_expect_flows(struct receiver *rx, const struct flow_set *local)
     }
 }
 
+/* Modified fields are compared with the value of each frame, so no range of values is. */
+static void expect_modified(struct expected_frames *e, uint32_t wrong)
+{
+    static const enum wrong_field of[FLOW_FIELDS] = {
+        [FLOW_SRC_MAC] = WRONG_src_mac,   [FLOW_DST_MAC] = WRONG_dst_mac,
+        [FLOW_SRC_IP] = WRONG_src_ip,     [FLOW_DST_IP] = WRONG_dst_ip,
+        [FLOW_SRC_PORT] = WRONG_src_port, [FLOW_DST_PORT] = WRONG_dst_port,
+        [FLOW_VLAN] = WRONG_vlan,
+    };
+
+    for (unsigned i = 0; i < FLOW_FIELDS; i++) {
+        if ((wrong & 1U << of[i]) != 0)
+            e->fields[i].count = 0;
+    }
+    e->any_outer_vlan = (wrong & 1U << WRONG_vlan) != 0;
+    e->src_prefix_given &= (wrong & 1U << WRONG_src_ip) == 0;
+    e->dst_prefix_given &= (wrong & 1U << WRONG_dst_ip) == 0;
+}
+
 /* The rows of a table have the addresses, so no address is the same for all frames. */
 void receive_expect_headers(struct receiver *rx, struct expectation *expectation)
 {
@@ -77,6 +96,8 @@ void receive_expect_headers(struct receiver *rx, struct expectation *expectation
     if (!expectation->used)
         return;
     rx->special = true;
+    if (expectation->fields != NULL)
+        expect_modified(&rx->expected, expectation->fields->wrong);
     if (expectation->table == NULL)
         return;
     for (unsigned i = FLOW_SRC_IP; i <= FLOW_DST_PORT; i++)

@@ -50,6 +50,7 @@ struct expected_frames {
     uint16_t types[TAGS_MAX + 1];           /* EtherTypes, outer first, wire order */
     unsigned tags;                          /* number of tags among `types` */
     uint16_t outer_vlan;                    /* VLAN ID of the outer tag if there are two */
+    bool any_outer_vlan;                    /* it is not compared here */
     struct flow_range fields[FLOW_FIELDS];  /* values of received frames; count 0: any value */
     uint8_t src_prefix[12], dst_prefix[12]; /* IPv6 */
     bool src_prefix_given, dst_prefix_given;

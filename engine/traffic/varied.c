@@ -16,11 +16,14 @@ static void seek(struct varied *v, uint64_t sequence)
         field->at = flow / range->every % range->count;
         field->left = range->every - flow % range->every;
     }
+    for (unsigned i = 0; v->modified != NULL && i < v->modified->count; i++)
+        v->value_at[i] = (uint32_t)(sequence % v->modified->write[i].count);
 }
 
 /* The arrays of one burst. */
 struct burst {
     uint64_t sum[IO_BURST_MAX], ip_sum[IO_BURST_MAX];
+    uint64_t bits[IO_BURST_MAX];
     uint32_t value[IO_BURST_MAX], port[IO_BURST_MAX];
     uint32_t flow[IO_BURST_MAX];
     uint32_t payload_length[IO_BURST_MAX];
@@ -241,6 +244,54 @@ static void write_tunnels(const struct varied *v, struct io_frame *frames, unsig
     }
 }
 
+/* The values of a modified field for a burst, as on the wire. Each kind has its own loop, so
+ * that no frame decides on a branch. */
+static void choose_bits(const struct field_write *w, uint32_t *value_at, uint64_t *bits,
+                        unsigned count)
+{
+    const uint32_t values = w->count;
+    uint32_t at = *value_at;
+
+    if (w->bits != NULL) {
+        for (unsigned i = 0; i < count; i++) {
+            bits[i] = w->bits[at];
+            at = at + 1 == values ? 0 : at + 1;
+        }
+    } else if (w->is_random) {
+        for (unsigned i = 0; i < count; i++) {
+            bits[i] = __builtin_bswap64((field_random(w, at) & w->mask) << w->shift);
+            at = at + 1 == values ? 0 : at + 1;
+        }
+    } else {
+        const uint64_t start = w->start, step = w->step, mask = w->mask;
+        const uint32_t shift = w->shift;
+        for (unsigned i = 0; i < count; i++) {
+            bits[i] = __builtin_bswap64(((start + step * at) & mask) << shift);
+            at = at + 1 == values ? 0 : at + 1;
+        }
+    }
+    *value_at = at;
+}
+
+/* The fields of modifiers, in front of the checksum of the IPv4 header and behind the lengths. */
+static void write_modified(struct varied *v, struct io_frame *frames, unsigned count,
+                           struct burst *b)
+{
+    for (unsigned n = 0; n < v->modified->count; n++) {
+        const struct field_write *w = &v->modified->write[n];
+        const uint32_t offset = v->write_offset[n];
+        const uint64_t keep = w->keep, in_udp = w->in_udp, in_ipv4 = w->in_ipv4;
+        choose_bits(w, &v->value_at[n], b->bits, count);
+        for (unsigned i = 0; i < count; i++) {
+            uint8_t *window = frames[i].data + offset;
+            const uint64_t sum = (b->bits[i] & 0xffffffffU) + (b->bits[i] >> 32);
+            store64(window, (load64(window) & keep) | b->bits[i]);
+            b->sum[i] += sum & in_udp;
+            b->ip_sum[i] += sum & in_ipv4;
+        }
+    }
+}
+
 /* The usual case of a table: IPv4 frames that differ only in the fields of their row. */
 static void fill_rows(const struct varied *v, const struct frame_template *t,
                       struct io_frame *frames, unsigned count, uint64_t sequence,
@@ -351,12 +402,16 @@ void varied_fill(struct varied *v, const struct frame_template *t, struct io_fra
         write_flows(v, frames, count, &b, sequence);
     if (v->table != NULL)
         write_rows(v, frames, count, &b, sequence);
+    if (v->tunnels != NULL)
+        write_tunnels(v, frames, count, &b, sequence);
+    if (v->modified != NULL)
+        write_modified(v, frames, count, &b);
+    for (unsigned i = 0; v->modifies_outer && i < count; i++)
+        frame_sum_outer(frames[i].data);
     if (v->ip_sum_varies) {
         for (unsigned i = 0; i < count; i++)
             store16(frames[i].data + v->headers - 18, (uint16_t)~sum_fold(b.ip_sum[i]));
     }
-    if (v->tunnels != NULL)
-        write_tunnels(v, frames, count, &b, sequence);
     for (unsigned i = 0; t->touch && i < count; i++)
         frame_fetch(frames[i].data, v->headers + b.payload_length[i]);
     for (unsigned i = 0; i < count; i++)

@@ -12,6 +12,7 @@
 #include "io/io.h"
 #include "traffic/flows.h"
 #include "traffic/frame.h"
+#include "traffic/modifiers.h"
 #include "traffic/row_table.h"
 #include "traffic/sizes.h"
 #include "traffic/zipf.h"
@@ -25,13 +26,16 @@ struct varied_field {
 };
 
 struct varied {
-    bool used;                       /* otherwise all frames are equal to the template */
-    const struct sizes *sizes;       /* NULL: all frames have the size of the template */
-    const struct zipf *zipf;         /* NULL: round-robin */
-    const struct row_table *table;   /* addresses and ports of the flows; NULL: `fields` */
-    const struct row_table *tunnels; /* outer headers of VXLAN, or NULL */
-    uint32_t outer;                  /* bytes of the outer header */
-    bool whole_rows;                 /* nothing but the rows of an IPv4 table varies */
+    bool used;                           /* otherwise all frames are equal to the template */
+    const struct sizes *sizes;           /* NULL: all frames have the size of the template */
+    const struct zipf *zipf;             /* NULL: round-robin */
+    const struct row_table *table;       /* addresses and ports of the flows; NULL: `fields` */
+    const struct row_table *tunnels;     /* outer headers of VXLAN, or NULL */
+    const struct field_writes *modified; /* fields that modifiers set, or NULL */
+    bool modifies_outer;                 /* some of them are in the outer header */
+    uint32_t value_at[2 * MODIFIERS_MAX], write_offset[2 * MODIFIERS_MAX]; /* for each write */
+    uint32_t outer;  /* bytes of the outer header */
+    bool whole_rows; /* nothing but the rows of an IPv4 table varies */
     uint32_t flows;
     uint64_t seed;
     uint64_t sequence; /* number of the frame for which the following state is valid */
@@ -60,6 +64,10 @@ void varied_use_table(struct varied *v, const struct frame_template *t,
 
 /* Also choose the outer header of each frame; call it after varied_use_table. */
 void varied_use_tunnels(struct varied *v, const struct row_table *tunnels);
+
+/* Also set the fields of modifiers; call it last. */
+void varied_use_modifiers(struct varied *v, const struct frame_template *t,
+                          const struct field_writes *modified);
 
 /* Fill frames[0..count-1] as those with number `sequence` and the following numbers. `prepared`:
  * they contain the template, as an earlier fill may have changed it. */

@@ -141,6 +141,29 @@ void varied_use_tunnels(struct varied *v, const struct row_table *tunnels)
         v->flows = 1;
 }
 
+/* The template has values in these fields, which leave its sums. */
+void varied_use_modifiers(struct varied *v, const struct frame_template *t,
+                          const struct field_writes *modified)
+{
+    const uint32_t ip = v->headers - (v->ip6 ? 48 : 28);
+
+    v->used = true;
+    v->usual = false;
+    v->whole_rows = false;
+    v->modified = modified;
+    for (unsigned i = 0; i < modified->count; i++) {
+        const struct field_write *w = &modified->write[i];
+        const uint32_t part = w->part == PART_IP ? ip : w->part == PART_ETHERNET ? v->outer : 0;
+        const uint64_t bits = load64(t->bytes + part + w->offset) & ~w->keep;
+        const uint64_t removed = without((uint32_t)bits) + without((uint32_t)(bits >> 32));
+        v->write_offset[i] = part + w->offset;
+        v->sum += removed & w->in_udp;
+        v->ip_sum += removed & w->in_ipv4;
+        v->ip_sum_varies |= w->in_ipv4 != 0;
+        v->modifies_outer |= w->part == PART_OUTER;
+    }
+}
+
 uint32_t varied_flow(const struct varied *v, uint64_t sequence)
 {
     if (v->zipf != NULL)

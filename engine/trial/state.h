@@ -148,12 +148,14 @@ struct trial {
     /* From the command line and the `start` command. */
     const struct options *options;
     struct traffic traffic;
-    struct replay replay;      /* file of --replay; count 0: no file */
-    struct schedule_plan plan; /* the schedule in frames per second */
-    struct zipf zipf;          /* popularity of flows, if they follow Zipf's law */
-    struct row_table table;    /* addresses and ports of the flows; count 0: none */
-    struct row_table tunnels;  /* outer headers of VXLAN */
-    struct row_table denied;   /* the same of the flows that the switch must drop */
+    struct replay replay;         /* file of --replay; count 0: no file */
+    struct schedule_plan plan;    /* the schedule in frames per second */
+    struct zipf zipf;             /* popularity of flows, if they follow Zipf's law */
+    struct row_table table;       /* addresses and ports of the flows; count 0: none */
+    struct row_table tunnels;     /* outer headers of VXLAN */
+    struct row_table denied;      /* the same of the flows that the switch must drop */
+    struct field_writes modified; /* fields of sent frames that modifiers set */
+    struct field_writes expected; /* the same of received frames, as far as they are compared */
     struct sender_clock sender_clock;
 
     struct end *ends;

@@ -250,6 +250,13 @@ class WrongFields(EventPart):
     outer_src_ip: Count
     outer_dst_ip: Count
     outer_header: Count
+    dst_mac: Count
+    pcp: Count
+    dei: Count
+    ecn: Count
+    id: Count
+    df: Count
+    flow_label: Count
 
 
 class Expectation(EventPart):
