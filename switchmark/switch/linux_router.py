@@ -81,8 +81,9 @@ class LinuxRouter(WithOptions, InKernelSwitch):
         self._filters = nft.Filters.of(
             self.namespace, table, self.option("acl_engine"), list(devices.values()), bridged=False
         )
+        routes = kernel_routes.RouteLoad.of(self.namespace, table, devices)
         begun = time.monotonic()
-        kernel_routes.load_routes(self.namespace, table, devices)
+        routes.load()
         self._filters.load()
         self._load_time_s = time.monotonic() - begun
 

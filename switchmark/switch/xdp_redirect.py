@@ -162,8 +162,9 @@ class XdpRedirect(InKernelSwitch):
         settings = kernel_routes.settings_of(list(devices.values()), table.ip_version)
         kernel_routes.write_settings(self.namespace, settings)
         self.namespace.batch("ip", list(kernel_routes.address_lines(table, devices)))
+        routes = kernel_routes.RouteLoad.of(self.namespace, table, devices)
         begun = time.monotonic()
-        kernel_routes.load_routes(self.namespace, table, devices)
+        routes.load()
         self._load_time_s = time.monotonic() - begun
 
     def _routing_table(self) -> FunctionTable:

@@ -1,4 +1,4 @@
-"""The routing table of the neutral table as that of the kernel, loaded by `ip -batch`.
+"""The routing table of the neutral table as that of the kernel, loaded by netlink.
 
 Neighbours are static. A frame without a route meets a blackhole in a second table, so that the
 kernel answers no frame by ICMP.
@@ -10,19 +10,21 @@ import ipaddress
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.function.support.table import FunctionTable, NextHop
+from switchmark.function.support.table import FunctionTable
 from switchmark.host.kernel import namespaces
-from switchmark.host.kernel.routes import count_routes
+from switchmark.host.kernel.routes import count_routes, route_messages, send_routes
 from switchmark.model.changes import Change
 from switchmark.switch.support.changes import RULES
 from switchmark.switch.support.private import Namespace
 
-LINES_A_BATCH = 100_000
-LOAD_TIMEOUT_S = 300.0
-FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+if TYPE_CHECKING:
+    import numpy as np
+
 MAIN = "routes of the main table"
 # By directory of a device or of all: reverse-path filter and redirects off.
 IPV4_SETTINGS = {"rp_filter": "0", "send_redirects": "0", "accept_redirects": "0"}
@@ -82,64 +84,89 @@ def address_lines(table: FunctionTable, devices: Mapping[int, str]) -> Iterator[
         yield f"neighbor replace {hop.address} lladdr {hop.mac} dev {device} nud permanent"
 
 
-def route_lines(table: FunctionTable, devices: Mapping[int, str]) -> Iterator[str]:
-    """Yield lines of `ip` for the hosts, then for the routes."""
+def host_lines(table: FunctionTable, devices: Mapping[int, str]) -> Iterator[str]:
+    """Yield lines of `ip` for the hosts of the ports, and for the end of all frames without a
+    route."""
+    metric = " metric 1" if table.ip_version == 6 else ""
+    yield f"route add blackhole default table default{metric}"
     for port in table.ports:
         yield f"route add {port.host}/{table.host_bits} dev {devices[port.index]}"
-    routes = table.routes
-    if routes is None:
-        return
-    family = FAMILIES[table.ip_version]
-    ends = [_way(hop, devices[hop.port]) for hop in table.next_hops]
-    rows = routes.networks.tobytes()
-    width = table.address_bytes
-    for number, (bits, hop) in enumerate(
-        zip(routes.lengths.tolist(), routes.hops.tolist(), strict=True)
-    ):
-        network = socket.inet_ntop(family, rows[number * width : (number + 1) * width])
-        yield f"route add {network}/{bits}{ends[hop]}"
 
 
-def _way(hop: NextHop, device: str) -> str:
-    return f" via {hop.address} dev {device}"
+@dataclass(frozen=True, slots=True)
+class RouteLoad:
+    """The routes of a neutral table, ready for the kernel."""
+
+    namespace: Namespace
+    version: str  # option of `ip`
+    lines: Sequence[str]  # of the hosts
+    messages: Sequence[bytes]  # of the routes
+
+    @classmethod
+    def of(
+        cls, namespace: Namespace, table: FunctionTable, devices: Mapping[int, str]
+    ) -> RouteLoad:
+        """Translate the neutral table; the devices are there."""
+        routes = table.routes
+        messages = [] if routes is None else messages_of(
+            namespace, table, devices, routes.networks, routes.lengths, routes.hops
+        )  # fmt: skip
+        lines = list(host_lines(table, devices))
+        return cls(namespace, f"-{table.ip_version}", lines, messages)
+
+    def load(self) -> None:
+        """Load the routes; the addresses are there. Raises `TrialFailed`."""
+        self.namespace.batch("ip", self.lines, options=[self.version])
+        send(self.namespace, self.messages)
 
 
-def load_routes(namespace: Namespace, table: FunctionTable, devices: Mapping[int, str]) -> None:
-    """Load the routes; the addresses are there."""
-    version = f"-{table.ip_version}"
-    silent = [f"route add blackhole default table default{' metric 1' * (version == '-6')}"]
-    batch: list[str] = silent
-    for line in route_lines(table, devices):
-        batch.append(line)
-        if len(batch) == LINES_A_BATCH:
-            _run(namespace, version, batch)
-            batch = []
-    _run(namespace, version, batch)
+def messages_of(
+    namespace: Namespace,
+    table: FunctionTable,
+    devices: Mapping[int, str],
+    networks: np.ndarray,
+    lengths: np.ndarray,
+    hops: np.ndarray,
+    *,
+    remove: bool = False,
+) -> list[bytes]:
+    """Return the messages that add, or remove, routes by next hops of the table."""
+    import numpy as np
+
+    def numbers() -> list[int]:
+        return [socket.if_nametoindex(devices[hop.port]) for hop in table.next_hops]
+
+    packed = b"".join(ipaddress.ip_address(hop.address).packed for hop in table.next_hops)
+    gateways = np.frombuffer(packed, np.uint8).reshape(-1, table.address_bytes)
+    device_numbers = np.array(namespaces.inside(namespace.name, numbers), np.uint32)
+    return route_messages(networks, lengths, gateways[hops], device_numbers[hops], remove=remove)
 
 
-def _run(namespace: Namespace, version: str, lines: Sequence[str]) -> None:
-    namespace.session.host.run(
-        ["ip", version, "-n", namespace.name, "-batch", "-"],
-        input_text="\n".join(lines) + "\n",
-        timeout_s=LOAD_TIMEOUT_S,
-    )
+def send(namespace: Namespace, messages: Sequence[bytes]) -> None:
+    """Send messages of routes to the kernel. Raises `TrialFailed`."""
+    try:
+        send_routes(namespace.name, messages)
+    except OSError as error:
+        raise TrialFailed(f"the kernel does not take the routes: {error}") from None
 
 
 def route_changes(
     namespace: Namespace, table: FunctionTable, devices: Mapping[int, str]
 ) -> list[Change]:
     """Return changes under load: routes to single addresses that the load does not use."""
+    import numpy as np
+
     start = "203.0.0.0" if table.ip_version == 4 else "3fff::"
     first = ipaddress.ip_address(start)
-    hop = table.next_hops[0]
-    version = f"-{table.ip_version}"
-    targets = [f"{first + number}/{table.host_bits}" for number in range(RULES)]
-    add = [f"route add {target}{_way(hop, devices[hop.port])}" for target in targets]
-    remove = [f"route del {target}" for target in targets]
-    return [
-        Change(f"{RULES} routes added", lambda: _run(namespace, version, add)),
-        Change(f"{RULES} routes removed", lambda: _run(namespace, version, remove)),
-    ]
+    packed = b"".join((first + number).packed for number in range(RULES))
+    networks = np.frombuffer(packed, np.uint8).reshape(RULES, -1)
+    lengths, hops = np.full(RULES, table.host_bits), np.zeros(RULES, int)
+
+    def change(verb: str, *, remove: bool) -> Change:
+        messages = messages_of(namespace, table, devices, networks, lengths, hops, remove=remove)
+        return Change(f"{RULES} routes {verb}", lambda: send(namespace, messages))
+
+    return [change("added", remove=False), change("removed", remove=True)]
 
 
 def announced_routes(table: FunctionTable) -> int:

@@ -387,7 +387,7 @@ class Filters:
     namespace: Namespace
     acl: NftList | None
     policed: Sequence[str] = ()  # devices with a policer
-    scripts: Sequence[str] = ()  # input of `nft` for policers or the mirror
+    scripts: Sequence[str] = ()  # input of each call of `nft`
     has_mirror: bool = False
 
     @classmethod
@@ -402,24 +402,25 @@ class Filters:
     ) -> Filters:
         """Translate the neutral table. Raises `UsageError` for a table that cannot be expressed."""
         acl = list_of(table, engine, bridged=bridged) if table.has_acl else None
+        scripts = list(acl.scripts()) if acl else []
         if table.mirror is not None and table.mirror.copies:
-            script = mirror_script(devices[table.mirror.source], devices[table.mirror.monitor])
-            return cls(namespace, acl, scripts=(script,), has_mirror=True)
+            scripts.append(
+                mirror_script(devices[table.mirror.source], devices[table.mirror.monitor])
+            )
+            return cls(namespace, acl, scripts=scripts, has_mirror=True)
         if table.policer is None:
-            return cls(namespace, acl)
+            return cls(namespace, acl, scripts=scripts)
         if table.smallest_frame_bytes != table.frame_bytes:
             raise UsageError(
                 "the kernel polices in frames per second here, so function policer needs frames of "
                 "one size",
                 remedy="leave packet_mix out",
             )
-        scripts = policer_scripts(devices, table.policer, table.frame_bytes)
+        scripts += policer_scripts(devices, table.policer, table.frame_bytes)
         return cls(namespace, acl, devices, scripts)
 
     def load(self) -> None:
         """Load everything. Raises `UnavailableError`."""
-        if self.acl is not None:
-            load(self.namespace, self.acl.scripts())
         if self.scripts:
             load(self.namespace, self.scripts)
 

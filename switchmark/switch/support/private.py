@@ -119,9 +119,11 @@ class Namespace:
         if lent:  # frames are for the applications' addresses, not for those of the interfaces
             self.batch("ip", [f"link set dev {device} promisc on" for device in lent])
 
-    def batch(self, tool: str, lines: Sequence[str], *, force: bool = False) -> None:
-        """Run lines of `ip`, `bridge` or `tc` inside, in one process."""
-        args = [tool, "-n", self.name, *(["-force"] if force else []), "-batch", "-"]
+    def batch(
+        self, tool: str, lines: Sequence[str], *, force: bool = False, options: Sequence[str] = ()
+    ) -> None:
+        """Run lines of `ip`, `bridge` or `tc` inside, in one process, with further options."""
+        args = [tool, *options, "-n", self.name, *(["-force"] if force else []), "-batch", "-"]
         self.session.host.run(args, input_text="\n".join(lines) + "\n", check=not force)
 
     def query(self, tool: str, *args: str) -> list[dict[str, Any]]:
