@@ -95,12 +95,13 @@ def host_lines(table: FunctionTable, devices: Mapping[int, str]) -> Iterator[str
 
 @dataclass(frozen=True, slots=True)
 class RouteLoad:
-    """The routes of a neutral table, ready for the kernel."""
+    """The routes of a neutral table for the kernel: lines of `ip` for the hosts of the ports,
+    and messages for all others."""
 
     namespace: Namespace
     version: str  # option of `ip`
-    lines: Sequence[str]  # of the hosts
-    messages: Sequence[bytes]  # of the routes
+    lines: Sequence[str]
+    messages: Sequence[bytes]
 
     @classmethod
     def of(
