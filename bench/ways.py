@@ -81,7 +81,7 @@ def ours(piece: Piece, seconds: Sequence[float]) -> dict[float, Claim | None]:
     ends: list[tuple[float, PairedComparison]] = []
     for count in rule.looks:
         part = [trial for trial in piece.trials if trial.block < first + count]
-        told = look(part, rule, count, asked=[(piece.a, piece.b)], earlier=told)
+        told = look(part, rule, count, pairs=[(piece.a, piece.b)], earlier=told)
         ends.append((count * piece.block_s, told[0]))
         if told[0].is_decided:
             break

@@ -46,9 +46,8 @@ class Measured:
     marks: set[str] = field(default_factory=set)
     limited_by: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)  # connect mode, port kind, I/O that the trials used
-    granted: dict[str, set[str]] = field(
-        default_factory=dict
-    )  # mark for a difference -> granted values
+    # mark of a difference -> granted values
+    granted: dict[str, set[str]] = field(default_factory=dict)
     engines: set[str] = field(default_factory=set)  # their builds, if the records have them
 
 

@@ -77,9 +77,8 @@ def _read(run_directory: Path, trial_ids: Sequence[str]) -> dict[str, tuple[str,
     time."""
     if not trial_ids:
         return {}
-    from switchmark.results.query import (
-        select,
-    )  # loaded late, because `run` needs rows much earlier
+    # Loaded late, because `run` needs rows much earlier.
+    from switchmark.results.query import select
 
     run = open_run(run_directory)
     rows = select([str(run.path_of(trial_id)) for trial_id in trial_ids], _HISTOGRAMS).iter_rows(

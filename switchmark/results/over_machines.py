@@ -65,9 +65,7 @@ class _RunPart:
 
     observed: list[Observed] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)  # ids of contenders, by name
-    done: dict[str, str] = field(
-        default_factory=dict
-    )  # modes, version and buffers that were used, by name
+    done: dict[str, str] = field(default_factory=dict)  # modes, version and buffers, by name
 
     def page_size(self, names: tuple[str, str]) -> int | None:
         """Return the page size of these contenders' DPDK memory, which is equal in all

@@ -18,7 +18,7 @@ from switchmark.record.metric import Metric
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
 from switchmark.statistics.defaults import BUDGET_S, CONFIDENCE, PROVE
-from switchmark.statistics.sequential import PairedComparison, look, look_that_proves, still_asked
+from switchmark.statistics.sequential import PairedComparison, look, look_that_proves, still_needed
 
 USUAL_TRIAL_S = 0.5
 # Standard deviation of the logarithm of the ratio of a pair within a state, in our measurements.
@@ -139,7 +139,7 @@ class InterimAnalyses:
             as_block_trials(observed, self.metric),
             self.rule,
             blocks,
-            asked=list(combinations(sorted(self.contenders), 2)),
+            pairs=list(combinations(sorted(self.contenders), 2)),
             earlier=self.comparisons,
             prove=self.prove,
             is_last=is_last,
@@ -148,7 +148,7 @@ class InterimAnalyses:
     @property
     def needed(self) -> set[str]:
         """The contenders that are still needed; all of them before the first analysis."""
-        return still_asked(self.comparisons) if self.comparisons else set(self.contenders)
+        return still_needed(self.comparisons) if self.comparisons else set(self.contenders)
 
 
 def blocks_of(observed: Iterable[Observed]) -> int:

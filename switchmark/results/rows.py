@@ -85,9 +85,7 @@ class SummaryRow:
     idle: str | None
     page_size_kib: int | None  # page size of DPDK's memory; None: no DPDK memory
     granted: GrantedSummary
-    bare_wire: (
-        BareWire | None
-    )  # place of the baseline that judged it; None: no baseline, or unknown
+    bare_wire: BareWire | None  # place of its baseline; None: no baseline, or unknown
     is_baseline: bool  # measured only to judge other rows, not requested by the campaign
     oversubscribed: bool
     switch_has_cores: bool  # False: it works on the cores of the senders

@@ -1,7 +1,7 @@
 """One row of a campaign in blocks: a contender's figure in one block, and the machine around it.
 
-A block measures every contender once, briefly, in random order. The deployment in a block is the
-unit of all comparisons; its samples only tell whether the machine kept its state.
+A block measures every contender once, briefly, in random order. The unit of all comparisons is the
+deployment in a block. The samples of a trial only show whether the machine kept its state.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ class BlockTrial:
     figure: float | None  # rate, delay ...: above 0; None: the trial failed or is invalid
     line_before_ns: float | None = None  # time of a cache line between the cores used
     line_after_ns: float | None = None
-    cores: str = ""  # between which the line was read; lines of other cores tell other states
-    samples: tuple[float, ...] = ()  # of the figure within the trial, at equal distances
+    cores: str = ""  # cores of the reading; lines between other cores show other states
+    samples: tuple[float, ...] = ()  # the figure within the trial, at equal intervals

@@ -1,12 +1,12 @@
-"""Where the level of a series changes: e-divisive means (D. Matteson and N. James, J. Am. Stat.
-Ass. 109, 2014), as MongoDB and Hunter use it on series of benchmarks (D. Daly et al., ICPE 2020; P.
-Fleming et al., ICPE 2023).
+"""Change points of a series: e-divisive means (D. Matteson and N. James, J. Am. Stat. Ass. 109,
+2014), as MongoDB and Hunter apply it to benchmarks (D. Daly et al., ICPE 2020; P. Fleming et al.,
+ICPE 2023).
 
-A cut is scored by how much farther values are from those of the other side than from those of their
-own (the energy statistic, with distances as they are). The best cut of all stretches is kept where
-its score is beaten in at most `CHANGE_P` of random orders of the same values within their
-stretches; then the next one is looked for, until the best is none. Nothing is said of the shape of
-the spread.
+The score of a cut is high if values are farther from those on the other side than from those on the
+same side (the energy statistic, with plain distances). The best cut of all stretches is accepted if
+at most a share `CHANGE_P` of random orders of the values within their stretches has a better score.
+Then the next cut is searched, until the best one is rejected. The method does not assume a
+distribution.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Cut:
 
 
 def find_cuts(values: Sequence[float]) -> list[Cut]:
-    """All changes of a series, in its order."""
-    held = np.asarray(values, float)
+    """Return all changes of a series, in its order."""
+    series = np.asarray(values, float)
     generator = np.random.default_rng(SEED)
-    edges = [0, held.size]
-    found: list[Cut] = []
+    edges = [0, series.size]
+    cuts: list[Cut] = []
     while True:
-        stretches = [held[begin:end] for begin, end in pairwise(edges)]
-        scored = [_best(one[np.newaxis]) for one in stretches]
+        stretches = [series[begin:end] for begin, end in pairwise(edges)]
+        scored = [_best(stretch[np.newaxis]) for stretch in stretches]
         scores = [float(score[0]) for score, _ in scored]
         most = max(range(len(scores)), key=scores.__getitem__)
         if scores[most] <= 0:
@@ -52,26 +52,26 @@ def find_cuts(values: Sequence[float]) -> list[Cut]:
         if p > CHANGE_P:
             break
         index = edges[most] + int(scored[most][1][0])
-        found.append(Cut(index, p))
+        cuts.append(Cut(index, p))
         edges = sorted([*edges, index])
-    return sorted(found, key=lambda cut: cut.index)
+    return sorted(cuts, key=lambda cut: cut.index)
 
 
 def _chance(stretches: Sequence[Array], score: float, generator: np.random.Generator) -> float:
-    """How often the best cut of the same values in another order, each within its stretch, is as
+    """Return the share of random orders, each within its stretch, whose best cut is at least as
     good as this one."""
     best = np.zeros(PERMUTATIONS)
-    for one in stretches:
-        step = max(1, _AT_ONCE // max(1, one.size**2))
+    for stretch in stretches:
+        step = max(1, _AT_ONCE // max(1, stretch.size**2))
         for begin in range(0, PERMUTATIONS, step):
             count = min(step, PERMUTATIONS - begin)
-            drawn = generator.permuted(np.tile(one, (count, 1)), axis=1)
+            drawn = generator.permuted(np.tile(stretch, (count, 1)), axis=1)
             best[begin : begin + count] = np.maximum(best[begin : begin + count], _best(drawn)[0])
     return float((1 + np.count_nonzero(best >= score * (1 - 1e-9))) / (PERMUTATIONS + 1))
 
 
 def _best(series: Array) -> tuple[Array, NDArray[np.intp]]:
-    """The score and place of the best cut of each row; 0 for a row that is too short to cut."""
+    """Return score and place of the best cut of each row; 0 for a row that is too short to cut."""
     count = series.shape[1]
     if count < 2 * MIN_STRETCH:
         return np.zeros(len(series)), np.zeros(len(series), dtype=np.intp)

@@ -1,9 +1,10 @@
-"""Whether B is better or worse than A, by how much, and how sure that is: the statistics alone.
+"""Statistics of a comparison: whether B is better or worse than A, by how much, and how certain it
+is.
 
-Everything here takes plain lists of values, one value a repetition. The figure is the ratio B / A
-with its interval; a difference needs two things: significance after correction for the number of
-comparisons, and a size that matters (the practical threshold). "No difference" is claimed only when
-the whole interval lies within the threshold; all else is unclear.
+All functions have plain lists of values as input, one value for each repetition. The figure is the
+ratio B / A with its interval. A difference needs significance after the correction for the number
+of comparisons, and a size above the practical threshold. "Same" is claimed only if the whole
+interval lies within the threshold. In all other cases the result is unclear.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from switchmark.errors import UsageError
 from switchmark.statistics.means import LEVEL, RESOLUTION, Estimate
 
 THRESHOLD = 0.02
-BOOTSTRAP_FROM = 15  # repetitions on both sides; fewer cannot tell their own tails
+BOOTSTRAP_FROM = 15  # repetitions on both sides; fewer do not show their tails
 BOOTSTRAP_SKEW = 1.0
 RESAMPLES = 9999
-MANY_REPETITIONS = 10_000  # nobody waits for more
+MANY_REPETITIONS = 10_000  # more than a user waits for
 BOOTSTRAP_SEED = 20
-_NO_SPREAD = 1e-12  # of logarithms: what rounding leaves of equal values
+_NO_SPREAD = 1e-12  # spread of the logarithms of equal values, by rounding
 Array = NDArray[np.float64]
 
 
 class Correction(StrEnum):
-    """How p-values are adjusted for the number of comparisons."""
+    """The adjustment of p-values for the number of comparisons."""
 
     HOLM = "holm"  # chance of even one false difference (S. Holm, 1979)
     FDR = "fdr"  # share of false ones among the differences (Benjamini, Hochberg, 1995)
@@ -61,12 +62,12 @@ class Ratio:
     method: str
     count_a: int
     count_b: int
-    rises: bool | None = None  # whether B is above A, where only their ranks are compared
+    rises: bool | None = None  # B is above A, if only ranks are compared
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A ratio with its place among all comparisons made together."""
+    """A ratio and its verdict among all simultaneous comparisons."""
 
     ratio: Ratio
     adjusted_p: float | None
@@ -80,17 +81,17 @@ class Difference:
     ratio: float  # larger mean over smaller mean
     low: float | None  # 95 % interval of the ratio, before correction; None: not testable
     high: float | None
-    p: float | None  # Holm-adjusted; None when it cannot be tested
+    p: float | None  # Holm-adjusted; None: not testable
     significant: bool
     note: str
 
 
 def ratio_of(a: Sequence[float], b: Sequence[float]) -> Ratio:
-    """The ratio of the geometric means, by Welch's t on logarithms.
+    """Return the ratio of the geometric means, by Welch's t on logarithms.
 
-    With many and skewed values it is the ratio of the means by the bootstrap instead; `method`
-    names which. Where a value is 0, ranks are compared, without an interval; below two a side
-    there is neither."""
+    For many and skewed values, it is the ratio of the means by the bootstrap. `method` names the
+    method. If a value is 0, ranks are compared, without an interval. With fewer than two values on
+    a side there is neither an interval nor a p-value."""
     if not a or not b or min(*a, *b) <= 0:
         return _by_ranks(a, b)
     if min(len(a), len(b)) >= BOOTSTRAP_FROM and _is_skewed(a, b):
@@ -99,8 +100,8 @@ def ratio_of(a: Sequence[float], b: Sequence[float]) -> Ratio:
 
 
 def sides_of(ratio: Ratio, a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
-    """Return the two means whose ratio this is: geometric ones where logarithms were compared,
-    arithmetic ones otherwise. So the figures of a line and their ratio agree."""
+    """Return the two means whose ratio this is: geometric means if logarithms were compared,
+    otherwise arithmetic means. Therefore the figures of a line and their ratio agree."""
     if ratio.value is not None and min(*a, *b) > 0:
         geometric = statistics.geometric_mean(a), statistics.geometric_mean(b)
         if math.isclose(geometric[1] / geometric[0], ratio.value, rel_tol=1e-6):
@@ -115,7 +116,7 @@ def judge(
     threshold: float = THRESHOLD,
     correction: Correction = Correction.HOLM,
 ) -> list[Judged]:
-    """Correct all comparisons together and give each its verdict."""
+    """Correct all comparisons together and return the verdict of each."""
     if not 0 <= threshold < 1:
         raise UsageError(f"threshold {threshold:g}: must be 0 to below 1 (0.02 is 2 %)")
     adjusted = adjust([ratio.p for ratio in ratios], correction)
@@ -126,7 +127,7 @@ def judge(
 
 
 def adjust(p_values: Sequence[float | None], correction: Correction) -> list[float | None]:
-    """Adjusted p-values, in the given order; None stays None and counts for nothing."""
+    """Return adjusted p-values in the given order; None stays None and does not count."""
     tested = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = list(p_values)
     if correction is Correction.HOLM:
@@ -137,8 +138,8 @@ def adjust(p_values: Sequence[float | None], correction: Correction) -> list[flo
     elif correction is Correction.FDR:
         from scipy.stats import false_discovery_control
 
-        found = false_discovery_control([p for p, _ in tested]) if tested else []
-        for (_, index), p in zip(tested, found, strict=True):
+        adjusted_tested = false_discovery_control([p for p, _ in tested]) if tested else []
+        for (_, index), p in zip(tested, adjusted_tested, strict=True):
             adjusted[index] = float(p)
     return adjusted
 
@@ -151,7 +152,7 @@ def verdict(
     higher_is_better: bool,
     threshold: float,
 ) -> Verdict:
-    """The verdict on a ratio with its interval."""
+    """Return the verdict on a ratio with its interval."""
     if adjusted_p is None or ratio is None or low is None or high is None:
         return Verdict.UNTESTABLE
     is_small = is_negligible(ratio, threshold)
@@ -174,19 +175,24 @@ def _verdict_of(
 
 
 def is_negligible(ratio: float, threshold: float) -> bool:
-    """Whether a ratio lies within the threshold. It is taken as a factor: half as much and twice as
-    much are equally far from no change."""
+    """Return True if a ratio lies within the threshold. The threshold is a factor: half as much and
+    twice as much are equally far from no change."""
     return 1 - threshold <= ratio <= 1 / (1 - threshold)
 
 
-def further_repetitions(one: Judged, threshold: float = THRESHOLD) -> int | None:
-    """About how many more repetitions a side would decide an unclear comparison; None: beyond hope,
-    or it is not unclear. It is decided when its interval no longer holds 1, or fits within the
-    threshold."""
-    ratio = one.ratio
-    if one.verdict is Verdict.UNTESTABLE and ratio.value is not None:
+def further_repetitions(judged: Judged, threshold: float = THRESHOLD) -> int | None:
+    """Return about how many more repetitions on each side would decide an unclear comparison; None:
+    too many, or the comparison is not unclear. It is decided when its interval excludes 1, or fits
+    within the threshold."""
+    ratio = judged.ratio
+    if judged.verdict is Verdict.UNTESTABLE and ratio.value is not None:
         return 2
-    if one.verdict is not Verdict.UNCLEAR or ratio.value is None or not ratio.low or not ratio.high:
+    if (
+        judged.verdict is not Verdict.UNCLEAR
+        or ratio.value is None
+        or not ratio.low
+        or not ratio.high
+    ):
         return None
     lead = abs(math.log(ratio.value))
     gap = max(lead, -math.log1p(-threshold) - lead)
@@ -200,8 +206,8 @@ def further_repetitions(one: Judged, threshold: float = THRESHOLD) -> int | None
 def difference(first: Estimate, second: Estimate) -> Difference:
     """Test two means that were measured independently of each other, for example at two points."""
     larger, smaller = (first, second) if first.mean >= second.mean else (second, first)
-    found = ratio_of(smaller.values, larger.values)
-    p = found.p
+    test = ratio_of(smaller.values, larger.values)
+    p = test.p
     ratio = larger.mean / smaller.mean if smaller.mean > 0 else math.inf
     is_close = ratio < 1 + 2 * RESOLUTION
     significant = p is not None and p < LEVEL and not is_close
@@ -212,11 +218,11 @@ def difference(first: Estimate, second: Estimate) -> Difference:
     else:
         shown = "< 0.001" if p < 0.001 else f"= {p:.3f}"
         note = f"{'' if significant else 'not '}significant, p {shown}"
-    return Difference(ratio, found.low, found.high, p, significant, note)
+    return Difference(ratio, test.low, test.high, p, significant, note)
 
 
 def _by_ranks(a: Sequence[float], b: Sequence[float]) -> Ratio:
-    """Compare ranks, since 0 has no logarithm (H. B. Mann, D. R. Whitney, 1947)."""
+    """Compare ranks, because 0 has no logarithm (H. B. Mann, D. R. Whitney, 1947)."""
     means = [statistics.fmean(side) if side else 0.0 for side in (a, b)]
     value = means[1] / means[0] if b and means[0] > 0 else None
     counts = len(a), len(b)
@@ -242,16 +248,17 @@ def _welch_on_logs(a: Sequence[float], b: Sequence[float]) -> Ratio:
     from scipy.stats import ttest_ind
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # one side may well have no spread
+        warnings.simplefilter("ignore", RuntimeWarning)  # one side may have no spread
         test = ttest_ind(logs_b, logs_a, equal_var=False)
     low, high = (math.exp(bound) for bound in test.confidence_interval(1 - LEVEL))
     return Ratio(value, low, high, float(test.pvalue), method, len(a), len(b))
 
 
 def _bootstrap(a: Sequence[float], b: Sequence[float]) -> Ratio:
-    """The bias-corrected and accelerated bootstrap of ln(mean of b / mean of a) (B. Efron, 1987).
+    """Return the bias-corrected and accelerated bootstrap of ln(mean of b / mean of a) (B. Efron,
+    1987).
 
-    The seed is fixed: the same values always give the same answer. p is the level at which the
+    The seed is fixed, so the same values always give the same result. p is the level at which the
     interval just reaches no difference."""
     from scipy.stats import bootstrap
 
@@ -259,21 +266,25 @@ def _bootstrap(a: Sequence[float], b: Sequence[float]) -> Ratio:
         return np.asarray(np.log(np.mean(b, axis=axis) / np.mean(a, axis=axis)))
 
     samples = (np.asarray(a, float), np.asarray(b, float))
-    found = bootstrap(
+    resampled = bootstrap(
         samples, log_ratio, n_resamples=RESAMPLES, confidence_level=1 - LEVEL, rng=BOOTSTRAP_SEED
     )
 
     def excludes(level: float) -> bool:
         bounds = bootstrap(
-            samples, log_ratio, n_resamples=0, confidence_level=1 - level, bootstrap_result=found
+            samples,
+            log_ratio,
+            n_resamples=0,
+            confidence_level=1 - level,
+            bootstrap_result=resampled,
         ).confidence_interval
         return bool(bounds.low > 0 or bounds.high < 0)
 
-    low, high = 1 / RESAMPLES, 1.0  # of p, halved until its third digit is known
+    low, high = 1 / RESAMPLES, 1.0  # bounds of p, narrowed until its third digit is known
     while high - low > 0.0005 * (1 + 100 * low):
         middle = math.sqrt(low * high)
         low, high = (low, middle) if excludes(middle) else (middle, high)
-    interval = found.confidence_interval
+    interval = resampled.confidence_interval
     return Ratio(
         float(np.mean(b) / np.mean(a)),
         math.exp(interval.low),

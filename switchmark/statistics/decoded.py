@@ -1,8 +1,7 @@
-"""Decoded histograms, kept by their text: each text is decoded once in the life of a process.
+"""Decoded histograms, cached by their text: a process decodes each text once.
 
-A record is checked when it is read, read again for the page of its trial, and its samples are
-merged for the plot. Only the slots that hold samples are kept, a few kilobytes for each.
-"""
+The same text is needed when a record is checked, for the page of its trial, and for the merged
+plot. Only slots with samples are cached, a few kilobytes for each histogram."""
 
 # mypy: disable-error-code="import-untyped"
 
@@ -19,17 +18,17 @@ from typing import Any
 import numpy as np
 from hdrh.histogram import HdrHistogram
 
-MOST_KEPT = 4096  # histograms: both of each record of a run that is checked whole (query.py)
-MOST_FIGURES = 3  # significant digits; so many have at most 55 x 1024 slots, of 9 bytes each
-MOST_BYTES = 1 << 19  # of a histogram with all slots full, inflated
+MOST_KEPT = 4096  # histograms: two for each record of a run that is checked completely (query.py)
+MOST_FIGURES = 3  # significant digits; with three there are at most 55 x 1024 slots of 9 bytes
+MOST_BYTES = 1 << 19  # size of a decompressed histogram with all slots full
 MOST_VALUE = (1 << 63) - 1
 _WRAPPED_BYTES = 8  # before the compressed part: cookie and length
 _HEADER = struct.Struct(">IIIIQQd")  # cookie, length, offset, figures, lowest, highest, ratio
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSlots:
-    """The slots of a histogram that hold samples, and the histogram's range and precision."""
+class StoredSlots:
+    """The slots of a histogram with samples, and the histogram's range and precision."""
 
     lowest: int
     highest: int
@@ -38,62 +37,62 @@ class HeldSlots:
     counts: Any
 
     @classmethod
-    def of(cls, held: HdrHistogram) -> HeldSlots:
-        """The slots of this histogram."""
-        counts = np.ctypeslib.as_array(held.counts)
+    def of(cls, histogram: HdrHistogram) -> StoredSlots:
+        """Return the slots of this histogram."""
+        counts = np.ctypeslib.as_array(histogram.counts)
         indices = np.flatnonzero(counts).astype(np.uint32)
-        limits = held.lowest_trackable_value, held.highest_trackable_value
-        return cls(*limits, held.significant_figures, indices, counts[indices])
+        limits = histogram.lowest_trackable_value, histogram.highest_trackable_value
+        return cls(*limits, histogram.significant_figures, indices, counts[indices])
 
     def histogram(self) -> HdrHistogram:
-        """Make a histogram with these samples."""
-        made = HdrHistogram(self.lowest, self.highest, self.figures)
-        np.ctypeslib.as_array(made.counts)[self.indices] = self.counts
+        """Return a histogram with these samples."""
+        histogram = HdrHistogram(self.lowest, self.highest, self.figures)
+        np.ctypeslib.as_array(histogram.counts)[self.indices] = self.counts
         if len(self.indices):
             least, greatest = int(self.indices[0]), int(self.indices[-1])
-            made.set_internal_tacking_values(least, greatest, int(self.counts.sum()))
-        return made
+            histogram.set_internal_tacking_values(least, greatest, int(self.counts.sum()))
+        return histogram
 
 
 class Decoder:
     """Decodes texts (HdrHistogram V2, compressed, base64). Any thread may use it."""
 
     def __init__(self) -> None:
-        self._kept: dict[bytes, HeldSlots] = {}
+        self._kept: dict[bytes, StoredSlots] = {}
         self._lock = threading.Lock()
 
     def decode(self, text: str) -> HdrHistogram:
-        """The histogram that a text is. Raises ValueError where it is none."""
+        """Return the histogram with this text. Raises ValueError for an invalid text."""
         key = _key(text)
         if (slots := self._kept.get(key)) is not None:
             return slots.histogram()
         try:
             _check(text)
-            held = HdrHistogram.decode(text)
+            histogram = HdrHistogram.decode(text)
         except Exception as error:  # the library raises several unrelated types
             raise ValueError(
                 f"not an HdrHistogram (V2 compressed base64): {type(error).__name__}: {error}"
             ) from error
-        self._keep(key, held)
-        return held
+        self._keep(key, histogram)
+        return histogram
 
-    def encode(self, held: HdrHistogram) -> str:
-        """Write the text of a histogram, which need not be decoded when it comes back."""
-        text: str = held.encode().decode()
-        self._keep(_key(text), held)
+    def encode(self, histogram: HdrHistogram) -> str:
+        """Return the text of a histogram, and cache the histogram under it."""
+        text: str = histogram.encode().decode()
+        self._keep(_key(text), histogram)
         return text
 
-    def _keep(self, key: bytes, held: HdrHistogram) -> None:
-        slots = HeldSlots.of(held)
+    def _keep(self, key: bytes, histogram: HdrHistogram) -> None:
+        slots = StoredSlots.of(histogram)
         with self._lock:
             self._kept[key] = slots
             while len(self._kept) > MOST_KEPT:
-                del self._kept[next(iter(self._kept))]  # the oldest
+                del self._kept[next(iter(self._kept))]  # oldest entry
 
 
 def _check(text: str) -> None:
-    """Raise ValueError where the text would take more memory than any histogram of ours: the
-    library inflates what it is given, and makes as many slots as the header asks for."""
+    """Raise ValueError if the text would need more memory than any valid histogram, because the
+    library decompresses without a limit and creates as many slots as the header requests."""
     inflated = zlib.decompressobj().decompress(base64.b64decode(text)[_WRAPPED_BYTES:], MOST_BYTES)
     if len(inflated) == MOST_BYTES:
         raise ValueError(f"inflates to {MOST_BYTES} bytes or more")

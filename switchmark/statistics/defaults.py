@@ -1,8 +1,8 @@
-"""What comparisons ask for by default: the smallest lead, the confidence, the time.
+"""Defaults of comparisons: the smallest lead, the confidence, the time.
 
-This loads no statistics: reading campaigns and completing names need nothing else.
-"""
+This module loads no statistics, because reading campaigns and completing names need only these
+values."""
 
 PROVE = 0.05  # the smallest lead worth knowing
-CONFIDENCE = 0.95  # of all that is claimed of one figure at one point
+CONFIDENCE = 0.95  # for all claims about one figure at one test point
 BUDGET_S = 600.0

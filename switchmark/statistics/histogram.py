@@ -1,6 +1,6 @@
-"""Histograms of times: what they hold, merged, shifted, and read as percentiles and curves.
+"""Histograms of times: merging, shifting, percentiles and curves.
 
-Repetitions are merged as histograms, never by averaging percentiles: the percentile of a
+Repetitions are merged as histograms. Percentiles are never averaged, because the percentile of a
 union is not the mean of percentiles. HdrHistogram: hdrhistogram.org (G. Tene).
 """
 
@@ -32,11 +32,10 @@ class PercentileCurve:
 
 
 class Histogram:
-    """Samples in nanoseconds, each good to a thousandth; never changed.
+    """Samples in nanoseconds, each exact to a thousandth; immutable.
 
-    Lines and records hold its text (HdrHistogram V2, compressed, base64), which is decoded when
-    the samples are first asked for, and once in a process (decoded.py).
-    """
+    Engine output and records contain its text (HdrHistogram V2, compressed, base64). The text is
+    decoded when the samples are first needed, and once in a process (decoded.py)."""
 
     __slots__ = ("_held", "_text")
 
@@ -46,40 +45,42 @@ class Histogram:
 
     @classmethod
     def of(cls, times: Mapping[int, int], highest: int = 100_000_000_000) -> Histogram:
-        """The histogram of so many samples of each value, in ns, from 1 to `highest`."""
-        held = HdrHistogram(1, highest, 3)
+        """Return the histogram with this number of samples of each value, in ns, from 1 to
+        `highest`."""
+        histogram = HdrHistogram(1, highest, 3)
         for value, count in times.items():
-            held.record_value(value, count)
-        return cls._holding(held)
+            histogram.record_value(value, count)
+        return cls._of_samples(histogram)
 
     @classmethod
     def merged(cls, parts: Iterable[Histogram]) -> Histogram:
-        """All samples of all parts, as wide and precise as the widest and most precise of them.
+        """Merge all samples of all parts, with the widest range and the best precision of the
+        parts.
 
-        Raises ValueError when there is no part, or when samples were lost in merging."""
+        Raises ValueError if there is no part, or if samples were lost in merging."""
         all_ = list(parts)
         if not all_:
             raise ValueError("no histogram to merge")
         if len(all_) == 1:
             return all_[0]
-        held = [part._samples for part in all_]
+        sources = [part._samples for part in all_]
         merged = HdrHistogram(
             1,
-            max(part.highest_trackable_value for part in held),
-            max(part.significant_figures for part in held),
+            max(part.highest_trackable_value for part in sources),
+            max(part.significant_figures for part in sources),
         )
-        for part in held:
+        for part in sources:
             merged.add(part)
         due = sum(part.count for part in all_)
         if merged.get_total_count() != due:
             raise ValueError(f"merged histogram holds {merged.get_total_count()} of {due} samples")
-        return cls._holding(merged)
+        return cls._of_samples(merged)
 
     @classmethod
-    def _holding(cls, held: HdrHistogram) -> Histogram:
-        made = cls.__new__(cls)
-        made._text, made._held = None, held
-        return made
+    def _of_samples(cls, samples: HdrHistogram) -> Histogram:
+        histogram = cls.__new__(cls)
+        histogram._text, histogram._held = None, samples
+        return histogram
 
     @property
     def text(self) -> str:
@@ -90,8 +91,8 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """The number of samples. Raises ValueError, as every method that needs the samples, where
-        the text is no histogram."""
+        """The number of samples. Like every method that needs the samples, it raises ValueError if
+        the text is not a histogram."""
         return int(self._samples.get_total_count())
 
     @property
@@ -105,40 +106,40 @@ class Histogram:
         return np.ctypeslib.as_array(self._samples.counts)
 
     def shifted(self, less_ns: int) -> Histogram:
-        """Every sample less `less_ns`, at least 1 ns. The precision stays that of the samples
-        before (0.1 % of them)."""
+        """Return the histogram with `less_ns` subtracted from every sample, at least 1 ns. The
+        error stays 0.1 % of the original samples."""
         before = self._samples
         after = HdrHistogram(1, before.highest_trackable_value, before.significant_figures)
         for low, high, count in self.slots():
             after.record_value(max(1, (low + high) // 2 - less_ns), count)
-        return Histogram._holding(after)
+        return Histogram._of_samples(after)
 
     def slots(self) -> Iterable[tuple[int, int, int]]:
-        """Lowest and highest value of each slot that holds samples, and how many."""
-        held, counts = self._samples, self._counts
+        """Yield the lowest and highest value of each slot with samples, and their number."""
+        samples, counts = self._samples, self._counts
         for index in np.flatnonzero(counts):
-            low = held.get_value_from_index(int(index))
-            yield low, held.get_highest_equivalent_value(low), int(counts[index])
+            low = samples.get_value_from_index(int(index))
+            yield low, samples.get_highest_equivalent_value(low), int(counts[index])
 
     def percentiles_ns(
-        self, wanted: Iterable[str] = PERCENTILES, max_ns: float = math.inf
+        self, percentages: Iterable[str] = PERCENTILES, max_ns: float = math.inf
     ) -> dict[str, float]:
-        """The values at or below which the given percentages of samples lie.
+        """Return the values at or below which the given percentages of samples lie.
 
-        A slot stands for its samples with its highest value. That may be above the greatest sample:
-        no percentile is above `max_ns`."""
-        names = list(wanted)
+        The highest value of a slot represents its samples. It may be above the largest sample,
+        therefore no percentile is above `max_ns`."""
+        names = list(percentages)
         values = self._values_at([float(name) for name in names])
         return {name: min(value, max_ns) for name, value in zip(names, values, strict=True)}
 
     def curve(self, points: int = 120) -> PercentileCurve:
-        """The distribution at `points` quantiles, evenly spread on the log scale of 1/(1-q).
+        """Return the distribution at `points` quantiles, evenly spread on the log scale of 1/(1-q).
 
-        Ends at the last quantile that the number of samples can tell: 1 - 1/count."""
+        It ends at 1 - 1/count, the last quantile for which there are enough samples."""
         return self._curve(1 - np.geomspace(1, 1 / max(self.count, 2), points))
 
     def cumulative(self, points: int = 200) -> PercentileCurve:
-        """The distribution at `points` quantiles, evenly spread from 0 to 1."""
+        """Return the distribution at `points` quantiles, evenly spread from 0 to 1."""
         return self._curve(np.linspace(0, 1, points))
 
     def _curve(self, quantiles: NDArray[np.float64]) -> PercentileCurve:
@@ -146,23 +147,26 @@ class Histogram:
         return PercentileCurve(tuple(quantiles.tolist()), tuple(values))
 
     def values_at_ranks(self, ranks: Sequence[int]) -> list[float]:
-        """The sample at each rank (1 is the smallest), as exactly as the histogram keeps it."""
-        held = self._samples
+        """Return the sample at each rank (1 is the smallest), with the precision of the
+        histogram."""
+        samples = self._samples
         return [
-            float(held.get_highest_equivalent_value(held.get_value_from_index(int(index))))
+            float(samples.get_highest_equivalent_value(samples.get_value_from_index(int(index))))
             for index in np.searchsorted(np.cumsum(self._counts), ranks)
         ]
 
     def _values_at(self, percentages: list[float]) -> list[float]:
-        """The values at these percentages: one cumulative sum, then a search for each. (The
-        library's own function loops over every bucket, and rounds to the nearest rank: 90 % of 16
-        samples would be the 14th.)"""
-        held, reached = self._samples, np.cumsum(self._counts)
-        targets = [_rank(wanted, self.count) for wanted in percentages]
+        """Return the values at these percentages by one cumulative sum and a search for each. The
+        library's own function is slow, because it loops over every bucket, and rounds to the
+        nearest rank: its 90th percentile of 16 samples is the 14th."""
+        samples, reached = self._samples, np.cumsum(self._counts)
+        targets = [_rank(percentage, self.count) for percentage in percentages]
         values: list[float] = []
-        for wanted, index in zip(percentages, np.searchsorted(reached, targets), strict=True):
-            value = held.get_value_from_index(int(index))
-            values.append(float(held.get_highest_equivalent_value(value) if wanted else value))
+        for percentage, index in zip(percentages, np.searchsorted(reached, targets), strict=True):
+            value = samples.get_value_from_index(int(index))
+            values.append(
+                float(samples.get_highest_equivalent_value(value) if percentage else value)
+            )
         return values
 
     def __eq__(self, other: object) -> bool:
@@ -176,7 +180,7 @@ class Histogram:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
-        """A model takes the value itself or its text, and prints it as its text."""
+        """Accept the value itself or its text in a model, and print the text."""
         from_text = core_schema.no_info_after_validator_function(
             cls, core_schema.str_schema(strict=True)
         )
@@ -194,7 +198,7 @@ class Histogram:
 @dataclass(frozen=True, slots=True)
 class Distances:
     """Samples by their distance from a base (ns), a histogram for each side, so that small
-    variation of large values is kept."""
+    variations of large values are kept."""
 
     base_ns: float
     above: Histogram
@@ -202,8 +206,8 @@ class Distances:
 
 
 def percentiles_of_distances(parts: Iterable[Distances]) -> dict[str, float]:
-    """Percentiles of all samples of all parts, in ns, by the rule of `Histogram.percentiles_ns`;
-    empty without samples."""
+    """Return percentiles of all samples of all parts, in ns, by the rule of
+    `Histogram.percentiles_ns`; empty without samples."""
     values, counts = [], []
     for part in parts:
         for _, high, count in part.above.slots():
@@ -217,13 +221,13 @@ def percentiles_of_distances(parts: Iterable[Distances]) -> dict[str, float]:
     order = np.argsort(values)
     reached = np.cumsum(np.asarray(counts)[order])
     ranks = [_rank(float(name), int(reached[-1])) for name in PERCENTILES]
-    found = np.asarray(values)[order][np.searchsorted(reached, ranks)]
-    return dict(zip(PERCENTILES, found.tolist(), strict=True))
+    times = np.asarray(values)[order][np.searchsorted(reached, ranks)]
+    return dict(zip(PERCENTILES, times.tolist(), strict=True))
 
 
 def _rank(percentage: float, count: int) -> int:
-    """The rank (1 is the smallest) of the first sample that has this share at or below it.
+    """Return the rank (1 is the smallest) of the first sample with this share at or below it.
 
-    The engine does the same: a step down in the last bit, or 99.9 % of 1000 would round up to all
-    of them."""
+    As in the engine, the percentage is decreased by one bit, because 99.9 % of 1000 would otherwise
+    round up to all of them."""
     return max(1, math.ceil(math.nextafter(percentage, 0) * count / 100))

@@ -1,17 +1,17 @@
-"""Over several machines: the ratio of two contenders, how far machines differ in it, and what to
-expect of one that was not measured.
+"""Ratios over several machines: the mean ratio of two contenders, its variation between machines,
+and the expected ratio on a machine that was not measured.
 
-Contenders are compared within a machine, where they ran in the same blocks; of these ratios the
-machine is a random effect. The logarithms are weighted by 1 / (s² + tau²), where s is the error
-within a machine and tau the deviation between machines (R. Paule and J. Mandel, J. Res. NBS 87,
-1982). The interval of the mean is that of J. Hartung and G. Knapp (Stat. Med. 20, 2001; K. Sidik
-and J. Jonkman, 2002), never narrower than the errors within machines allow (C. Röver, G. Knapp and
-T. Friede, BMC Med. Res. Methodol. 15, 2015); that of tau is the Q-profile (W. Viechtbauer, Stat.
-Med. 26, 2007). The prediction takes every tau by how far it is to be believed (K. Nagashima, H.
-Noma and T. Furukawa, Stat. Methods Med. Res. 28, 2019): Higgins' interval, which takes one alone,
-holds in as few as 88 % of cases where machines differ about as much as their ratios are uncertain.
-Where the errors within machines are small, both are Student's t with one degree of freedom fewer
-than machines. How often all of them hold: docs/evidence/machines.md.
+Contenders are compared within a machine, where they ran in the same blocks. The machine is a random
+effect on these ratios. The logarithms are weighted by 1 / (s² + tau²), where s is the error within
+a machine and tau the deviation between machines (R. Paule and J. Mandel, J. Res. NBS 87, 1982). The
+interval of the mean is that of J. Hartung and G. Knapp (Stat. Med. 20, 2001; K. Sidik and J.
+Jonkman, 2002), never narrower than the errors within machines permit (C. Röver, G. Knapp and T.
+Friede, BMC Med. Res. Methodol. 15, 2015). The interval of tau is the Q-profile (W. Viechtbauer,
+Stat. Med. 26, 2007). The prediction weights each tau by its probability (K. Nagashima, H. Noma and
+T. Furukawa, Stat. Methods Med. Res. 28, 2019). Higgins' interval, which uses a single tau, holds in
+only 88 % of cases if machines differ about as much as their ratios are uncertain. If the errors
+within machines are small, both intervals are Student's t with one degree of freedom less than
+machines. docs/evidence/machines.md shows how often all of them hold.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from switchmark.statistics.means import LEVEL
 from switchmark.statistics.paired import PairedRatio
 
 MIN_MACHINES = 2  # for a mean with an interval
-MIN_TO_SPREAD = 3  # two differ, and that is all that is known of how far machines differ
-_WIDEST = 5.0  # of tau: a factor of 148 between machines says no more than "anything"
-_STEPS = 400  # of tau, by which predictions are reckoned
-_FINITE_VARIANCE = 2.0  # degrees of freedom below which Student's t has none
+MIN_TO_SPREAD = 3  # two machines do not show how far machines differ
+_WIDEST = 5.0  # largest tau, a factor of 148 between machines
+_STEPS = 400  # values of tau in a prediction
+_FINITE_VARIANCE = 2.0  # Student's t has a finite variance above this number of degrees of freedom
 Array = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSpread:
-    """How far machines differ in a ratio: a factor, the deviation of its logarithm. 1: not at all;
-    1.1: two machines in three are within 10 % of the mean."""
+    """The variation of a ratio between machines: a factor, from the deviation of its logarithm. 1:
+    none; 1.1: two machines of three are within 10 % of the mean."""
 
     factor: float
-    low: float  # of the interval, 1 at least
+    low: float  # interval of the factor, at least 1
     high: float
 
 
@@ -50,15 +50,15 @@ class RatioOverMachines:
     """The mean ratio of two contenders over machines, a over b."""
 
     value: float
-    low: float  # of the interval; above 0
+    low: float  # interval of the mean; above 0
     high: float
     machines: int
-    spread: MachineSpread | None  # None: two machines cannot tell
-    predicted_low: float | None  # of the ratio on one more machine of the kind; None likewise
+    spread: MachineSpread | None  # None: only two machines
+    predicted_low: float | None  # ratio on another such machine; None: only two machines
     predicted_high: float | None
 
     def excludes(self, ratio: float) -> bool:
-        """Whether the interval proves the mean to be another than this."""
+        """Return True if the interval proves that the mean differs from this ratio."""
         return not self.low <= ratio <= self.high
 
 
@@ -69,16 +69,17 @@ def over_machines(ratios: Sequence[PairedRatio]) -> RatioOverMachines | None:
         return None
     from scipy.special import stdtrit
 
-    logs = np.asarray([math.log(one.value) for one in ratios])
-    variances = np.asarray([_variance(one) for one in ratios])
+    logs = np.asarray([math.log(ratio.value) for ratio in ratios])
+    variances = np.asarray([_variance(ratio) for ratio in ratios])
     tau = math.sqrt(between(logs, variances))
     mean, error = mean_of(logs, variances, tau**2)
     reach = float(stdtrit(len(ratios) - 1, 1 - LEVEL / 2))
     spread = predicted = None
     if len(ratios) >= MIN_TO_SPREAD:
-        low, high = (math.sqrt(one) for one in q_profile(logs, variances, LEVEL))
+        low, high = (math.sqrt(ratio) for ratio in q_profile(logs, variances, LEVEL))
         spread = MachineSpread(math.exp(tau), math.exp(low), math.exp(high))
-        # (where few ratios agree by luck, the mean itself is no surer than its interval)
+        # If few ratios agree by chance, the prediction must not be narrower than the interval of
+        # the mean.
         predicted = max(prediction(logs, variances, LEVEL), reach * error)
     return RatioOverMachines(
         value=math.exp(mean),
@@ -92,13 +93,13 @@ def over_machines(ratios: Sequence[PairedRatio]) -> RatioOverMachines | None:
 
 
 def between(logs: Array, variances: Array) -> float:
-    """The variance between machines at which the weighted squares have their expectation: the
-    number of machines, less one."""
+    """Return the variance between machines at which the weighted squares have their expected value,
+    the number of machines minus one."""
     return _where(logs, variances, logs.size - 1)
 
 
 def q_profile(logs: Array, variances: Array, level: float) -> tuple[float, float]:
-    """The interval of the variance between machines."""
+    """Return the interval of the variance between machines."""
     from scipy.special import chdtri
 
     few, many = (float(chdtri(logs.size - 1, p)) for p in (1 - level / 2, level / 2))
@@ -106,7 +107,7 @@ def q_profile(logs: Array, variances: Array, level: float) -> tuple[float, float
 
 
 def mean_of(logs: Array, variances: Array, between_machines: float) -> tuple[float, float]:
-    """The weighted mean of logarithms and its standard error."""
+    """Return the weighted mean of logarithms and its standard error."""
     weights = 1 / (variances + between_machines)
     mean = float(weights @ logs / weights.sum())
     scatter = float(weights @ (logs - mean) ** 2) / (logs.size - 1)
@@ -114,10 +115,12 @@ def mean_of(logs: Array, variances: Array, between_machines: float) -> tuple[flo
 
 
 def prediction(logs: Array, variances: Array, level: float) -> float:
-    """How far the logarithm of the true ratio on one more machine may be from the mean's.
+    """Return the distance from the mean within which the logarithm of the true ratio on another
+    machine is expected.
 
-    A tau has the weight of the chance of squares as large as its own or larger; given it, one more
-    machine deviates normally, by tau and the error of the mean."""
+    The weight of a tau is the probability of weighted squares that are at least as large as with
+    this tau. Given tau, the ratio on another machine has a normal distribution, with the deviation
+    tau and the error of the mean."""
     from scipy.optimize import brentq
     from scipy.special import chdtrc, erf
 
@@ -125,20 +128,20 @@ def prediction(logs: Array, variances: Array, level: float) -> float:
     weights = 1 / (variances + taus[:, np.newaxis] ** 2)
     means = weights @ logs / weights.sum(axis=1)
     squares = (weights * (logs - means[:, np.newaxis]) ** 2).sum(axis=1)
-    believed = np.diff(chdtrc(logs.size - 1, squares), prepend=0.0)
-    believed[-1] += 1 - believed.sum()
+    probabilities = np.diff(chdtrc(logs.size - 1, squares), prepend=0.0)
+    probabilities[-1] += 1 - probabilities.sum()
     deviations = np.sqrt(2 * (taus**2 + 1 / weights.sum(axis=1)))
-    deviations[1:] = (deviations[1:] + deviations[:-1]) / 2  # of the taus between two steps
+    deviations[1:] = (deviations[1:] + deviations[:-1]) / 2  # mean deviation between two steps
 
     def beyond(reach: float) -> float:
-        return float(believed @ erf(reach / deviations)) - (1 - level)
+        return float(probabilities @ erf(reach / deviations)) - (1 - level)
 
     return float(brentq(beyond, 0.0, 100 * _WIDEST))
 
 
 def _where(logs: Array, variances: Array, squares: float) -> float:
-    """The variance between machines at which the weighted squares have this sum; they fall as it
-    grows."""
+    """Return the variance between machines at which the weighted squares have this sum; the sum
+    falls as the variance grows."""
 
     def beyond(tau: float) -> float:
         weights = 1 / (variances + tau**2)
@@ -155,7 +158,7 @@ def _where(logs: Array, variances: Array, squares: float) -> float:
 
 
 def _variance(ratio: PairedRatio) -> float:
-    """The variance of Student's t with the ratio's degrees of freedom: an error that is known from
-    few pairs counts as larger, so that it weighs less."""
+    """Return the variance of Student's t with the ratio's degrees of freedom, so that an error from
+    few pairs is larger and has less weight."""
     degrees = max(ratio.degrees, _FINITE_VARIANCE + 1)
     return ratio.log_error**2 * degrees / (degrees - 2)

@@ -1,8 +1,8 @@
 """Means with confidence intervals: Student's t, two-sided, each repetition one observation.
 
-Rates and times are never below 0, and neither are their intervals: Student's deviation is applied
-to the mean's logarithm (the delta method), and reaches from mean / e^h to mean * e^h where h is
-that deviation as a share of the mean. Narrow intervals are the familiar mean +- h.
+Rates and times are never below 0, and neither are their intervals. Student's deviation is applied
+to the logarithm of the mean (the delta method). The interval reaches from mean / e^h to mean * e^h,
+where h is that deviation divided by the mean. A narrow interval is close to the familiar mean +- h.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 LEVEL = 0.05  # two-sided: intervals of 95 %
-RESOLUTION = 0.001  # of a figure: histograms keep three significant digits
-_NOTHING_KNOWN = 100.0  # h from which on more of it says no more, and e^h would overflow
+RESOLUTION = 0.001  # relative; histograms have three significant digits
+_LARGEST_EXPONENT = 100.0  # upper limit of h; a larger e^h has no meaning and could overflow
 
 
 def of_all(parts: Iterable[tuple[int, float, float]]) -> tuple[float, float]:
-    """Mean and standard deviation of all samples, from (count, mean, standard deviation) of parts.
+    """Return mean and standard deviation of all samples, from (count, mean, standard deviation) of
+    parts.
 
-    It is exact, where a merged histogram knows no value better than its slot: for a constant delay
-    of 20 ms that would give a spread of some microseconds. Raises ValueError without a sample."""
-    held = [part for part in parts if part[0]]
-    if not held:
+    The result is exact. A merged histogram has the precision of its slots: for a constant delay of
+    20 ms it would show a deviation of some microseconds. Raises ValueError without a sample."""
+    nonempty = [part for part in parts if part[0]]
+    if not nonempty:
         raise ValueError("no samples to combine")
-    counts, means, spreads = zip(*held, strict=True)
-    # (Rounding may put the mean of equal values next to them, below the smallest.)
+    counts, means, spreads = zip(*nonempty, strict=True)
+    # By rounding, the mean of equal values may be below the smallest value.
     mean = min(max(statistics.fmean(means, counts), min(means)), max(means))
     squares = [spread**2 + (each - mean) ** 2 for each, spread in zip(means, spreads, strict=True)]
     return mean, math.sqrt(statistics.fmean(squares, counts))
@@ -47,12 +48,12 @@ class Estimate:
 
     @property
     def note(self) -> str:
-        """Why there is no interval; empty when there is one."""
+        """The reason why there is no interval; empty if there is one."""
         return "" if self.low is not None else "one repetition, so no confidence interval"
 
     @property
     def relative_half_width(self) -> float | None:
-        """Half the interval as a share of the mean: h of its logarithm; None where there is no
+        """Half the interval as a share of the mean: h of its logarithm; None without an
         interval."""
         if not self.low or not self.high or min(self.mean, self.low) <= 0:
             return None
@@ -60,29 +61,31 @@ class Estimate:
 
 
 def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
-    """Mean, median and, from two values on, the interval of the mean with confidence 1 - `level`.
+    """Return mean, median and, from two values on, the interval of the mean with confidence 1 -
+    `level`.
 
-    Where figures are looked at again and again until the interval is narrow, the level is that
-    of the look (boundaries.py)."""
+    If figures are tested repeatedly until the interval is narrow, the level is that of the interim
+    analysis (boundaries.py)."""
     if not values:
         raise ValueError("no values to estimate from")
-    mean, median, held = statistics.fmean(values), statistics.median(values), tuple(values)
+    mean, median, all_values = statistics.fmean(values), statistics.median(values), tuple(values)
     if len(values) < 2:
-        return Estimate(mean, median, len(values), values=held)
+        return Estimate(mean, median, len(values), values=all_values)
     import numpy as np
     from scipy.special import stdtrit
 
-    # (statistics.stdev takes ten times as long; of equal values less the first nothing is left.)
+    # statistics.stdev takes ten times as long. The first value is subtracted so that equal values
+    # give 0.
     stdev = float(np.std(np.subtract(values, values[0]), ddof=1))
     half = float(stdtrit(len(values) - 1, 1 - level / 2)) * stdev / math.sqrt(len(values))
     low, high = _bounds(mean, half, is_positive=min(values) >= 0)
-    return Estimate(mean, median, len(values), stdev, low, high, held)
+    return Estimate(mean, median, len(values), stdev, low, high, all_values)
 
 
 def _bounds(mean: float, half: float, *, is_positive: bool) -> tuple[float, float]:
-    """The bounds of the interval: on the scale of logarithms for values that are never below 0;
-    differences keep their sign."""
+    """Return the bounds of the interval: on the scale of logarithms for values that are never below
+    0; on the linear scale for values that may be negative."""
     if not is_positive or not mean:
         return mean - half, mean + half
-    factor = math.exp(min(half / mean, _NOTHING_KNOWN))
+    factor = math.exp(min(half / mean, _LARGEST_EXPONENT))
     return mean / factor, mean * factor

@@ -28,12 +28,12 @@ Bounds = tuple[float | None, float | None]
 
 
 def percentile_intervals_ns(histogram: Histogram, max_ns: float = math.inf) -> dict[str, Bounds]:
-    """Lower and upper 95 % bound of each percentile in ns; None where there are too few samples.
-    As no percentile (`Histogram.percentiles_ns`), no bound is above `max_ns`."""
+    """Return the lower and upper 95 % bound of each percentile in ns; None if there are too few
+    samples. No bound is above `max_ns`, as in `Histogram.percentiles_ns`."""
     ranks = {name: ranks_of(histogram.count, float(name) / 100) for name in PERCENTILES}
-    wanted = sorted({rank for pair in ranks.values() for rank in pair if rank is not None})
-    found = [min(value, max_ns) for value in histogram.values_at_ranks(wanted)]
-    values = dict(zip(wanted, found, strict=True))
+    needed_ranks = sorted({rank for pair in ranks.values() for rank in pair if rank is not None})
+    times_ns = [min(value, max_ns) for value in histogram.values_at_ranks(needed_ranks)]
+    values = dict(zip(needed_ranks, times_ns, strict=True))
     return {
         name: (None if low is None else values[low], None if high is None else values[high])
         for name, (low, high) in ranks.items()
@@ -42,20 +42,20 @@ def percentile_intervals_ns(histogram: Histogram, max_ns: float = math.inf) -> d
 
 @lru_cache(maxsize=4096)
 def ranks_of(count: int, quantile: float, level: float = LEVEL) -> tuple[int | None, int | None]:
-    """The ranks (1 is the smallest sample) that bound the quantile, except with the chance
+    """Return the ranks (1 is the smallest sample) that bound the quantile, except with probability
     `level`."""
     if count <= 0:
         return None, None
     tail = level / 2
     fewest, most = (_binomial_quantile(p, count, 1 - quantile) for p in (tail, 1 - tail))
-    low, high = count - most, count - fewest + 1  # that many samples are above the quantile
+    low, high = count - most, count - fewest + 1  # this number of samples is above the quantile
     return (low if low >= 1 else None), (high if high <= count else None)
 
 
 def _binomial_quantile(p: float, count: int, chance: float) -> int:
-    """The least number of successes that is not exceeded with probability `p`.
+    """Return the smallest number of successes that is not exceeded with probability `p`.
 
-    It equals `scipy.stats.binom.ppf`, without the half second that `scipy.stats` takes to load."""
+    It equals `scipy.stats.binom.ppf`, without the half second for the import of `scipy.stats`."""
     from scipy.special import bdtr, bdtrik
 
     found = max(0, math.ceil(float(bdtrik(p, count, chance))))
@@ -72,16 +72,16 @@ def typical(values: Sequence[float]) -> float:
     return math.sqrt(statistics.median_low(values) * statistics.median_high(values))
 
 
-def by_median(found: Estimate, level: float = LEVEL) -> Estimate:
+def by_median(mean: Estimate, level: float = LEVEL) -> Estimate:
     """Return the estimate of the same repetitions whose `mean` is their typical value, with its
     interval of confidence 1 - `level`. A single repetition keeps its own interval."""
-    values = sorted(found.values)
+    values = sorted(mean.values)
     if len(values) < 2:
-        return found
+        return mean
     low, high = ranks_of(len(values), 0.5, level)
     is_range = low is None or high is None
     return replace(
-        found,
+        mean,
         mean=typical(values),
         low=values[0 if is_range or low is None else low - 1],
         high=values[-1 if is_range or high is None else high - 1],

@@ -1,4 +1,4 @@
-"""Values that do not belong to the rest, single ones or two groups: reported, never dropped.
+"""Values that do not belong to the others, single values or two groups: reported, never dropped.
 
 Outliers are found by the modified z-score beyond 3.5 (B. Iglewicz, D. C. Hoaglin, How to Detect and
 Handle Outliers, 1993); two groups as in two_bands.py.
@@ -16,7 +16,7 @@ from switchmark.statistics.robust import DEVIATION
 from switchmark.statistics.two_bands import STEPS_AT_ENDS, Bands, find_bands
 
 OUTLIER_SCORE = 3.5
-TWO_BANDS = "two bands:"  # so begins the sentence that tells of them
+TWO_BANDS = "two bands:"  # begin of the sentence about two bands
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +30,18 @@ class Outlier:
 
 def find_outliers(values: Sequence[float], step: float = 0.0) -> tuple[Outlier, ...]:
     """Return the values whose modified z-score lies beyond +-3.5, in order. `step` is the step in
-    which values move, for counts in bursts: `STEPS_AT_ENDS` of it make no outlier."""
+    which values move, for counts in bursts: a distance of `STEPS_AT_ENDS` steps is not an
+    outlier."""
     if len(values) < 3:
         return ()
     distances = np.asarray(values, float) - np.median(values)
-    # Where more than half of the values are equal, their median distance is 0 and the mean
-    # distance has to serve (Iglewicz and Hoaglin, the same section).
+    # If more than half of the values are equal, their median distance is 0. Then the mean distance
+    # is used (Iglewicz and Hoaglin, the same section).
     scale = DEVIATION * float(np.median(np.abs(distances)))
     scale = scale or math.sqrt(math.pi / 2) * float(np.abs(distances).mean())
     if scale == 0:
         return ()
-    with np.errstate(over="ignore"):  # of next to nothing all is infinitely far
+    with np.errstate(over="ignore"):  # with a tiny scale, scores are infinite
         scores = distances / scale
     return tuple(
         Outlier(index, value, float(score))
@@ -52,16 +53,16 @@ def find_outliers(values: Sequence[float], step: float = 0.0) -> tuple[Outlier, 
 def in_words(
     outliers: Sequence[Outlier],
     bands: Bands | None,
-    what: str,
+    noun: str,
     amount: Callable[[float], str],
     numbers: Sequence[int] | None = None,
 ) -> list[str]:
-    """A sentence for each outlier, about values that are `what` (repetitions, trials), shown as
-    `amount`; they are named by their `numbers`, or counted from 1."""
+    """Return a sentence for each outlier. `noun` names the values (repetition, trial), `amount`
+    formats them, and `numbers` are their numbers; without it, they are counted from 1."""
     sentences = [
-        f"outlier: {what} {numbers[one.index] if numbers else one.index + 1} with "
-        f"{amount(one.value)} (score {one.score:.1f}), kept in the mean"
-        for one in outliers
+        f"outlier: {noun} {numbers[outlier.index] if numbers else outlier.index + 1} with "
+        f"{amount(outlier.value)} (score {outlier.score:.1f}), kept in the mean"
+        for outlier in outliers
     ]
     return [*sentences, *([f"{TWO_BANDS} {bands.describe(amount)}"] if bands else [])]
 
@@ -72,7 +73,7 @@ def strange_repetitions(
     amount: Callable[[float], str],
     step: float = 0.0,
 ) -> list[str]:
-    """Return remarks on the repetitions of a trial before their mean is believed; their numbers are
-    those of their trials, of which some may have failed. `step` is as of `find_bands`."""
+    """Return remarks on unusual repetitions of a trial. `numbers` are the repetitions of the
+    values, of which some may have failed. `step` is that of `find_bands`."""
     outliers, bands = find_outliers(values, step), find_bands(values, step)
     return in_words(outliers, bands, "repetition", amount, numbers)

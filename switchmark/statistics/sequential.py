@@ -96,28 +96,28 @@ def look(
     rule: StoppingRule,
     blocks: int,
     *,
-    asked: Iterable[tuple[str, str]] | None = None,
+    pairs: Iterable[tuple[str, str]] | None = None,
     earlier: Iterable[PairedComparison] = (),
     prove: float = PROVE,
     is_last: bool = False,
 ) -> list[PairedComparison]:
-    """Compare all pairs of contenders, or the pairs `asked`, after this number of blocks.
+    """Compare all pairs of contenders, or only `pairs`, after this number of blocks.
 
     A decision of an earlier analysis stays. A later interval replaces it if it has the same
     outcome. Raises ValueError if the rule divides its level among fewer pairs."""
-    wanted = list(asked) if asked is not None else all_pairs(trials)
-    if len(wanted) > rule.family:
-        raise ValueError(f"{len(wanted)} pairs, but the level is divided among {rule.family}")
+    required = list(pairs) if pairs is not None else all_pairs(trials)
+    if len(required) > rule.family:
+        raise ValueError(f"{len(required)} pairs, but the level is divided among {rule.family}")
     figures = state_figures(trials)
     level = rule.level_at(blocks, is_last=is_last)
-    known = {(one.a, one.b): one for one in earlier}
-    found = []
-    for a, b in wanted:
+    known = {(comparison.a, comparison.b): comparison for comparison in earlier}
+    comparisons = []
+    for a, b in required:
         now = compare(a, b, pairs_of(trials, figures, a, b), blocks, level=level, prove=prove)
         before = known.get((a, b))
         is_kept = before is not None and before.is_decided and _outcomes(before) != _outcomes(now)
-        found.append(before if before is not None and is_kept else now)
-    return found
+        comparisons.append(before if before is not None and is_kept else now)
+    return comparisons
 
 
 def all_pairs(trials: Iterable[BlockTrial]) -> list[tuple[str, str]]:
@@ -125,9 +125,14 @@ def all_pairs(trials: Iterable[BlockTrial]) -> list[tuple[str, str]]:
     return list(combinations(sorted({trial.contender for trial in trials}), 2))
 
 
-def still_asked(comparisons: Iterable[PairedComparison]) -> set[str]:
+def still_needed(comparisons: Iterable[PairedComparison]) -> set[str]:
     """Return the contenders of undecided pairs, which the next blocks need."""
-    return {name for one in comparisons if not one.is_decided for name in (one.a, one.b)}
+    return {
+        name
+        for comparison in comparisons
+        if not comparison.is_decided
+        for name in (comparison.a, comparison.b)
+    }
 
 
 def compare(
@@ -148,7 +153,9 @@ def compare(
     elif needed:
         # Pairs of each state come as often as they have come so far.
         have = [one.ratio.pairs for one in decisions if one.outcome is Outcome.UNDECIDED]
-        most = max(blocks * (more / held - 1) for more, held in zip(needed, have, strict=True))
+        most = max(
+            blocks * (more / current - 1) for more, current in zip(needed, have, strict=True)
+        )
         further = max(1, math.ceil(most)) if most < BEYOND_HOPE else None
     return PairedComparison(a, b, decisions, len(pairs), blocks, further)
 

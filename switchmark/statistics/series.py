@@ -1,13 +1,13 @@
 """Regression detection over a series of runs: releases, nights, commits, oldest first.
 
-Repetitions within one run are more alike than runs are: machines change between them. So
-the unit here is the run (the mean of its repetitions' logarithms), and the spread between
-runs is what a new run is held against.
+Repetitions within one run are more alike than runs are, because machines change between runs. So
+the unit is the run (the mean of the logarithms of its repetitions), and a new run is compared with
+the spread between runs.
 
-* The newest run is tested against the runs of the present stretch (t test for one new
-  observation: the prediction interval).
-* Changes in the past are found by e-divisive means (change_points.py). The ratio of a change is
-  that of the stretches before and after it, its interval Welch's t on the levels of their runs.
+* The newest run is tested against the runs of the present stretch, by the prediction interval of
+the t test for one new observation. * Past changes are found by e-divisive means (change_points.py).
+The ratio of a change is that of the stretches before and after it. Its interval is Welch's t on the
+levels of their runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from switchmark.statistics.comparison import (
 from switchmark.statistics.means import LEVEL
 
 MIN_HISTORY = 3  # earlier runs needed to judge the newest
-RECENT_RUNS = 3  # a change this young still counts as news
+RECENT_RUNS = 3  # a change within this number of runs is recent
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Newest:
 
 
 def newest_run(runs: Sequence[Sequence[float]]) -> Newest | None:
-    """Test the last run; None where fewer than three runs of one stretch came before it."""
+    """Test the last run; None if fewer than three runs of its stretch came before it."""
     levels = [_level(values) for values in runs]
     history, newest = levels[:-1], levels[-1]
     starts = [change.index for change in find_changes(runs[:-1])]
@@ -78,24 +78,25 @@ def newest_run(runs: Sequence[Sequence[float]]) -> Newest | None:
 def find_changes(
     runs: Sequence[Sequence[float]], threshold: float = THRESHOLD
 ) -> list[ChangePoint]:
-    """Changes of level along the series, oldest first; those below the threshold are left out."""
+    """Return the changes of level along the series, oldest first, without those below the
+    threshold."""
     levels = [_level(values) for values in runs]
     cuts = find_cuts(levels)
     edges = [0, *(cut.index for cut in cuts), len(levels)]
-    stretches = [[math.exp(one) for one in levels[begin:end]] for begin, end in pairwise(edges)]
+    stretches = [[math.exp(level) for level in levels[begin:end]] for begin, end in pairwise(edges)]
     changes = []
     for cut, (before, after) in zip(cuts, pairwise(stretches), strict=True):
-        found = ratio_of(before, after)
-        if found.value is not None and not is_negligible(found.value, threshold):
-            changes.append(ChangePoint(cut.index, found.value, cut.p, found.low, found.high))
+        ratio = ratio_of(before, after)
+        if ratio.value is not None and not is_negligible(ratio.value, threshold):
+            changes.append(ChangePoint(cut.index, ratio.value, cut.p, ratio.low, ratio.high))
     return changes
 
 
 def verdict_of_newest(
     newest: Newest | None, adjusted_p: float | None, higher_is_better: bool, threshold: float
 ) -> Verdict:
-    """Judge the newest run as a comparison of two is judged: significant and large enough. Where
-    nothing is out of line, whether that means much depends on how wide the line is."""
+    """Judge the newest run like a comparison of two runs: the difference must be significant and
+    large enough. If it is not significant, the verdict depends on the width of the interval."""
     if newest is None:
         return Verdict.UNTESTABLE
     low, high = newest.expected_low, newest.expected_high
@@ -103,7 +104,7 @@ def verdict_of_newest(
 
 
 def is_recent(change: ChangePoint, runs: int) -> bool:
-    """Whether the change happened in the last few runs."""
+    """Return True if the change happened in the last few runs."""
     return runs - change.index <= RECENT_RUNS
 
 

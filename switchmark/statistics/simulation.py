@@ -1,10 +1,10 @@
-"""A simulated machine with two states, to try designs and statistics on before real ones.
+"""A simulated machine with two states, to test designs and statistics before they are used.
 
-The host moves the virtual cores now and then, and all rates change by a factor. Every trial adds an
-error of its deployment and correlated errors of its slices; rates may drift; some trials have the
-label of the wrong state. The truth is known, so coverage and false claims can be counted. Every
-function draws from the generator it is given: a seed repeats a campaign.
-"""
+The host sometimes moves the virtual cores, and then all rates change by a factor. Every trial adds
+an error of its deployment and correlated errors of its slices. Rates may drift, and some trials
+have the label of the wrong state. The true values are known, so coverage and false claims can be
+counted. Every function takes its random numbers from the given generator, so a seed repeats a
+campaign."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from numpy.typing import NDArray
 from switchmark.statistics.blocks import BlockTrial
 
 Array = NDArray[np.floating[Any]]
-LINE_READING_S = 0.005  # between the reading of a cache line and the trial
+LINE_READING_S = 0.005  # from the reading of a cache line to the trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """How the simulated machine disturbs trials. Deviations are of logarithms: 0.03 is 3 %."""
+    """The disturbances of the simulated machine. Deviations are those of logarithms: 0.03 is 3
+    %."""
 
-    slowdown: float = 2.0  # of every rate in the far state; 1: one state only
+    slowdown: float = 2.0  # factor between the states; 1: one state only
     dwell_s: float = 6.0  # mean time in either state
     deployment_sd: float = 0.03
     slice_sd: float = 0.05
     slice_s: float = 0.1
-    slice_correlation: float = 0.5  # of a slice with the one before
+    slice_correlation: float = 0.5  # correlation of a slice with the previous slice
     drift_per_minute: float = 0.0  # change of ln(rate)
-    wrong_labels: float = 0.0  # share of trials whose line times tell the other state
+    wrong_labels: float = 0.0  # share of trials with line times of the other state
     near_line_ns: float = 26.0
     far_line_ns: float = 148.0
     line_sd: float = 0.03
@@ -41,11 +42,11 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """How a campaign spends its time."""
+    """The division of the time of a campaign."""
 
     trial_s: float = 0.5
-    overhead_s: float = 0.3  # around a trial, not measured
-    blocks_per_deployment: int = 1  # more: contenders stay deployed, and are measured in turn
+    overhead_s: float = 0.3  # time around a trial, which is not measured
+    blocks_per_deployment: int = 1  # more than 1: contenders stay deployed and take turns
 
 
 def blocks(
@@ -55,10 +56,10 @@ def blocks(
     count: int,
     generator: np.random.Generator,
 ) -> list[BlockTrial]:
-    """A campaign of `count` blocks of all contenders in random order.
+    """Simulate `count` blocks of all contenders in random order.
 
-    `rates` gives each contender's figure in the near state, or in the near and the far state;
-    without the latter it is the former over `slowdown`."""
+    `rates` has each contender's figure in the near state, or in the near and the far state; the
+    default of the latter is the former divided by `slowdown`."""
     names = list(rates)
     turn_s = design.trial_s + design.overhead_s
     order = np.concatenate([generator.permutation(len(names)) for _ in range(count)])
@@ -96,8 +97,9 @@ def _rates_by_state(
 
 
 def _state_edges(machine: Machine, duration_s: float, generator: np.random.Generator) -> Array:
-    """The times at which the state changes; the machine is near before those with even numbers. The
-    first lies before 0 for half of the campaigns, so that either state may come first."""
+    """Return the times at which the state changes; the machine is near before those with even
+    numbers. The first time is before 0 in half of the campaigns, so that either state may come
+    first."""
     if machine.slowdown == 1:
         return np.asarray([duration_s * 2])
     expected = duration_s / machine.dwell_s
@@ -107,7 +109,7 @@ def _state_edges(machine: Machine, duration_s: float, generator: np.random.Gener
 
 
 def _near_until(edges: Array, times: Array) -> Array:
-    """Seconds spent near from 0 until each of `times`."""
+    """Return the seconds in the near state from 0 until each of `times`."""
     places = np.concatenate([[min(0.0, edges[0])], edges])
     is_near = np.arange(edges.size) % 2 == 0
     spent = np.concatenate([[0.0], np.cumsum(np.diff(places) * is_near)])
@@ -122,7 +124,7 @@ def _samples(
     rates: tuple[Array, Array],
     generator: np.random.Generator,
 ) -> Array:
-    """The slices of each trial, one row a trial; `rates` of each in the near and the far state."""
+    """Return the slices of each trial, one row a trial; `rates` has the near and the far rates."""
     slices = max(1, round(design.trial_s / machine.slice_s))
     length = design.trial_s / slices
     times = starts[:, None] + np.arange(slices + 1) * length
@@ -139,7 +141,7 @@ def _samples(
 def _lines(
     machine: Machine, edges: Array, begins: Array, ends: Array, generator: np.random.Generator
 ) -> Array:
-    """Time of a cache line before and after each trial, in ns."""
+    """Return the times of a cache line before and after each trial, in ns."""
     times = np.stack([np.maximum(begins - LINE_READING_S, 0), ends + LINE_READING_S])
     is_far = np.searchsorted(edges, times, side="right") % 2 == 1
     is_far = is_far ^ (generator.random(begins.size) < machine.wrong_labels)

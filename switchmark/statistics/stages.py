@@ -1,15 +1,16 @@
-"""The ratio of two groups of figures that were taken in two stages, the second sized by the first.
+"""The ratio of two groups of figures from two stages, the second of which is sized by the first.
 
-Who sizes a second stage by the figures of the first, and then tests all figures as one group, is
-wrong more often than the level says (M. Proschan, S. Hunsberger, 1995). So each stage is tested by
-itself, by Welch's t on logarithms, and of the two normal deviates the sum is taken, with weights
-that are equal whatever the sizes: of the true ratio it is normal, too (W. Lehmacher, G. Wassmer,
-1999). The ratio is looked at after each stage, at the levels of two planned looks (boundaries.py),
-so that the intervals of both looks hold together with 95 %, and what the first proves stays proven.
+A test of all figures as one group is wrong more often than its level, because the first stage
+determines the size of the second (M. Proschan, S. Hunsberger, 1995). So each stage is tested
+separately, by Welch's t on logarithms, and the two normal deviates are added, with equal weights
+for any sizes. For the true ratio, this sum has a normal distribution (W. Lehmacher, G. Wassmer,
+1999). The ratio is tested after each stage, at the levels of two planned interim analyses
+(boundaries.py), so that the intervals of both hold together with 95 %. A lead that the first
+analysis proves stays proven.
 
-A first stage that is not over may be looked at, too. All these looks share a chance of their own to
-be wrong, an equal part each (C. Bonferroni), which is so small that a look proves what is clear,
-and the level of the two planned looks remains theirs (as of J. Haybittle, 1971, and R. Peto, 1976).
+An unfinished first stage may also be tested. All these early analyses share a separate error
+probability, an equal part each (C. Bonferroni). It is small, so an early analysis proves only clear
+leads, and the two planned analyses keep their level (as of J. Haybittle, 1971, and R. Peto, 1976).
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ from switchmark.statistics.comparison import ratio_of
 from switchmark.statistics.means import LEVEL, RESOLUTION
 from switchmark.statistics.sequential import POWER
 
-FIRST, SECOND = 2, 4  # looks of equal weight
+FIRST, SECOND = 2, 4  # interim analyses of equal weight
 RULE = StoppingRule((FIRST, SECOND), LEVEL)
-EARLY_LEVEL = LEVEL / 10  # of all looks at a first stage that is not over, together
-_ROUNDS = 20  # of an estimate that depends on itself
+EARLY_LEVEL = LEVEL / 10  # for all early analyses of an unfinished first stage
+_ROUNDS = 20  # iterations of an estimate that depends on itself
 _LARGEST = math.log(sys.float_info.max)
-_FAR = 37.0  # a deviate beyond which nothing is told from 0
+_FAR = 37.0  # the probability of a larger deviate is 0 in floating point
 Stages = Sequence[Sequence[float]]  # the figures of each stage, one a block
 
 
 @dataclass(frozen=True, slots=True)
 class StageEstimate:
-    """ln(ratio) as one stage tells it."""
+    """The estimate of ln(ratio) from one stage."""
 
     log_ratio: float
     error: float  # standard error
-    degrees: float  # of freedom
+    degrees: float  # degrees of freedom
 
     def deviate(self, log_ratio: float) -> float:
-        """How far above this ln(ratio) the estimate lies, as a standard normal deviate."""
+        """Return the distance of the estimate from this ln(ratio), as a standard normal deviate."""
         from scipy.special import ndtri, stdtr
 
         t = (self.log_ratio - log_ratio) / self.error
@@ -52,7 +53,7 @@ class StageEstimate:
         return math.copysign(min(away, _FAR), t)
 
     def interval(self, level: float) -> tuple[float, float]:
-        """The two-sided interval of ln(ratio)."""
+        """Return the two-sided interval of ln(ratio)."""
         from scipy.special import stdtrit
 
         half = float(stdtrit(self.degrees, 1 - level / 2)) * self.error
@@ -61,22 +62,22 @@ class StageEstimate:
 
 @dataclass(frozen=True, slots=True)
 class StagedRatio:
-    """The ratio of two groups of figures after one look or two."""
+    """The ratio of two groups of figures after one or two interim analyses."""
 
-    value: float | None  # None: a figure of 0, or none
-    low: float | None = None  # interval that holds at both looks together; None: no spread is known
+    value: float | None  # None: a figure is 0, or there is none
+    low: float | None = None  # interval that holds in both analyses together; None: unknown spread
     high: float | None = None
     stages: tuple[StageEstimate, ...] = ()
-    early_looks: int = 0  # that there may be at a first stage that is not over; 0: it is over
+    early_looks: int = 0  # possible analyses of an unfinished first stage; 0: finished
 
     def p_of(self, ratio: float) -> float | None:
-        """The two-sided p-value of this ratio, over all looks so far and those to come: below 5 %
-        it is refused."""
+        """Return the two-sided p-value of this ratio, for all analyses so far and to come. A ratio
+        with a value below 5 % is rejected."""
         from scipy.special import ndtr
 
         if not self.stages:
             return None
-        deviates = [one.deviate(math.log(ratio)) for one in self.stages]
+        deviates = [stage.deviate(math.log(ratio)) for stage in self.stages]
         alone = 2 * float(ndtr(-abs(deviates[0])))
         if self.early_looks:
             return min(1.0, alone * self.early_looks * LEVEL / EARLY_LEVEL)
@@ -87,11 +88,13 @@ class StagedRatio:
         return p
 
     def further(self, gap: float, family: int = 1) -> float:
-        """How much more it takes until the interval probably ends within this distance of the
-        estimate (on the scale of logarithms), at a level that is divided among `family` ratios.
+        """Return the relative size of another stage until the interval probably ends within this
+        distance of the estimate (on the scale of logarithms), at a level that is divided among
+        `family` ratios.
 
-        After one stage it is the size of a second one over the first's, after two that of a new
-        first stage over both; infinite where it cannot be told."""
+        After one stage, it is the size of a second stage divided by that of the first. After two
+        stages, it is the size of a new first stage divided by both. It is infinite if it is
+        unknown."""
         from scipy.special import ndtr, ndtri, stdtrit
 
         if not self.stages or gap <= 0:
@@ -100,8 +103,8 @@ class StagedRatio:
         is_new = len(self.stages) > 1
         reach = -float(ndtri(RULE.level_at(FIRST if is_new else SECOND) / family / 2))
         if is_new:
-            told = sum((gap / one.error) ** 2 for one in self.stages)
-            return float((reach + ndtri(POWER)) ** 2 / told)
+            information = sum((gap / stage.error) ** 2 for stage in self.stages)
+            return float((reach + ndtri(POWER)) ** 2 / information)
         lacking = math.sqrt(2) * reach - first.deviate(first.log_ratio - gap)
         share = 1.0
         for _ in range(_ROUNDS):  # few blocks have few degrees of freedom, and so need more
@@ -111,12 +114,12 @@ class StagedRatio:
 
 
 def ratio_in_stages(above: Stages, below: Stages, planned: int = 0) -> StagedRatio:
-    """The ratio of geometric means, `above` over `below`.
+    """Return the ratio of geometric means, `above` over `below`.
 
-    A stage counts from two figures of each group on, all of them above 0. `planned` is of how many
-    blocks a first stage is that is not over, and 0 where it is."""
+    A stage needs at least two figures of each group, all of them above 0. `planned` is the number
+    of blocks of an unfinished first stage, 0 if it is finished."""
     both = zip_longest(above, below, fillvalue=())
-    stages = tuple(one for a, b in both if (one := _estimate(a, b)) is not None)[:2]
+    stages = tuple(stage for a, b in both if (stage := _estimate(a, b)) is not None)[:2]
     if not stages:
         return StagedRatio(ratio_of([*chain(*below)], [*chain(*above)]).value)
     if planned:
@@ -137,12 +140,12 @@ def ratio_in_stages(above: Stages, below: Stages, planned: int = 0) -> StagedRat
 
 
 def _exp(log_ratio: float) -> float:
-    """The ratio; of two figures a group the interval may end where no number is."""
+    """Return the ratio; infinite if it is too large for a number, as with two figures a group."""
     return math.exp(log_ratio) if log_ratio < _LARGEST else math.inf
 
 
 def _estimate(above: Sequence[float], below: Sequence[float]) -> StageEstimate | None:
-    """Welch's estimate; equal readings prove no certainty."""
+    """Return Welch's estimate. Equal readings have at least the variance of the resolution."""
     if min(len(above), len(below)) < 2 or min(*above, *below) <= 0:
         return None
     means, shares, degrees = [], [], []
@@ -156,19 +159,20 @@ def _estimate(above: Sequence[float], below: Sequence[float]) -> StageEstimate |
 
 
 def _together(stages: Sequence[StageEstimate]) -> tuple[float, tuple[float, float]]:
-    """The ln(ratio) of which the deviates add up to 0, and the interval of the second look."""
+    """Return the ln(ratio) for which the deviates add up to 0, and the interval of the second
+    analysis."""
     from scipy.optimize import brentq
     from scipy.special import ndtri
 
     reach = -math.sqrt(2) * float(ndtri(RULE.level_at(SECOND) / 2))
 
     def where(total: float) -> float:
-        """The ln(ratio) at which the deviates have this sum."""
+        """Return the ln(ratio) for which the deviates have this sum."""
         level = 2 * statistics.NormalDist().cdf(-abs(total) / 2)
-        ends = [one.interval(level) for one in stages]
+        ends = [stage.interval(level) for stage in stages]
         return float(
             brentq(
-                lambda at: sum(one.deviate(at) for one in stages) - total,
+                lambda at: sum(stage.deviate(at) for stage in stages) - total,
                 min(low for low, _ in ends) - 1e-12,
                 max(high for _, high in ends) + 1e-12,
                 xtol=1e-12,

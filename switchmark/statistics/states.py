@@ -1,12 +1,12 @@
-"""The state of the machine around each trial: near, far, or changed while it ran.
+"""The state of the machine during each trial: near, far, or changed while it ran.
 
-A host moves virtual cores, and a cache line between two of them then takes 150 ns instead of
-30; rates follow it. The line times of a whole campaign are split into two groups where there
-are two (two_bands.py), and the groups are believed only when they are far
-apart in their own spread (Ashman's D; K. Ashman, C. Bird, S. Zepf, Astronomical Journal 108,
-1994) and differ by a factor that matters. A change *within* a trial shows as lines that
-differ before and after it, or as a stretch of its samples at another level (the statistic of
-circular binary segmentation; A. Olshen et al., Biostatistics 5, 2004).
+A host moves virtual cores, and then a cache line between two of them takes 150 ns instead of 30,
+and rates change with it. The line times of a campaign are split into two groups (two_bands.py). The
+groups are states only if they are far apart compared with their spread (Ashman's D; K. Ashman, C.
+Bird, S. Zepf, Astronomical Journal 108, 1994) and differ by a factor that matters. A change
+*within* a trial is visible as different lines before and after it, or as a stretch of its samples
+at another level (the statistic of circular binary segmentation; A. Olshen et al., Biostatistics 5,
+2004).
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ from switchmark.statistics.two_bands import best_split
 
 LEAST_FACTOR = 1.5  # between the line times of two states
 LEAST_DISTANCE = 4.0  # Ashman's D; halves of one broad group reach 3 at most
-LEAST_SPREAD = 0.02  # of ln(line): a clock's resolution must not look like certainty
-STEP_LEVEL = 0.05  # trials in which the machine held still and that are called changed, at most
+LEAST_SPREAD = 0.02  # lower limit for the spread of ln(line), because of the resolution of clocks
+STEP_LEVEL = 0.05  # largest share of undisturbed trials that are labelled as changed
 LEAST_STEP = math.log(1.25)  # smaller steps are noise, or cost less than the trial is worth
-# Variance of a stretch's mean over that of independent samples: (1 + r) / (1 - r) for a lag-1
-# correlation r of 0.5; samples of a trial are alike, and few tell how much.
+# Variance of a stretch's mean divided by that of independent samples: (1 + r) / (1 - r) for a lag-1
+# correlation r of 0.5. Samples of a trial are correlated, and a few samples do not show how much.
 CORRELATION = 3.0
 
 
 class State(StrEnum):
     """The state of the machine during a trial."""
 
-    ONLY = "only"  # the machine has one state, or the cores cannot be told apart
-    NEAR = "near"  # cache lines take the shorter time
+    ONLY = "only"  # the machine has one state, or the cores do not differ
+    NEAR = "near"  # short times of cache lines
     FAR = "far"
-    CHANGED = "changed"  # while the trial ran: it belongs to neither state (state_figures.py)
+    CHANGED = "changed"  # during the trial, which then belongs to neither state
 
 
 @dataclass(frozen=True, slots=True)
 class LineTimes:
-    """The two levels of a cache line's time that a campaign has seen."""
+    """The two levels of a cache line's time in a campaign."""
 
     near_ns: float  # medians
     far_ns: float
-    border_ns: float  # geometric mean of the nearest of both groups
+    border_ns: float  # geometric mean of the two nearest times of the groups
 
 
 def find_states(lines_ns: Iterable[float]) -> LineTimes | None:
-    """The two states that the line times show; None when they show one."""
+    """Return the two states that the line times show; None if they show one state."""
     logs = np.sort(np.log(np.fromiter(lines_ns, float)))
     if logs.size < 4:
         return None
@@ -73,14 +73,14 @@ def find_states(lines_ns: Iterable[float]) -> LineTimes | None:
 
 
 def label(trials: Sequence[BlockTrial]) -> list[State]:
-    """The state of each trial, from the lines of all between the same cores and its own samples.
+    """Return the state of each trial, from its samples and all lines between the same cores.
 
-    Where all these lines agree the machine has one state, and steps are the contender's own."""
+    If all these lines agree, the machine has one state, and the contender itself causes steps."""
     return [state for state, _ in label_with_levels(trials)]
 
 
 def label_with_levels(trials: Sequence[BlockTrial]) -> list[tuple[State, LineTimes | None]]:
-    """The state of each trial, and the two levels of its lines."""
+    """Return the state of each trial, and the two levels of its lines."""
     levels = levels_of(trials)
     read = {trial.contender for trial in trials if lines_of(trial)}
     return [
@@ -90,29 +90,29 @@ def label_with_levels(trials: Sequence[BlockTrial]) -> list[tuple[State, LineTim
 
 
 def levels_of(trials: Iterable[BlockTrial]) -> dict[str, LineTimes | None]:
-    """The two levels of the lines between the same cores, by cores; None where there is one."""
+    """Return the two levels of the lines, by cores; None for cores with one level."""
     groups: dict[str, list[BlockTrial]] = {}
     for trial in trials:
         groups.setdefault(trial.cores, []).append(trial)
-    return {cores: _states_of(held) for cores, held in groups.items()}
+    return {cores: _states_of(group) for cores, group in groups.items()}
 
 
 def _states_of(trials: Sequence[BlockTrial]) -> LineTimes | None:
-    """The levels that are states of the machine. Levels of which no contender has seen both follow
-    from where the contenders' cores are."""
+    """Return the levels that are states of the machine. If no contender had both levels, they
+    follow from the positions of the contenders' cores and are not states."""
     lines = find_states(line for trial in trials for line in lines_of(trial))
     if lines is None:
         return None
-    seen: dict[str, set[bool]] = {}
+    sides_by_contender: dict[str, set[bool]] = {}
     for trial in trials:
         sides = {line > lines.border_ns for line in lines_of(trial)}
-        seen.setdefault(trial.contender, set()).update(sides)
-    return lines if any(len(sides) > 1 for sides in seen.values()) else None
+        sides_by_contender.setdefault(trial.contender, set()).update(sides)
+    return lines if any(len(sides) > 1 for sides in sides_by_contender.values()) else None
 
 
 def _label(trial: BlockTrial, lines: LineTimes | None, is_read: bool) -> State:
-    """The label of a trial. `is_read`: lines of this contender can be read, so a trial without any
-    is of no state."""
+    """Return the label of a trial. `is_read`: lines of this contender are readable, so the state of
+    a trial without lines is unknown."""
     if lines is None:
         return State.CHANGED if not is_read and step_of(trial.samples) else State.ONLY
     sides = {line > lines.border_ns for line in lines_of(trial)}
@@ -123,18 +123,19 @@ def _label(trial: BlockTrial, lines: LineTimes | None, is_read: bool) -> State:
     return State.FAR if sides.pop() else State.NEAR
 
 
-@lru_cache(maxsize=8192)  # every look at a campaign asks again about all its trials
+@lru_cache(maxsize=8192)  # each interim analysis needs all trials of a campaign again
 def step_of(samples: tuple[float, ...]) -> tuple[int, int] | None:
-    """Begin and end of the stretch of the samples (positive) that lies at another level than the
-    rest; None where none does. Where a stretch reaches the end, the rest is given instead.
+    """Return begin and end of the stretch of the (positive) samples whose level differs from the
+    rest; None without such a stretch. For a stretch up to the end, the rest is returned instead.
 
-    The largest t between any stretch and the rest, against Student's t over the number of stretches
-    (Bonferroni): exact enough for the 5 to 20 samples of a short trial."""
+    The test compares the largest t between a stretch and the rest with Student's t, corrected for
+    the number of stretches (Bonferroni). This is accurate enough for the 5 to 20 samples of a short
+    trial."""
     if len(samples) < 4 or min(samples) <= 0:
         return None
     logs = np.log(np.asarray(samples, float))
     count = logs.size
-    # (One that reaches the end is the complement of one that begins at the start.)
+    # A stretch up to the end is the complement of a stretch from the start.
     first, last = np.triu_indices(count, 1)
     sums = np.concatenate([[0.0], np.cumsum(logs - logs.mean())])
     inside = sums[last] - sums[first]
@@ -162,15 +163,15 @@ class Watched:
 
     @property
     def dwell_s(self) -> float | None:
-        """The mean time between changes in seconds; None when none was seen."""
+        """The mean time between changes in seconds; None without a change."""
         return self.watched_s / self.changes if self.changes else None
 
 
 def watch(times_s: Sequence[float], lines_ns: Sequence[float]) -> Watched:
     """Summarise readings of a cache line's time over some seconds. Raises ValueError without
-    any."""
+    readings."""
     if not lines_ns or len(times_s) != len(lines_ns):
-        raise ValueError("as many times as readings are needed, at least one")
+        raise ValueError("times and readings must be equal in number, and at least one")
     lines = find_states(lines_ns)
     sides = [lines is not None and line > lines.border_ns for line in lines_ns]
     changes = sum(a != b for a, b in pairwise(sides))
@@ -178,12 +179,12 @@ def watch(times_s: Sequence[float], lines_ns: Sequence[float]) -> Watched:
 
 
 def lines_of(trial: BlockTrial) -> list[float]:
-    """The readings of the line around a trial."""
+    """Return the readings of the line around a trial."""
     return [line for line in (trial.line_before_ns, trial.line_after_ns) if line is not None]
 
 
 def _spread(logs: NDArray[np.floating[Any]]) -> float:
-    """The standard deviation of a normal group, from the median distance from its median."""
+    """Return the standard deviation of a normal group, from the median distance from its median."""
     return max(DEVIATION * float(np.median(np.abs(logs - np.median(logs)))), LEAST_SPREAD)
 
 
@@ -196,23 +197,23 @@ def _critical_t(count: int) -> float:
 
 
 HALF = 0.5
-LEAST_STRETCH = 0.5  # of a trial, that is told of when the state changed there and back
+LEAST_STRETCH = 0.5  # smallest part of a trial that is usable if the state changed twice
 
 
 @dataclass(frozen=True, slots=True)
 class StateFigure:
-    """A figure, and the share of its time that the machine was far."""
+    """A figure, and the share of its time in the far state."""
 
     figure: float
-    far: float | None  # 0: near; None: the machine has one state, or the contender's cores have
+    far: float | None  # 0: near; None: the machine, or the contender's cores, have one state
 
 
 _SHARES = {State.ONLY: None, State.NEAR: 0.0, State.FAR: 1.0}
 
 
 def state_figures(trials: Sequence[BlockTrial]) -> list[StateFigure | None]:
-    """Each trial's figure; None where it has no figure above 0, or saw changes that neither lines
-    nor samples tell apart."""
+    """Return each trial's figure; None if the trial has no figure above 0, or changes that neither
+    lines nor samples explain."""
     return [
         _state_figure(trial, state, lines)
         for trial, (state, lines) in zip(trials, label_with_levels(trials), strict=True)
@@ -229,8 +230,8 @@ def _state_figure(trial: BlockTrial, state: State, lines: LineTimes | None) -> S
 
 
 def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> StateFigure | None:
-    """The figure of a trial in which the state changed; `is_far`: the state before the trial, and
-    after."""
+    """Return the figure of a trial in which the state changed; `is_far` has the state before and
+    after the trial."""
     step = step_of(trial.samples)
     if step is None:
         return StateFigure(figure, HALF)
@@ -240,7 +241,7 @@ def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> StateF
         if part.size < LEAST_STRETCH * samples.size:
             return None
     else:
-        place, _ = best_split(np.log(samples))  # the one change that explains them best
+        place, _ = best_split(np.log(samples))  # the change that fits the samples best
         is_first = 2 * place >= samples.size
         part, far = (samples[:place], is_far[0]) if is_first else (samples[place:], is_far[-1])
     return StateFigure(figure * float(part.mean() / samples.mean()), float(far))

@@ -1,8 +1,8 @@
-"""Where a run became steady, whether it stayed so, and which samples are outliers: stated tests.
+"""Steady state of a series: warm-up, changes of the mean, and outliers, by published tests.
 
-Three questions about a series of samples taken at equal intervals (a trial's forwarded rate, or one
-figure a repetition). Nothing here drops a sample: it says which ones a figure should be made of,
-and what the rest looked like.
+A series has samples at equal intervals (a trial's forwarded rate) or one figure for each
+repetition. No sample is dropped here. The result states which samples should be used for a figure,
+and describes the others.
 
 * warm-up: MSER-5 (K. P. White, "An effective truncation heuristic for bias reduction in simulation
   output", Simulation 69, 1997), with batches below 5 for series below 100;
@@ -32,54 +32,57 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SteadyState:
-    """The account of one series. Values are in the unit of the samples."""
+    """The result for one series. Values are in the unit of the samples."""
 
     samples: int
-    warm_up_samples: int  # to leave out at the start
+    warm_up_samples: int  # samples to leave out at the start
     steady: bool
     reason: str  # one sentence
-    change_p: float | None  # of the CUSUM test over the kept samples; None: not testable
+    change_p: float | None  # result of the CUSUM test over the kept samples; None: not testable
     mean: float | None  # over the kept samples, outliers included
     mean_without_outliers: float | None
-    outliers: tuple[Outlier, ...]  # indices count from the whole series' start
-    bands: Bands | None  # set when the kept samples fall into two
+    outliers: tuple[Outlier, ...]  # indices count from the start of the series
+    bands: Bands | None  # set if the kept samples fall into two bands
 
     @property
     def policy(self) -> str:
-        """How the kept window was found, for the record."""
+        """The rule that determined the kept window, for the record."""
         left_out = f"first {self.warm_up_samples} of {self.samples} samples left out"
         return f"MSER-{batch_size(self.samples)}: {left_out}"
 
 
 def detect(samples: Sequence[float], step: float = 0.0) -> SteadyState:
     """Find the warm-up, then test the other samples. `step` is the step in which samples move, for
-    counts in bursts: differences that bursts alone can make are no change."""
+    counts in bursts: differences of the size of bursts are not a change."""
     is_long = len(samples) >= MIN_SAMPLES
-    found = find_warm_up(samples, step) if is_long else None
-    cut = found or 0
-    kept = samples[cut:]
-    p = None if found is None else change_p(kept, step)
-    bands = find_bands(kept, step)
+    warm_up = find_warm_up(samples, step) if is_long else None
+    cut = warm_up or 0
+    steady_samples = samples[cut:]
+    p = None if warm_up is None else change_p(steady_samples, step)
+    bands = find_bands(steady_samples, step)
     if not is_long:
-        reason = f"{len(samples)} samples are too few to tell: {MIN_SAMPLES} are needed"
+        reason = f"{len(samples)} samples are too few for a test, which needs {MIN_SAMPLES}"
     elif p is None:
-        reason = "no steady part: the run was still settling half-way"
+        reason = "no steady part, because the warm-up takes half of the trial or more"
     elif bands is not None:
         reason = f"{TWO_BANDS} {bands.describe()}"
     elif p < ALPHA:
         reason = f"the mean changes within the run (CUSUM, p {p:.2g})"
     else:
         reason = f"steady after {cut} samples (CUSUM, p {p:.2g})"
-    outliers = tuple(replace(one, index=one.index + cut) for one in find_outliers(kept, step))
-    strange = {one.index for one in outliers}
-    rest = [value for index, value in enumerate(kept, cut) if index not in strange]
+    outliers = tuple(
+        replace(outlier, index=outlier.index + cut)
+        for outlier in find_outliers(steady_samples, step)
+    )
+    strange = {outlier.index for outlier in outliers}
+    rest = [value for index, value in enumerate(steady_samples, cut) if index not in strange]
     return SteadyState(
         samples=len(samples),
         warm_up_samples=cut,
         steady=bands is None and p is not None and p >= ALPHA,
         reason=reason,
         change_p=p,
-        mean=statistics.fmean(kept) if kept else None,
+        mean=statistics.fmean(steady_samples) if steady_samples else None,
         mean_without_outliers=statistics.fmean(rest) if rest else None,
         outliers=outliers,
         bands=bands,
@@ -87,11 +90,11 @@ def detect(samples: Sequence[float], step: float = 0.0) -> SteadyState:
 
 
 def find_warm_up(samples: Sequence[float], step: float = 0.0) -> int | None:
-    """The number of samples to leave out at the start; None when it is half of the run or more.
+    """Return the number of samples to leave out at the start; None if it is half of the run or
+    more.
 
-    Of all cuts in the first half, this takes the one after which the standard error of the mean is
-    smallest, over means of `batch_size` samples. Samples that all lie within the steps of bursts
-    have no warm-up."""
+    This is the cut in the first half after which the standard error of the mean is smallest, over
+    means of `batch_size` samples. Samples within the steps of bursts have no warm-up."""
     if max(samples) - min(samples) <= STEPS_AT_ENDS * step:
         return 0
     batch = batch_size(len(samples))
@@ -107,19 +110,18 @@ def find_warm_up(samples: Sequence[float], step: float = 0.0) -> int | None:
 
 
 def batch_size(count: int) -> int:
-    """The batch size: 5 as published; fewer for short series, which would have too few batches to
-    choose from."""
+    """Return the batch size: 5 as published; smaller for short series, so that there are enough
+    batches."""
     return max(1, min(MSER_BATCH, count // MIN_SAMPLES))
 
 
 def change_p(samples: Sequence[float], step: float = 0.0) -> float:
-    """The p-value of a constant mean (CUSUM, Brownian-bridge limit).
+    """Return the p-value of a constant mean (CUSUM, Brownian-bridge limit).
 
-    It takes the largest distance of the cumulative sum from a straight line, over the long-run
-    standard deviation. The latter is taken around the trend: a drift must not hide in it. Counts in
-    steps of constant distance hardly vary in the long run: a sum within the steps at its ends is
-    not a change.
-    """
+    The statistic is the largest distance of the cumulative sum from a straight line, divided by the
+    long-run standard deviation. The trend is removed from this deviation, because a drift must not
+    hide in it. Counts in steps of constant distance hardly vary in the long run, so a sum within
+    the steps at its ends is not a change."""
     from scipy.special import kolmogorov
 
     deviations = _from_the_first(samples)
@@ -136,13 +138,13 @@ def change_p(samples: Sequence[float], step: float = 0.0) -> float:
 
 
 def _from_the_first(samples: Sequence[float]) -> Array:
-    """The samples less the first. Of equal ones nothing is left, where their mean, being rounded,
-    would leave a spread that looks like a change."""
+    """Return the samples minus the first. Equal samples give exactly 0, while a rounded mean would
+    leave a spread that looks like a change."""
     return np.asarray(samples, float) - samples[0]
 
 
 def _long_run_variance(deviations: Array) -> float:
-    """The long-run variance by Newey and West with Bartlett weights; lag n^(1/3)."""
+    """Return the long-run variance by Newey and West with Bartlett weights; lag n^(1/3)."""
     count = deviations.size
     lags = int(count ** (1 / 3))
     products = [float(deviations[lag:] @ deviations[: count - lag]) for lag in range(lags + 1)]

@@ -1,11 +1,10 @@
 """Two-band behaviour: repetitions or samples that fall into two groups with nothing between.
 
-A mean over two bands describes neither. The test: split the sorted values where the sum of
-squares within both parts is smallest, and compare it with the whole's. One broad group
-keeps a quarter of it at least in the long run (uniform distribution, the unimodal shape
-hardest to tell from two); two bands keep next to nothing. The critical values are the 1 %
-quantiles of that ratio for uniform values, from 20,000 simulated series a length.
-"""
+A mean over two bands describes neither. The test splits the sorted values where the sum of squares
+within both parts is smallest, and compares this sum with that of the whole. One broad group keeps
+at least a quarter of it in the long run (uniform distribution, the unimodal shape closest to two
+bands); two bands keep almost nothing. The critical values are the 1 % quantiles of that ratio for
+uniform values, from 20,000 simulated series for each length."""
 
 from __future__ import annotations
 
@@ -18,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIN_VALUES = 6
-MIN_SHARE = 0.15  # of the values in the smaller band; fewer are outliers
-MIN_GAP = 0.01  # between the bands' means, over the larger: less changes no decision
-STEPS_AT_ENDS = 2  # a count over some time has one step more or less at either end of it
+MIN_SHARE = 0.15  # share of values in the smaller band; fewer are outliers
+MIN_GAP = 0.01  # distance of the bands' means divided by the larger; less is irrelevant
+STEPS_AT_ENDS = 2  # a count over an interval may have one step more or less at each end
 _CRITICAL = (
     (6, 0.018), (8, 0.036), (10, 0.051), (12, 0.067), (15, 0.090), (20, 0.112),
     (30, 0.134), (50, 0.159), (100, 0.186), (200, 0.205), (500, 0.221),
@@ -39,7 +38,7 @@ class Bands:
     crossings: int  # changes of band along the series: 1 is a step, many is flapping
 
     def describe(self, amount: Callable[[float], str] = "{:.6g}".format) -> str:
-        """The two groups in one phrase; `amount` shows a value with its unit."""
+        """Return both groups in one phrase; `amount` formats a value with its unit."""
         return (
             f"{self.low_count} values around {amount(self.low_mean)}, {self.high_count} around "
             f"{amount(self.high_mean)}, {self.crossings} changes between them"
@@ -47,10 +46,10 @@ class Bands:
 
 
 def find_bands(values: Sequence[float], step: float = 0.0) -> Bands | None:
-    """Return the two bands, or None when the values are one group (or too few to tell).
+    """Return the two bands, or None if the values are one group or too few.
 
-    `step` is the step in which values move, for counts in bursts: bands that lie within
-    `STEPS_AT_ENDS` of it are one group."""
+    `step` is the step in which values move, for counts in bursts: bands within `STEPS_AT_ENDS`
+    steps are one group."""
     count = len(values)
     if count < MIN_VALUES:
         return None
@@ -68,15 +67,16 @@ def find_bands(values: Sequence[float], step: float = 0.0) -> Bands | None:
 
 
 def critical_ratio(count: int) -> float:
-    """The ratio below which `count` values are called two bands (1 % false alarms at most)."""
+    """Return the ratio below which `count` values are called two bands (at most 1 % false
+    alarms)."""
     counts, ratios = zip(*_CRITICAL, strict=True)
     return float(np.interp(count, counts, ratios, left=0.0))
 
 
 def best_split(values: Array, smallest: int = 1) -> tuple[int, float]:
-    """Where to cut values in two, sorted ones (N. Otsu, 1979) or a series: the size of the first
-    part, and the share of the sum of squares that is left within both parts. Neither part is below
-    `smallest` values."""
+    """Return the best split of sorted values (N. Otsu, 1979) or of a series in two: the size of the
+    first part, and the share of the sum of squares that remains within both parts. Neither part is
+    smaller than `smallest`."""
     deviations = values - values.mean()  # keeps the squares from cancelling
     whole = float(deviations @ deviations)
     if whole == 0:

@@ -52,7 +52,7 @@ def test_a_campaign_that_ends_early_spends_the_rest_at_its_last_look() -> None:
     rule = StoppingRule((10, 20, 30, 40))
     assert rule.level_at(20) < rule.level_at(20, is_last=True)
     assert rule.level_at(13, is_last=True) > rule.level_at(20)
-    with pytest.raises(ValueError, match="no look is planned after 13"):
+    with pytest.raises(ValueError, match="no interim analysis is planned after 13"):
         rule.level_at(13)
 
 

@@ -17,7 +17,7 @@ from switchmark.statistics.sequential import (
     compare,
     judge,
     look,
-    still_asked,
+    still_needed,
 )
 from switchmark.statistics.simulation import Design, Machine, blocks
 
@@ -42,7 +42,7 @@ def campaigns(rates: dict[str, float], machine: Machine, count: int, prove: floa
         told: list[PairedComparison] = []
         for at in rule.looks:
             told = look(trials[: at * len(rates)], rule, at, earlier=told, prove=prove)
-            if not still_asked(told):
+            if not still_needed(told):
                 break
         outcomes.append({decision.outcome for decision in told[0].decisions})
         ends.append(told[0].blocks)
@@ -141,7 +141,7 @@ def test_what_is_decided_stays_decided_and_asks_no_more() -> None:
         before = {(one.a, one.b) for one in told if one.is_decided}
         told = look(trials[: 3 * at], rule, at, earlier=told, prove=0.001)
         assert before <= {(one.a, one.b) for one in told if one.is_decided}
-    assert still_asked(told) == {"b", "c"}
+    assert still_needed(told) == {"b", "c"}
 
 
 def test_a_level_for_fewer_pairs_is_refused() -> None:

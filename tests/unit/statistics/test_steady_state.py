@@ -76,7 +76,7 @@ def test_a_run_that_never_settles_has_no_warm_up_to_cut() -> None:
     assert find_warm_up(climbing) is None
     found = detect(climbing)
     assert not found.steady
-    assert "half-way" in found.reason
+    assert "half of the trial" in found.reason
 
 
 def test_few_samples_are_no_proof_of_anything() -> None:
