@@ -142,7 +142,8 @@ def share_sentences(shares: Sequence[FunctionShare]) -> list[str]:
     groups: dict[tuple[Any, ...], list[FunctionShare]] = {}
     for share in shares:
         groups.setdefault(group_of(share), []).append(share)
-    return [_sentence(group) for group in groups.values()]
+    ordered = sorted(groups.values(), key=lambda group: group[0].scale or (0, ""))
+    return [_sentence(group) for group in ordered]
 
 
 def group_of(share: FunctionShare, *, with_scale: bool = True) -> tuple[Any, ...]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from switchmark.campaign.expand import expand
+from switchmark.campaign.load import load_text
+from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
 from switchmark.model.changes import Change
 from switchmark.record import MethodResult
 from switchmark.simulation.switch import Behaviour
 from switchmark.trial.judge import method_checks
+from tests.unit.campaign_fakes import KNOWN, SWITCHES
 from tests.unit.method_fakes import LATE_NS, TIMED, run_simulated
 
 CAPACITY_PPS = 2e6
@@ -135,6 +141,33 @@ def test_reconfiguration_makes_every_change() -> None:
         one.name for one in found.figures
     }
     assert value(found, "load") == pytest.approx(CAPACITY_PPS / 2, rel=0.02)
+
+
+def test_first_packets_are_timed_beside_known_flows() -> None:
+    found = run_simulated("first-packet", SWITCH, rate_pps=100_000)
+    assert found.headline == "first packet median"
+    assert value(found, "first packet p99") == TIMED.percentiles_ns["99"]
+    assert value(found, "known flow median") == TIMED.percentiles_ns["50"]
+    assert [one.burst for one in found.latency] == [1, 1]
+    assert any("takes 1 times as long" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("flows: 999\nrate: 1k", "1000 frames need as many flows, not 999; raise flows"),
+        ("flows: 1k\nrate: 1k\nduration: 2s", "2000 frames need as many flows, not 1000"),
+        ("flows: 1k:zipf=1.1\nrate: 1k", "zipf does not; leave zipf out of flows"),
+        ("flows: 1k", "needs a set load; give rate, e.g. 5k"),
+        ("flows: 1k\nrate: 1k\nprobe_rate: 10", "times every frame; leave probe_rate out"),
+    ],
+)
+def test_first_packet_refuses_flows_that_come_again(keys: str, message: str) -> None:
+    text = f"switch: ovs-dpdk\npacket_size: 64\nmethod: first-packet\n{keys}"
+    if "duration" not in keys:
+        text += "\nduration: 1s"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        expand(load_text(text, "c.yaml", KNOWN), SWITCHES)
 
 
 def test_one_way_times_at_the_set_load_and_at_chosen_fractions() -> None:

@@ -58,6 +58,16 @@ def test_the_best_comes_first_and_two_pairs_have_no_interval() -> None:
     )
 
 
+def test_sentences_are_in_the_order_of_scales() -> None:
+    observed, names = measured(trial("route", routes=1), [1e6] * 3), {}
+    for routes in (1000, 5, 100):
+        of = trial("route", routes=routes)
+        names[of.id] = "vpp"
+        observed += measured(of, [0.9e6] * 3)
+    texts = share_sentences(function_shares(observed, names))
+    assert [text.split(" ")[1] for text in texts] == ["5", "100", "1,000"]
+
+
 def test_times_are_factors() -> None:
     slow, fast = trial("route", routes=1000), trial("route", routes=1)
     observed = [*measured(slow, [12e3] * 3, RTT), *measured(fast, [10e3] * 3, RTT)]
