@@ -28,6 +28,8 @@ from switchmark.host.limits_diagnosis import diagnose_limits
 from switchmark.host.local import LocalHost
 from switchmark.host.place import Facility, Kind, PlaceLimits
 from switchmark.host.watch_findings import findings
+from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.support import nginx
 from switchmark.model.capabilities import (
     Availability,
     available,
@@ -72,6 +74,7 @@ class Diagnosis:
     switches: dict[str, Availability]
     environments: dict[str, Availability]
     programs: dict[str, Availability]
+    generators: dict[str, Availability]  # optional programs that make traffic
     place: Kind  # in words: root, an ordinary user, an ordinary container
     facilities: dict[Facility, Availability]  # operations of this system, tried out
     limits: PlaceLimits
@@ -123,6 +126,7 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
         switches=switches,
         environments=environments,
         programs=programs,
+        generators=_generators(),
         place=place.kind(),
         facilities=place.try_all(),
         limits=limits,
@@ -180,6 +184,12 @@ def judge(
     return True, text + (f"; not {', '.join(missing)}" if missing else "")
 
 
+def _generators() -> dict[str, Availability]:
+    """The optional programs that make traffic, and the web server of workload `http`."""
+    foreign = {name: INSTRUMENTS[name]().availability() for name in INSTRUMENTS}
+    return dict(sorted({**foreign, nginx.NAME: nginx.availability()}.items()))
+
+
 def _engine() -> Availability:
     try:
         path = find_engine()
@@ -199,6 +209,7 @@ def _tell(diagnosis: Diagnosis) -> None:
             found.place, found.facilities, found.switches | found.environments
         ),
         *doctor_lines.program_lines(found.programs),
+        *doctor_lines.generator_lines(found.generators),
         *doctor_lines.machine_lines(title, found.machine),
     ]
     if found.watch is not None:

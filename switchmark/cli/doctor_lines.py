@@ -12,6 +12,7 @@ from switchmark.host.diagnosis import Finding, Level
 from switchmark.host.place import Facility, Kind
 from switchmark.model.capabilities import Availability
 
+APT = "apt install "
 PLACES = {
     Kind.ROOT: "root of a machine, or of a privileged container",
     Kind.PRIVATE: "root in private namespaces of the run",
@@ -89,6 +90,24 @@ def program_lines(programs: Mapping[str, Availability]) -> Iterator[str]:
     yield ""
     for name, entry in programs.items():
         yield from _wrapped(f"{name}: {entry.refusal or entry.version}", 0, 2)
+
+
+def generator_lines(generators: Mapping[str, Availability]) -> Iterator[str]:
+    """The optional programs that make traffic: those that are here, then how to get the others."""
+    here = [f"{name} {entry.version}" for name, entry in generators.items() if entry.available]
+    yield ""
+    yield from _wrapped(
+        f"optional programs that make traffic: {', '.join(here) or 'none installed'}", 0, 2
+    )
+    lacking = {
+        name: entry.remedy or "" for name, entry in generators.items() if not entry.available
+    }
+    packages = [remedy.removeprefix(APT) for remedy in lacking.values() if remedy.startswith(APT)]
+    if packages:
+        yield from _wrapped(f"not installed: {APT}{' '.join(sorted(set(packages)))}", 2, 4)
+    for name, remedy in lacking.items():
+        if not remedy.startswith(APT):
+            yield from _wrapped(f"{name}: {remedy}", 2, 4)
 
 
 def machine_lines(title: str, findings: list[Finding]) -> Iterator[str]:

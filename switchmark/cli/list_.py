@@ -48,7 +48,7 @@ Examples:
   switchmark list --json          for programs
   switchmark list hosts --testbed lab.yaml   the hosts in that file
 
-If a switch cannot run here, `switchmark doctor` prints the remedy.
+If a switch or a generator cannot run here, `switchmark doctor` prints the remedy.
 """
 
 IOS: dict[str, str] = {
@@ -210,6 +210,7 @@ def _generators() -> list[dict[str, Any]]:
         "name": OWN_ENGINE,
         "here": __version__,
         "available": True,
+        "remedy": None,
         "ports": [str(kind) for kind in PortKind],
         "description": "the traffic engine that comes with the bench",
         "cannot_know": [],
@@ -246,6 +247,7 @@ def _instrument(name: str) -> dict[str, Any]:
         "name": name,
         "here": found.version if found.available else f"no: {found.reason}",
         "available": found.available,
+        "remedy": found.remedy,
         "ports": [str(kind) for kind in capabilities.ports],
         "description": capabilities.description,
         "cannot_know": list(capabilities.cannot_know),

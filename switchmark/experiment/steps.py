@@ -20,6 +20,7 @@ from switchmark.experiment.wire import baseline_of
 from switchmark.host import place
 from switchmark.host.facts import read_cpus
 from switchmark.host.interface_check import check_facing
+from switchmark.host.kernel.congestion_control import congestion_control_availability
 from switchmark.host.kernel.pci import pci_problem
 from switchmark.host.local import LocalHost
 from switchmark.host.place import Facility
@@ -137,6 +138,11 @@ def check_available(steps: Sequence[Step]) -> None:
         *((f"environment {name}", found) for name, found in _environment_availabilities(steps)),
         *((f"generator {name}", found) for name, found in instruments.items()),
         *((f"io {io}", found) for io, found in _io_availabilities(steps).items()),
+        *(
+            (f"congestion_control {name}", congestion_control_availability(name))
+            for name in dict.fromkeys(step.plan.trial.congestion_control for step in steps)
+            if name
+        ),
     ]
     if any(step.plan.trial.cpu_limit is not None for step in steps):
         availabilities.append(("cpu_limit", place.can(Facility.CONTROL_GROUPS)))

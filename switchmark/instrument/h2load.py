@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
@@ -18,13 +17,12 @@ from switchmark.instrument.support.nginx import Nginx
 from switchmark.instrument.support.program import (
     MOST_OUTPUT_CHARACTERS,
     ProgramEnd,
-    close_all,
     find,
     one_line,
-    running,
     version_of,
 )
 from switchmark.instrument.support.reading import count_by_interval
+from switchmark.instrument.support.served import ServedClient
 from switchmark.instrument.support.udp import TCP_PORT, peer_address
 from switchmark.instrument.support.workload import (
     WorkloadEnd,
@@ -62,62 +60,21 @@ class H2load(Instrument):
         server = nginx.availability()
         return server if not server.available else find("h2load", "nghttp2-client", *_VERSION)
 
-    def launch_workload(self, job: Job) -> _Running:
+    def launch_workload(self, job: Job) -> ServedClient:
         """Start nginx; the client writes its log into the session's folder."""
-        return _Running(job)
+        server, log = Nginx(job), job.folder / f"h2load-{job.source.node}.tsv"
 
+        def command(duration_s: float) -> list[str]:
+            return [
+                "h2load", "--h1", "-c", str(job.trial.connections), "-t", "1",
+                "-D", f"{duration_s:.0f}", f"--log-file={log}",
+                f"http://{peer_address(job.source)}:{TCP_PORT}/",
+            ]  # fmt: skip
 
-class _Running:
-    """A `LaunchedWorkload` of nginx and h2load."""
+        def ended(client: ProgramEnd, _ran_s: float) -> WorkloadReading:
+            return read(job, client, log, server.command, server.version)
 
-    def __init__(self, job: Job) -> None:
-        self._job, self._server = job, Nginx(job)
-        self._log = job.folder / f"h2load-{job.source.node}.tsv"
-        self._client: ProgramEnd | None = None
-
-    def wait_ready(self, timeout_s: float) -> None:
-        """Return once nginx listens."""
-        self._server.wait_ready(timeout_s)
-
-    def begin(self, duration_s: float) -> None:
-        """Start the client."""
-        job = self._job
-        command = [
-            "h2load", "--h1", "-c", str(job.trial.connections), "-t", "1",
-            "-D", f"{duration_s:.0f}", f"--log-file={self._log}",
-            f"http://{peer_address(job.source)}:{TCP_PORT}/",
-        ]  # fmt: skip
-        spawned = job.source.spawn(command)
-        self._client = ProgramEnd("h2load client", job.source.node, command, spawned)
-
-    def running(self) -> bool:
-        """Return True while the client runs."""
-        self._server.check()
-        return not self._started().gather(0.0)
-
-    def finish(self, timeout_s: float) -> WorkloadReading:
-        """Return the counts of the client, which has ended."""
-        client = self._started()
-        client.wait_end(timeout_s)
-        return read(self._job, client, self._log, self._server.command, self._server.version)
-
-    def client_ids(self) -> Sequence[int]:
-        """Return the process of the client while it runs."""
-        return running(self._client)
-
-    def server_ids(self) -> Sequence[int]:
-        """Return the process of nginx while it runs."""
-        return self._server.process_ids()
-
-    def close(self) -> None:
-        """End both."""
-        close_all(self._client)
-        self._server.close()
-
-    def _started(self) -> ProgramEnd:
-        if self._client is None:
-            raise TrialFailed("h2load: its client was not started")
-        return self._client
+        return ServedClient(self.name, job, server, command, ended)
 
 
 def read(

@@ -8,7 +8,9 @@ frames) crosses the switch, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,17 +20,22 @@ from switchmark.instrument.support.base import Abilities, Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, find, one_line
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading, check_counts
-from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
-from switchmark.instrument.support.workload import WorkloadReading, workload_abilities
+from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes, peer_address
+from switchmark.instrument.support.workload import (
+    WorkloadEnd,
+    WorkloadReading,
+    workload_abilities,
+)
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
-from switchmark.workload import tcp_stream
+from switchmark.workload import tcp_stream, udp_stream
 
 MOST_DURATION_S = 86_400
 LONGEST_S, MOST_PACKETS = 2 * MOST_DURATION_S, 1 << 50  # beyond, it is no count of a run
 _S = 1_000_000_000
+R = TypeVar("R")  # Reading, or WorkloadReading
 
 
 class Iperf3(Instrument):
@@ -71,36 +78,59 @@ class Iperf3(Instrument):
             ),
             fields=("tcp_streams",),
             whole_seconds=True,
-        )
+        ),
+        "udp-stream": workload_abilities(
+            udp_stream.WORKLOAD,
+            "UDP datagrams from one socket, with one system call for each",
+            (
+                "latency",
+                "copies (a copy counts as a late datagram and hides a lost one)",
+                "the due time of each datagram, and how late it was sent",
+            ),
+            fields=("datagram_bytes",),
+            whole_seconds=True,
+        ),
     }
 
     def launch_workload(self, job: Job) -> ClientServer[WorkloadReading]:
         """Start the server of a workload."""
-        return iperf3_tcp.launch(job)
+        if job.trial.workload == tcp_stream.WORKLOAD.name:
+            return iperf3_tcp.launch(job)
+        return _launch(job, partial(_client, job), partial(_read_stream, job.trial.datagram_bytes))
 
     def launch(self, job: Job) -> ClientServer[Reading]:
         """Start the server, for one client."""
-        port, sample = str(UDP_PORT), f"{job.sample_s:g}"
-        common = ["-p", port, "-i", sample, "-J"]
-        server = ["iperf3", "-s", "-1", "-B", address(job.target), *common]
-        return ClientServer(
-            self.name,
-            job,
-            server=server,
-            client=lambda duration_s: [*_client(job, duration_s), *common],
-            listens=("tcp", UDP_PORT),
-            read=_read,
-            server_ends=True,
-        )
+        return _launch(job, partial(_client, job), _read)
+
+
+def _launch(
+    job: Job,
+    client: Callable[[float], list[str]],
+    read: Callable[[ProgramEnd, ProgramEnd], R],
+) -> ClientServer[R]:
+    common = ["-p", str(UDP_PORT), "-i", f"{job.sample_s:g}", "-J"]
+    return ClientServer(
+        Iperf3.name,
+        job,
+        server=["iperf3", "-s", "-1", "-B", address(job.target), *common],
+        client=lambda duration_s: [*client(duration_s), *common],
+        listens=("tcp", UDP_PORT),
+        read=read,
+        server_ends=True,
+    )
 
 
 def _client(job: Job, duration_s: float) -> list[str]:
     """The client's arguments: it paces in bits of payload a second; 0 is as fast as it can."""
-    size, rate_pps = payload_bytes(job.trial), job.trial.rate_pps
-    bits = 0 if rate_pps is None else rate_pps * size * 8
-    burst = f"/{job.trial.burst}" if bits and job.trial.burst > 1 else ""
+    trial = job.trial
+    if trial.workload == udp_stream.WORKLOAD.name:
+        size, bits, burst = trial.datagram_bytes, trial.rate_pps or 0, ""
+    else:
+        size, rate_pps = payload_bytes(trial), trial.rate_pps
+        bits = 0 if rate_pps is None else rate_pps * size * 8
+        burst = f"/{trial.burst}" if bits and trial.burst > 1 else ""
     return [
-        "iperf3", "-c", address(job.target), "-B", address(job.source),
+        "iperf3", "-c", peer_address(job.source), "-B", address(job.source),
         "-u", "-l", str(size), "-b", f"{bits}{burst}", "-t", f"{duration_s:.0f}",
     ]  # fmt: skip
 
@@ -165,6 +195,29 @@ def _read(client: ProgramEnd, server: ProgramEnd) -> Reading:
         target=_end(server, received, arrived, _counts(received, received=True)),
         duration_ns=round(sent.end.sum.seconds * _S),
         reordered=sum(one.udp.out_of_order for one in received.end.streams),
+    )
+
+
+def _read_stream(datagram_bytes: int, client: ProgramEnd, server: ProgramEnd) -> WorkloadReading:
+    """The same run as a workload, in bytes of payload."""
+    reading = _read(client, server)
+
+    def end(counted: EndReading) -> WorkloadEnd:
+        counts = tuple(
+            CountedInterval(one.t_ns, one.duration_ns, datagram_bytes * one.frames)
+            for one in counted.counts
+        )
+        return WorkloadEnd(counted.command, counted.version, counts, counted.report)
+
+    done = datagram_bytes * reading.target.frames
+    return WorkloadReading(
+        client=end(reading.source),
+        server=end(reading.target),
+        duration_ns=reading.duration_ns,
+        sent=datagram_bytes * reading.source.frames,
+        done=done,
+        payload_forth=done,
+        payload_back=0,
     )
 
 

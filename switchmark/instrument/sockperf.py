@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from switchmark.errors import Refusal, TrialFailed
-from switchmark.instrument.support import sockperf_tcp
+from switchmark.instrument.support import sockperf_rr
 from switchmark.instrument.support.base import Abilities, Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, find, version_of
@@ -27,7 +27,7 @@ from switchmark.model.capabilities import Availability
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
-from switchmark.workload import tcp_rr
+from switchmark.workload import tcp_rr, udp_rr
 
 LEAST_MESSAGE = 14  # bytes, its own header
 _S = 1_000_000_000
@@ -75,7 +75,20 @@ class Sockperf(Instrument):
             latency=True,
             whole_seconds=True,
             most_rate=1_000_000,
-        )
+        ),
+        "udp-rr": workload_abilities(
+            udp_rr.WORKLOAD,
+            "requests as UDP datagrams: under-load at a rate, ping-pong at rate max",
+            (
+                "the due time of each request; its times begin when the request was sent",
+                "the first 400 ms and the last 50 ms",
+                "the place at which a datagram was lost",
+            ),
+            fields=("request_bytes",),
+            latency=True,
+            whole_seconds=True,
+            most_rate=1_000_000,
+        ),
     }
 
     def refusals(self, sweep: Sweep) -> Iterator[Refusal]:
@@ -95,7 +108,7 @@ class Sockperf(Instrument):
 
     def launch_workload(self, job: Job) -> ClientServer[WorkloadReading]:
         """Start the server of a workload."""
-        return sockperf_tcp.launch(job)
+        return sockperf_rr.launch(job)
 
     def launch(self, job: Job) -> ClientServer[Reading]:
         """Start the server; the client writes its log into the session's folder."""

@@ -50,6 +50,12 @@ CONNECTIONS = Limits(
     1, 10_000, "not a number of connections", "above the most connections of a pair"
 )
 MESSAGE = Limits(1, 1 << 24, "not a size", "above the largest message (16M bytes)", suffixes=True)
+DATAGRAM = Limits(
+    choices.LEAST_DATAGRAM_BYTES,
+    choices.MOST_DATAGRAM_BYTES,
+    "below the smallest datagram, which has a number and a time",
+    "above the largest datagram of a 1500-byte MTU",
+)
 _PAIRS_NOTATION = re.compile(r"(\d+)\s*vs\s*(\d+)", re.ASCII)
 
 

@@ -492,6 +492,11 @@ class Trial(Frozen):
         "response_size", TRAFFIC, SAME, "64, 16384",
         "payload of a response", unit="bytes", limits=read.MESSAGE, ranges=True,
         axis=Axis("response (bytes)"), say="responses of {} B".format)] = 64
+    datagram_bytes: Annotated[int, Parameter(
+        "datagram_size", TRAFFIC, SAME, "64, 1400",
+        "payload of each datagram of `udp-stream`; the default also fits into a VXLAN network",
+        unit="bytes", limits=read.DATAGRAM, ranges=True,
+        axis=Axis("datagram (bytes)"), say="datagrams of {} B".format)] = 1400
     endpoints: Annotated[Endpoints, Parameter(
         "endpoints", CONTENDER, DEFAULT, "docker:web+docker:db",
         "two endpoints that run, for switch `existing`: `netns:NAME`, `pid:N`, `docker:NAME`, "

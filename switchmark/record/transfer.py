@@ -23,7 +23,7 @@ class Transfer(Value):
     goodput_bps: Amount | None = None
     transactions_per_s: Amount | None = None
     payload_bps: Amount  # that arrived, both directions together
-    loss_ratio: Ratio = 0.0  # requests without an answer, whole trial; a stream loses nothing
+    loss_ratio: Ratio = 0.0  # requests without an answer, or lost datagrams, whole trial
     samples: Count = 0  # kept
 
     @model_validator(mode="after")
@@ -56,6 +56,7 @@ class Transport(Value):
     retransmitted_segments: dict[str, Count] = Field(default_factory=dict)
     checksum_errors: dict[str, Count] = Field(default_factory=dict)
     listen_overflows: dict[str, Count] = Field(default_factory=dict)
+    datagrams_dropped: dict[str, Count] = Field(default_factory=dict)  # the socket was full
     time_wait: dict[str, Count] = Field(default_factory=dict)  # sockets left behind, for 60 s
     # By the program's own count: payload in bytes that arrived, and requests (None: a stream).
     payload_forth: Count = 0  # client to server

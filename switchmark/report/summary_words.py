@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from switchmark.formatting import format_ns, percent, printable, with_prefix
 from switchmark.model.choices import Dimension
+from switchmark.model.workload import BITS
 from switchmark.record.marks import MARKS
 from switchmark.report import answer_words, words
 from switchmark.report.answer_words import PointWords
@@ -169,13 +170,14 @@ def _figure(row: SummaryRow) -> str:
         return f"median round trip {words.figure(row.latency.median_ns, 'ns')}, p99 {tail}"
     if row.transfer is not None:
         transfer = row.transfer
-        unanswered = transfer.loss_ratio.mean
-        missing = f", {percent(unanswered)} without an answer" if unanswered else ""
+        lost = transfer.loss_ratio.mean
+        how = "lost" if transfer.unit == BITS else "without an answer"
+        missing = f", {percent(lost)} {how}" if lost else ""
         return f"{words.figure(transfer.completed_per_s, transfer.unit)}{missing}"
     assert row.throughput is not None, "a finished row has a figure"
     loads = row.throughput
-    lost = percent(loads.loss_ratio.mean)
-    return f"{words.figure(loads.forwarded_pps, 'pps')} forwarded, {lost} lost"
+    share = percent(loads.loss_ratio.mean)
+    return f"{words.figure(loads.forwarded_pps, 'pps')} forwarded, {share} lost"
 
 
 def _no_figure(row: SummaryRow) -> str:

@@ -26,7 +26,7 @@ class TransferSummary:
     offered_per_s: Estimate
     completed_per_s: Estimate
     payload_bps: Estimate  # that arrived, both directions together
-    loss_ratio: Estimate  # requests without an answer
+    loss_ratio: Estimate  # requests without an answer, or lost datagrams
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,8 +91,12 @@ def _transfer_limit(trial: Trial, seen: Transfer, evidence: Evidence) -> Limit:
         met = f"{share:.2%} of the intended rate was completed: more could have been asked"
         return Limit(what="rate", evidence=[met, *notes])
     what: What = "unknown"
+    dropped, lost = evidence.socket_drops, seen.loss_ratio * evidence.sent_frames
     if evidence.switch_wait_share >= MOSTLY_WAITED:
         what = "cpu-shared"
+    elif dropped > LOSS_WORTH_NAMING * evidence.sent_frames and 2 * dropped >= lost:
+        what = "receiver"
+        notes.append(f"full sockets dropped {dropped} datagrams")
     elif trial.switch == WIRE or (wire and CEILING_SHARE * wire <= seen.completed_per_s):
         beaten = wire is not None and seen.completed_per_s > BEATEN_SHARE * wire
         what = "unknown" if beaten else "generator"

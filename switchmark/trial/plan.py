@@ -158,7 +158,8 @@ def _packets_per_s(trial: Trial) -> int | None:
         or not WORKLOADS[trial.workload].is_stream
     ):
         return trial.rate_pps
-    return math.ceil(trial.rate_pps / (8 * SEGMENT_BYTES))
+    udp = WORKLOADS[trial.workload].protocol == "udp"
+    return math.ceil(trial.rate_pps / (8 * (trial.datagram_bytes if udp else SEGMENT_BYTES)))
 
 
 def with_pages(plan: TrialPlan, small: bool) -> TrialPlan:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed, UsageError
@@ -26,7 +25,6 @@ from switchmark.instrument.support.udp import TCP_PORT
 from switchmark.model.trial import Trial
 from switchmark.switch.support.base import HasNetwork, Switch
 
-AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 RX_BYTES, RX_PACKETS = 0, 1  # columns of /proc/net/dev
 
 
@@ -140,14 +138,6 @@ def _gateway(session: Session, netns: str, address: str) -> str:
     with parsing("ip -j route"):
         (route,) = json.loads(done.stdout or "[{}]")
         return str(ipaddress.ip_address(route["gateway"])) if "gateway" in route else ""
-
-
-def congestion_controls() -> tuple[str, ...]:
-    """Return the congestion controls that the kernel has loaded."""
-    try:
-        return tuple(AVAILABLE.read_text().split())
-    except OSError:
-        return ()
 
 
 def seen_congestion_control(session: Session, node: Node, known: Sequence[str]) -> str:

@@ -43,6 +43,8 @@ def measure(trial: Trial, run: WorkloadRun, policy: TrimPolicy, tick: Tick) -> M
         on_schedule=_on_schedule(trial, run, reading),
         stretch=max(0.0, reading.duration_ns / (trial.duration_s * 1e9) - 1),
         passed_frames=run.passed_packets,
+        sent_frames=_datagrams_sent(run, reading),
+        socket_drops=run.datagrams_dropped,
         cpu=[run.cpu()],
     )
 
@@ -87,7 +89,7 @@ def _throughput(
             transactions_per_s=None if workload.is_stream else completed,
             payload_bps=completed if workload.is_stream else 8 * payload * share,
             loss_ratio=0.0
-            if workload.is_stream or not reading.sent
+            if (workload.is_stream and workload.protocol == "tcp") or not reading.sent
             else max(0, reading.sent - reading.done) / reading.sent,
             samples=len(done),
         )
@@ -100,6 +102,13 @@ def _throughput(
         }
     )
     return figures, trim, len(done)
+
+
+def _datagrams_sent(run: WorkloadRun, reading: WorkloadReading) -> int:
+    """Return the datagrams that the client sent; 0 of TCP, which has none."""
+    if run.workload.protocol != "udp":
+        return 0
+    return reading.sent // (run.datagram_bytes if run.workload.is_stream else 1)
 
 
 def _per_s(counts: Sequence[CountedInterval]) -> float:
@@ -116,9 +125,10 @@ def _on_schedule(trial: Trial, run: WorkloadRun, reading: WorkloadReading) -> bo
     """Return True if the client sent at its intended rate, as far as its own counts tell. A stream
     whose connection is full cannot write more: that is its throughput, and not the client's
     fault."""
-    if trial.rate_pps is None or run.workload.is_stream:
+    stream = run.workload.is_stream
+    if trial.rate_pps is None or (stream and run.workload.protocol == "tcp"):
         return True
-    due = trial.rate_pps * reading.duration_ns / 1e9
+    due = trial.rate_pps * reading.duration_ns / 1e9 / (8 if stream else 1)
     return reading.sent >= ON_SCHEDULE_SHARE * due
 
 

@@ -13,6 +13,7 @@ from switchmark.engine.events import EngineCounters
 from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed
 from switchmark.host.host import Session
+from switchmark.host.kernel.congestion_control import congestion_controls
 from switchmark.instrument.registry import INSTRUMENTS, abilities_for
 from switchmark.instrument.support.base import Abilities, Job
 from switchmark.instrument.support.nginx import Nginx
@@ -28,6 +29,7 @@ from switchmark.record import EndCpu, EngineRun, InstrumentNote, Transport
 from switchmark.switch.support.base import Switch
 from switchmark.trial import tcp_path
 from switchmark.trial.cost import ApplicationCpu
+from switchmark.trial.engine_datagrams import EngineDatagrams, datagram_bytes
 from switchmark.trial.engine_workload import EngineWorkload
 from switchmark.trial.instrument_run import (
     GRACE_S,
@@ -71,7 +73,7 @@ class WorkloadRun:
         self._devices = tcp_path.path_devices(self._nodes, switch)
         self._offload_note = tcp_path.set_offloads(trial, switch, self._devices)
         self._offloads = tcp_path.offloads_on(self._devices)
-        self._known = tcp_path.congestion_controls()
+        self._known = congestion_controls()
         self._seen: dict[str, str] = {}
         if trial.congestion_control:
             tcp_path.set_congestion_control(session, trial.congestion_control, self._nodes)
@@ -92,6 +94,8 @@ class WorkloadRun:
     def _launch(self, job: Job) -> LaunchedWorkload:
         if self.name != OWN_ENGINE:
             return INSTRUMENTS[self.name]().launch_workload(job)
+        if self.workload.protocol == "udp":
+            return EngineDatagrams(job, self._nodes)
         return EngineWorkload(job, self._nodes, Nginx if self.workload.name == "http" else None)
 
     def wait_ready(self, timeout_s: float) -> None:
@@ -153,6 +157,11 @@ class WorkloadRun:
         }
 
     @property
+    def datagram_bytes(self) -> int:
+        """Payload of each datagram of the client."""
+        return datagram_bytes(self._trial)
+
+    @property
     def passed_packets(self) -> int:
         """Packets that the switch forwarded, both ways."""
         pairs = zip(self._before, self._after, strict=True)
@@ -181,6 +190,7 @@ class WorkloadRun:
                 for node, counts in ends.items()
             },
             listen_overflows=counted("TcpExt.ListenOverflows"),
+            datagrams_dropped=counted("Udp.RcvbufErrors"),
             time_wait={
                 name: after.protocol.get("TimeWait", 0)
                 for name, after in zip(names, self._after, strict=True)
@@ -219,6 +229,11 @@ class WorkloadRun:
         client, server = self._changes()
         forth, back = self.reading.payload_forth, self.reading.payload_back
         return _agree(forth, server) and _agree(back, client)
+
+    @property
+    def datagrams_dropped(self) -> int:
+        """Datagrams that arrived at either end, and found the socket full."""
+        return sum(max(0, end.get("Udp.RcvbufErrors", 0)) for end in self._changes())
 
     def note(self, before: CounterReading, after: CounterReading) -> InstrumentNote | None:
         """The record's account of a foreign program, with the kernel's counts between two
@@ -262,6 +277,8 @@ def _agree(payload: int | None, counted: Mapping[str, int]) -> bool:
     if payload is None:
         return True
     arrived = counted["rx_bytes"]
+    if counted.get("Udp.RcvbufErrors"):  # they arrived, and the program has not counted them
+        return payload <= arrived
     most = payload * (1 + _AGREES_SHARE) + _AGREES_BYTES + HEADERS_BYTES * counted["rx_packets"]
     return payload <= arrived <= most
 

@@ -149,13 +149,6 @@ def test_with_usual_offloads_tcp_would_not_pass_it(monkeypatch: pytest.MonkeyPat
     assert errors and errors[0] > 0, "segments with wrong checksums arrived"
 
 
-def test_an_unknown_congestion_control_is_one_line() -> None:
-    have("iperf3")
-    record = measured("linux-bridge", congestion_control="nosuch", **STREAM)
-    assert record.status == "failed"
-    assert record.message.startswith("congestion_control nosuch: ")
-
-
 @pytest.mark.parametrize("workload", ["tcp-rr", "tcp-crr", "http"])
 def test_the_engine_answers_each_request_that_was_due(workload: str) -> None:
     """At a low rate all requests are answered, and delays count from the time when each was due."""
@@ -186,6 +179,56 @@ def test_the_engine_counts_the_payload_of_a_stream() -> None:
     assert record.transport.server_cpu is not None and record.transport.server_cpu.seconds > 0
 
 
+@pytest.mark.parametrize("generator", ["switchmark", "iperf3"])
+def test_datagrams_are_counted_in_bits_of_payload(generator: str) -> None:
+    """The payload that the server read came to its device."""
+    if generator != "switchmark":
+        have(generator)
+    record = measured(
+        "linux-bridge", workload="udp-stream", generator=generator, rate="5Mbps",
+        datagram_size="1000", duration="2s",
+    )  # fmt: skip
+    assert record.status == "finished", record.message
+    assert record.transfer is not None and record.transport is not None
+    path = record.transport
+    assert path.protocol == "udp" and path.payload_forth % 1000 == 0
+    assert 0 < path.payload_forth <= path.bytes_forth
+    assert record.transfer.unit == "bit/s" and record.transfer.goodput_bps
+    assert path.bytes_per_packet_forth is not None and path.bytes_per_packet_forth < LARGEST_PACKET
+    assert set(path.checksum_errors.values()) == {0}
+
+
+def test_udp_requests_are_answered_or_lost() -> None:
+    record = measured(
+        "linux-bridge", workload="udp-rr", dimension="latency", rate="100", duration="2s",
+        request_size="200",
+    )  # fmt: skip
+    assert record.status == "finished", record.message
+    assert record.latency is not None and record.transport is not None
+    path = record.transport
+    assert path.requests_answered == record.latency.count > 0
+    assert path.requests_sent == record.latency.count + record.latency.lost
+    assert path.payload_back == 200 * record.latency.count
+    assert record.latency.intended_histogram is not None
+
+
+@pytest.mark.parametrize("generator", ["redis-benchmark", "memtier"])
+def test_redis_answers_with_the_value(generator: str) -> None:
+    have(generator)
+    record = measured(
+        "linux-bridge", workload="redis", generator=generator, duration="4s", connections="4",
+        response_size="1000",
+    )  # fmt: skip
+    assert record.status == "finished", record.message
+    assert record.transfer is not None and record.transport is not None
+    assert record.transfer.transactions_per_s == record.transfer.completed_per_s > 0
+    path = record.transport
+    assert path.requests_answered
+    assert path.bytes_back > path.payload_back == 1000 * path.requests_answered
+    assert record.instrument is not None and record.instrument.agrees
+    assert set(path.congestion_control) == {"tx0", "rx0"}
+
+
 STALL_S, RATE = 0.4, 1000
 LATE_NS = 50_000_000
 
@@ -197,6 +240,9 @@ LATE_NS = 50_000_000
         ("http", "switchmark", 1.0, "3s"),
         ("tcp-rr", "sockperf", 4.0, "6s"),
         ("dns", "dnsperf", 1.0, "3s"),
+        ("udp-rr", "switchmark", 1.0, "3s"),
+        ("udp-rr", "sockperf", 4.0, "6s"),
+        pytest.param("http", "wrk2", 11.5, "14s", marks=pytest.mark.slow),
     ],
 )
 def test_a_stall_of_the_server_is_in_the_delays(

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from switchmark.errors import Refusal
 from switchmark.model.campaign import Sweep
-from switchmark.model.choices import MIN_FRAME_BYTES, OWN_ENGINE, Dimension
+from switchmark.model.choices import (
+    LEAST_DATAGRAM_BYTES,
+    MIN_FRAME_BYTES,
+    MOST_DATAGRAM_BYTES,
+    OWN_ENGINE,
+    Dimension,
+)
 from switchmark.model.parameter_table import PARAMETERS
 from switchmark.model.rates import BitRate
 from switchmark.model.workload import AUTO_GENERATOR, FRAMES
@@ -55,6 +61,8 @@ def workload_refusals(sweep: Sweep) -> Iterator[Refusal]:
     yield from _frame_key_refusals(sweep, applications[0])
     for name in applications:
         workload = WORKLOADS[name]
+        if workload.protocol == "udp" and "request_bytes" in workload.reads:
+            yield from _datagram_refusals(sweep, name)
         if sweep.dimension is Dimension.LATENCY and not workload.times_requests:
             yield Refusal(
                 f"{name} has no requests that could be timed",
@@ -76,6 +84,18 @@ def workload_refusals(sweep: Sweep) -> Iterator[Refusal]:
                     f"write {str(rate).rpartition('-')[0]}",
                     key="rate",
                 )
+
+
+def _datagram_refusals(sweep: Sweep, name: str) -> Iterator[Refusal]:
+    """Requests that are not one datagram."""
+    for size in sweep.request_bytes:
+        if not LEAST_DATAGRAM_BYTES <= size <= MOST_DATAGRAM_BYTES:
+            yield Refusal(
+                f"a request of {name} is one datagram, which has {LEAST_DATAGRAM_BYTES} to "
+                f"{MOST_DATAGRAM_BYTES} bytes, not {size}",
+                "use another size, or workload: tcp-rr",
+                key="request_size",
+            )
 
 
 def _layerless_refusals(sweep: Sweep) -> Iterator[Refusal]:

@@ -20,9 +20,10 @@ def engine_abilities(workload: str) -> Abilities | None:
         return None
     return workload_abilities(
         known,
-        f"the traffic engine over TCP sockets of the kernel: {known.meaning}",
+        f"the traffic engine over {known.protocol.upper()} sockets of the kernel: {known.meaning}",
         CANNOT_KNOW,
         fields=tuple(known.reads),
         latency=known.times_requests,
+        saturates=known.protocol == "tcp" or known.is_stream,
         most_rate=1_000_000 if known.times_requests else None,
     )

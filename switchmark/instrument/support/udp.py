@@ -15,6 +15,11 @@ def payload_bytes(trial: Trial) -> int:
     return trial.packet_size_bytes - ETHERNET - IPV4 - UDP - FCS
 
 
+def frame_bytes(payload: int) -> int:
+    """The size with FCS of a frame with a datagram of this payload."""
+    return payload + ETHERNET + IPV4 + UDP + FCS
+
+
 def address(station: Station) -> str:
     """The IP address of an end."""
     return station.port.ip.partition("/")[0]

@@ -92,15 +92,14 @@ class LaunchedWorkload(Protocol):
         ...
 
 
-class WebServer(Protocol):
-    """A web server that has been started at the target."""
+class ApplicationServer(Protocol):
+    """A server of another project that has been started at the target."""
 
-    path: str  # the path that a request names
     command: tuple[str, ...]
     version: str
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Return once it listens. Raises TrialFailed."""
+        """Return once it answers requests. Raises TrialFailed."""
         ...
 
     def check(self) -> None:
@@ -116,6 +115,12 @@ class WebServer(Protocol):
         ...
 
 
+class WebServer(ApplicationServer, Protocol):
+    """A server of HTTP."""
+
+    path: str  # the path that a request names
+
+
 def workload_abilities(
     workload: Workload,
     description: str,
@@ -127,6 +132,7 @@ def workload_abilities(
     paces: bool = True,
     saturates: bool = True,
     whole_seconds: bool = False,
+    shortest_sample_s: float = 0.1,
     most_rate: int | None = None,
     linux_capabilities: tuple[str, ...] = (),
 ) -> Abilities:
@@ -141,7 +147,7 @@ def workload_abilities(
         dimensions=tuple(one for one, has_it in measured.items() if has_it),
         paces=paces,
         saturates=saturates,
-        shortest_sample_s=0.1,
+        shortest_sample_s=shortest_sample_s,
         whole_seconds=whole_seconds,
         most_rate_pps=most_rate,
         linux_capabilities=dict.fromkeys(DEVICE_PORTS, linux_capabilities),

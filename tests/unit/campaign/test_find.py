@@ -30,6 +30,7 @@ PAGE = REPOSITORY / "docs" / "campaigns.md"
 # Programs of examples are not on this machine, and its names are not those of the fakes.
 WORKLOAD_KEYS = {
     "tcp-stream": ("streams",),
+    "udp-stream": ("datagram_size",),
     "tcp-rr": ("connections", "request_size", "response_size"),
 }
 FUNCTION_KEYS = {

@@ -84,6 +84,7 @@ TRIALS = st.builds(
     offload=st.just("on"),
     congestion_control=st.just(""),
     tcp_streams=st.just(1),
+    datagram_bytes=st.just(1400),
     connections=st.just(1),
     request_bytes=st.just(64),
     response_bytes=st.just(64),
@@ -139,7 +140,7 @@ def test_the_strategy_knows_every_field() -> None:
         "function", "routes", "prefix_length", "rules", "rule_hit", "masks", "tunnels", "vni",
         "vid", "direction", "cir_bps", "cbs_bytes", "routes_file", "rules_file",
         "at_once", "workload", "offload", "congestion_control", "tcp_streams", "connections",
-        "request_bytes", "response_bytes",
+        "request_bytes", "response_bytes", "datagram_bytes",
         "endpoints", "addresses", "max_rate_pps", "abort_if",
     }  # fmt: skip
 

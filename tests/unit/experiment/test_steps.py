@@ -14,6 +14,7 @@ from switchmark.experiment import steps as planning
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
 from switchmark.host import place
 from switchmark.host.facts import Cpu
+from switchmark.host.kernel import congestion_control
 from switchmark.host.place import Facility
 from switchmark.model.capabilities import Availability
 from switchmark.model.io import Io
@@ -338,3 +339,23 @@ def test_the_switch_of_packet_sockets_gets_the_buffers_of_the_trial() -> None:
         assert isinstance(step.plan.switch, AfPacket)
         assert step.plan.switch.unforced_buffers is unforced
         assert (wire.plan.trial.socket_buffers == "unforced") is unforced
+
+
+def test_an_unknown_congestion_control_is_named_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(congestion_control, "congestion_controls", lambda: ("reno", "cubic"))
+    monkeypatch.setattr(congestion_control, "_loadable", lambda: frozenset({"vegas"}))
+    wires, trials = steps_of(
+        "switch: linux-bridge\ndimension: throughput\nworkload: tcp-stream\n"
+        "congestion_control: [cubic, vegas, nosuch]\n"
+    )
+    for step in (*wires, *trials):
+        step.plan.switch.availability = lambda: Availability(True)  # type: ignore[method-assign]
+        step.plan.environment.availability = lambda: Availability(True)  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError) as caught:
+        check_available([*wires, *trials])
+    assert str(caught.value) == (
+        "congestion_control nosuch cannot run here: this kernel has cubic, reno; use reno, or "
+        "leave it out"
+    )

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from switchmark.errors import ContradictoryCounts, TrialFailed
-from switchmark.instrument import dnsperf, h2load
-from switchmark.instrument.support import iperf3_tcp, sockperf_tcp
+from switchmark.instrument import dnsperf, h2load, iperf3, memtier, redis_benchmark, wrk2
+from switchmark.instrument.support import iperf3_tcp, sockperf_rr
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.workload import WorkloadReading
+from switchmark.model.choices import Dimension
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
 from tests.unit.instrument_fakes import FakeProgram, program, recorded
 from tests.unit.trial_fakes import trial
+
+if TYPE_CHECKING:
+    from switchmark.instrument.support.redis import Redis
 
 MS = 1_000_000
 
@@ -103,7 +109,7 @@ def sockperf_read(tmp_path: Path, output: str, log: str) -> WorkloadReading:
     path = tmp_path / "log.csv"
     path.write_text(f"packet, txTime(sec), rxTime(sec), rtt(usec)\n{log}{'-' * 30}\n")
     requested = job(workload="tcp-rr", generator="sockperf", request_bytes=100, response_bytes=100)
-    return sockperf_tcp.read(requested, path, program(output, "sockperf client"), program(""))
+    return sockperf_rr.read(requested, path, program(output, "sockperf client"), program(""))
 
 
 def test_sockperf_counts_requests_by_interval(tmp_path: Path) -> None:
@@ -211,3 +217,148 @@ def test_h2load_with_hostile_output_is_refused(
 ) -> None:
     with pytest.raises(TrialFailed, match=says):
         h2load_read(tmp_path, printed, log)
+
+
+def redis_read(printed: str, answered: int) -> WorkloadReading:
+    server = cast("Redis", SimpleNamespace(command=("redis-server",), version="7.0.15"))
+    requested = job(workload="redis", generator="redis-benchmark", response_bytes=100)
+    return redis_benchmark.read(requested, program(printed), server, 0.6, answered)
+
+
+REDIS = (
+    "get switchmark-1: rps=0.0 (overall: 0.0) avg_msec=-nan (overall: -nan)\r    \r"
+    "get switchmark-1: rps=4000.0 (overall: 4000.0) avg_msec=0.055 (overall: 0.055)\r    \r"
+    "get switchmark-1: rps=2000.0 (overall: 3000.0) avg_msec=0.069 (overall: 0.061)\r"
+)
+
+
+def test_redis_benchmark_is_counted_by_the_server() -> None:
+    """Its rates are those of quarters of a second; the line at its start has none."""
+    reading = redis_read(REDIS, 1700)
+    assert [one.frames for one in reading.client.counts] == [1000, 500]
+    assert {one.duration_ns for one in reading.client.counts} == {250 * MS}
+    assert (reading.sent, reading.done, reading.payload_back) == (1700, 1700, 170_000)
+    assert reading.round_trips is None, "a closed loop"
+
+
+@pytest.mark.parametrize(("printed", "answered"), [("", 5), (REDIS, 0), ("rps=9e9 (overall: ", 5)])
+def test_redis_benchmark_without_answers_is_refused(printed: str, answered: int) -> None:
+    with pytest.raises(TrialFailed, match="no answer"):
+        redis_read(printed, answered)
+
+
+MEMTIER: dict[str, Any] = {
+    "ALL STATS": {
+        "Runtime": {"Total duration": 2010},
+        "Gets": {
+            "Count": 310,
+            "Misses/sec": 0.0,
+            "Time-Serie": {"0": {"Count": 100}, "1": {"Count": 200}, "2": {"Count": 10}},
+        },
+    }
+}
+
+
+def memtier_read(tmp_path: Path, printed: str) -> WorkloadReading:
+    file = tmp_path / "report.json"
+    file.write_text(printed)
+    requested = job(workload="redis", generator="memtier", response_bytes=100)
+    return memtier.read(requested, program("", "memtier client"), file, ("redis-server",), "7")
+
+
+def test_memtier_is_counted_by_whole_seconds(tmp_path: Path) -> None:
+    reading = memtier_read(tmp_path, json.dumps(MEMTIER))
+    assert [one.frames for one in reading.server.counts] == [100, 200]
+    assert (reading.done, reading.payload_back, reading.duration_ns) == (310, 31_000, 2010 * MS)
+    assert not (tmp_path / "report.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("Count", -1, "Count"),
+        ("Count", 1 << 60, "Count"),
+        ("Misses/sec", 3.0, "no answer with the value"),
+        ("Time-Serie", {"x": {"Count": 1}}, "Time-Serie"),
+        ("Time-Serie", {"0": {}}, "Count"),
+    ],
+)
+def test_memtier_with_a_hostile_report_is_refused(
+    tmp_path: Path, field: str, value: object, says: str
+) -> None:
+    changed = json.loads(json.dumps(MEMTIER))
+    changed["ALL STATS"]["Gets"][field] = value
+    with pytest.raises(TrialFailed, match=says):
+        memtier_read(tmp_path, json.dumps(changed))
+
+
+WRK2_SECTION = """\
+       Value   Percentile   TotalCount 1/(1-Percentile)
+
+       0.100     0.000000            1         1.00
+       0.500     0.500000           50         2.00
+     399.359     1.000000          100          inf
+#[Mean    =        0.457, StdDeviation   =       12.649]
+#[Max     =      399.104, Total count    =          100]
+#[Buckets =           27, SubBuckets     =         2048]
+"""
+WRK2 = f"""\
+  Latency Distribution (HdrHistogram - Recorded Latency)
+ 50.000%    0.89ms
+{WRK2_SECTION}
+  Latency Distribution (HdrHistogram - Uncorrected Latency (measured without delayed starts))
+{WRK2_SECTION}
+  1400 requests in 14.00s, 2.00KB read
+Requests/sec:    100.00
+"""
+
+
+def wrk2_read(printed: str) -> WorkloadReading:
+    requested = job(workload="http", generator="wrk2", dimension=Dimension.LATENCY, rate_pps=100)
+    return wrk2.read(requested, program(printed, "wrk2 client"), ("nginx",), "1.22.1")
+
+
+def test_wrk2_is_read_to_the_count_of_each_percentile() -> None:
+    reading = wrk2_read(WRK2)
+    assert (reading.sent, reading.done, reading.payload_back) == (1400, 1400, 2048)
+    assert reading.from_due is not None and reading.round_trips is not None
+    assert reading.from_due.histogram.count == 100
+    assert (reading.from_due.min_ns, reading.from_due.max_ns) == (100_000, 399_359_000)
+    low, high = reading.from_due.histogram.percentiles_ns(["50", "51"]).values()
+    assert low == pytest.approx(500_000, rel=0.01) and high > 300 * MS
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("1400 requests", "many requests"), "no counts"),
+        (("1400 requests", "99 requests"), "contradict"),
+        (("Uncorrected Latency", "Other"), "no percentiles"),
+        (("0.500     0.500000           50", "0.050     0.500000           50"), "go down"),
+        (("#[Mean", "#[Other"), "no percentiles"),
+    ],
+)
+def test_wrk2_with_hostile_output_is_refused(change: tuple[str, str], says: str) -> None:
+    with pytest.raises(TrialFailed, match=says):
+        wrk2_read(WRK2.replace(*change))
+
+
+def test_iperf3_paces_datagrams_in_bits_of_payload() -> None:
+    requested = job(
+        workload="udp-stream", generator="iperf3", rate_pps=5_000_000, datagram_bytes=1000
+    )
+    command = iperf3._client(requested, 2.0)
+    options = dict(pairwise(command))
+    assert (options["-l"], options["-b"]) == ("1000", "5000000") and "-u" in command
+
+
+def test_iperf3_counts_the_payload_of_datagrams() -> None:
+    reading = iperf3._read_stream(
+        1000, program(recorded("iperf3-client.json")), program(recorded("iperf3-server.json"))
+    )
+    frames = iperf3._read(
+        program(recorded("iperf3-client.json")), program(recorded("iperf3-server.json"))
+    )
+    assert reading.sent == 1000 * frames.source.frames
+    assert reading.done == reading.payload_forth == 1000 * frames.target.frames
+    assert sum(one.frames for one in reading.client.counts) == reading.sent

@@ -105,6 +105,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "offload": {"offload": "off"},
     "congestion_control": {"congestion_control": "cubic"},
     "tcp_streams": {"tcp_streams": 4},
+    "datagram_bytes": {"datagram_bytes": 1000},
     "connections": {"connections": 32},
     "request_bytes": {"request_bytes": 1000},
     "response_bytes": {"response_bytes": 1000},

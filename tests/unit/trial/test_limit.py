@@ -12,11 +12,19 @@ from hypothesis import strategies as st
 from switchmark.engine.loads import NO_FRAMES
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
-from switchmark.record import GoalBounds, MethodFigure, MethodResult, MethodTrial
+from switchmark.record import (
+    Figures,
+    GoalBounds,
+    MethodFigure,
+    MethodResult,
+    MethodTrial,
+    Transfer,
+)
 from switchmark.trial.deployed_measurer import rates_of
 from switchmark.trial.evidence import Baseline, Evidence
 from switchmark.trial.judge import method_checks
-from switchmark.trial.limit import method_limit
+from switchmark.trial.limit import limit, method_limit
+from tests.unit.trial_fakes import trial
 
 
 @given(st.floats(1, 1e9), st.integers(1, 64))
@@ -124,3 +132,20 @@ def test_copies_of_a_search_are_marked(copies: int, marked: bool) -> None:
     one = found.trials[0].model_copy(update={"duplicates": copies})
     checks = method_checks(found.model_copy(update={"trials": [one]}), 1)
     assert checks["copied-frames"] is marked
+
+
+@pytest.mark.parametrize(("drops", "what"), [(0, "switch"), (100, "switch"), (300, "receiver")])
+def test_datagrams_that_full_sockets_dropped_are_the_receivers(drops: int, what: str) -> None:
+    """Of 1000 datagrams 400 were lost: the socket is the limit if it dropped at least half."""
+    seen = Transfer(
+        unit="bit/s", intended_per_s=None, offered_per_s=1e6, completed_per_s=6e5, stdev_per_s=0,
+        goodput_bps=6e5, payload_bps=6e5, loss_ratio=0.4, samples=10,
+    )  # fmt: skip
+    known = replace(
+        evidence(wire=None, in_kernel=True),
+        baseline=Baseline(transfer_per_s=1e6),
+        sent_frames=1000,
+        socket_drops=drops,
+    )
+    single = trial(workload="udp-stream", rate_pps=None)
+    assert limit(single, Figures(transfer=seen), known).what == what

@@ -1,4 +1,5 @@
-"""`sockperf` with `--tcp`: requests and responses of one size over one TCP connection.
+"""`sockperf` for `tcp-rr` and `udp-rr`: requests and responses of one size, over one TCP connection
+(`--tcp`) or as UDP datagrams.
 
 At a rate it runs as `under-load`, an open loop that sends whether or not the last answer has come;
 at `rate: max` as `ping-pong`, one request at a time.
@@ -16,8 +17,9 @@ from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, version_of
 from switchmark.instrument.support.reading import count_by_interval
 from switchmark.instrument.support.sockperf_log import counted, read_log, round_trips
-from switchmark.instrument.support.udp import TCP_PORT, address, peer_address
+from switchmark.instrument.support.udp import TCP_PORT, UDP_PORT, address, peer_address
 from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
+from switchmark.workload import tcp_rr
 
 NAME = "sockperf"
 ANSWERED_SHARE = 0.9  # the rest may be under way at the end
@@ -28,14 +30,16 @@ _S = 1_000_000_000
 def launch(job: Job) -> ClientServer[WorkloadReading]:
     """Start the server; the client writes its log into the session's folder."""
     log = job.folder / f"sockperf-{job.source.node}.csv"
-    port = ["-p", str(TCP_PORT)]
-    to = ["--tcp", "-i", peer_address(job.source), *port]
+    tcp = job.trial.workload == tcp_rr.WORKLOAD.name
+    port = TCP_PORT if tcp else UDP_PORT
+    options = ["-p", str(port), *(["--tcp"] if tcp else [])]
+    to = ["-i", peer_address(job.source), *options]
     return ClientServer(
         NAME,
         job,
-        server=["sockperf", "server", "--tcp", "-i", address(job.target), *port],
+        server=["sockperf", "server", "-i", address(job.target), *options],
         client=partial(client_command, job, to, log),
-        listens=("tcp", TCP_PORT),
+        listens=("tcp" if tcp else "udp", port),
         read=partial(read, job, log),
         server_ends=False,
     )
@@ -63,7 +67,8 @@ def read(job: Job, log: Path, client: ProgramEnd, server: ProgramEnd) -> Workloa
             f"counts of sockperf contradict each other: {len(lines.took_ns)} round trips in its "
             f"log, {received} answers counted"
         )
-    if received < ANSWERED_SHARE * sent:
+    tcp = job.trial.workload == tcp_rr.WORKLOAD.name
+    if tcp and received < ANSWERED_SHARE * sent:
         raise TrialFailed(
             f"sockperf answered {received} of {sent} requests, and TCP loses none: its server has "
             "lost the bounds of messages in the stream, or is too slow; use a lower rate, or "

@@ -1,0 +1,79 @@
+"""redis-server as the server of workload `redis`: one value in memory, nothing on disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from switchmark.errors import TrialFailed
+from switchmark.host.programs import not_installed
+from switchmark.instrument.support.base import Job
+from switchmark.instrument.support.program import ProgramEnd, close_all, find, running, version_of
+from switchmark.instrument.support.udp import TCP_PORT, address
+from switchmark.model.capabilities import Availability
+
+SERVER, CLIENT = "redis-server", "redis-cli"
+KEY_PREFIX, KEY = "switchmark-", "switchmark-1"
+_SAYS = r"v=(\d[\w.]*)"
+_FILL = "return redis.call('set', KEYS[1], string.rep('x', ARGV[1]))"
+_CLIENT_S = 5.0
+
+
+def availability() -> Availability:
+    """Return the version of redis-server, or how to install it."""
+    return not_installed(CLIENT, "redis-tools") or find(SERVER, SERVER, ("--version",), _SAYS)
+
+
+class Redis:
+    """A running redis-server in the namespace of the target, with one value."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        folder = job.folder / f"redis-{job.target.node}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        args = [
+            SERVER, "--bind", address(job.target), "--port", str(TCP_PORT), "--dir", str(folder),
+            "--save", "", "--appendonly", "no", "--protected-mode", "no", "--daemonize", "no",
+            "--tcp-backlog", "4096", "--loglevel", "warning",
+        ]  # fmt: skip
+        self.command = tuple(args)
+        self.version = version_of(SERVER, ("--version",), _SAYS)
+        target = job.target
+        self._end = ProgramEnd(SERVER, target.node, args, target.spawn(args))
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return once it listens and has the value. Raises TrialFailed."""
+        self._end.wait_listening("tcp", TCP_PORT, timeout_s)
+        reply = self._ask("eval", _FILL, "1", KEY, str(self._job.trial.response_bytes))
+        if reply.strip() != "OK":
+            raise TrialFailed(self._end.say(f"did not take a value: {reply.strip()[:80]}"))
+
+    def answered(self) -> int:
+        """Return the number of GET requests that it has answered. Raises TrialFailed."""
+        reply = self._ask("info", "commandstats")
+        counted = re.search(r"^cmdstat_get:calls=(\d{1,15}),", reply, re.MULTILINE)
+        return int(counted[1]) if counted else 0
+
+    def check(self) -> None:
+        """Raise TrialFailed if it has ended."""
+        if self._end.spawned.poll() is not None:
+            raise self._end.failed("ended in mid-run")
+
+    def process_ids(self) -> Sequence[int]:
+        """Return its process while it runs."""
+        return running(self._end)
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        close_all(self._end)
+
+    def _ask(self, *words: str) -> str:
+        """Return the answer to a command, by a program at the same end."""
+        target = self._job.target
+        args = [CLIENT, "-h", address(target), "-p", str(TCP_PORT), *words]
+        client = ProgramEnd(CLIENT, target.node, args, target.spawn(args))
+        try:
+            client.wait_end(_CLIENT_S)
+        finally:
+            client.close()
+        return client.output
