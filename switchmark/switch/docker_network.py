@@ -10,16 +10,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
-from switchmark.engine.binary import find_engine
 from switchmark.environment.docker import HOLD
-from switchmark.environment.support.rootfs import build_root, no_busybox
+from switchmark.environment.support.rootfs import no_busybox
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.host import place
+from switchmark.host.container_networks.private_host import PrivateHost
 from switchmark.host.containers import docker_daemon
-from switchmark.host.containers.docker_client import server_version
 from switchmark.host.containers.docker_daemon import Daemon, run_docker
 from switchmark.host.kernel import namespaces
 from switchmark.host.place import Facility
@@ -33,6 +34,7 @@ from switchmark.model.capabilities import (
     unavailable,
 )
 from switchmark.model.ports import NetworkEnd, SwitchPort
+from switchmark.switch.support.docker_host import docker_host, end_docker_host, open_host
 from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.network import NETWORK, PROBED_PORT, NetworkSwitch, read_address
 from switchmark.switch.support.private import Namespace
@@ -45,16 +47,19 @@ BRIDGES = ("bridge", "user-bridge")
 PUBLISHED_PORTS = (PROBED_PORT, 17001, 18000, 18001)
 NEEDS = (Facility.NETWORK_NAMESPACE, Facility.CONTROL_GROUPS)
 SUBNET = "10.78.0.0/16"
+AT_ONCE = 4  # containers that start at the same time
 KERNEL_OPTIONS = {"ipvlan": "CONFIG_IPVLAN", "macvlan": "CONFIG_MACVLAN"}
 
 
 class DockerNetwork(NetworkSwitch):
     """A network of a private Docker daemon; each end is a container."""
 
+    daemon: Daemon
+
     name = "docker-network"
     capabilities = replace(
         NETWORK,
-        overhead_s=6.0,
+        overhead_s=2.0,
         cannot_reconfigure="its daemon attaches and detaches containers",
         description="network of a private Docker daemon",
         options=(
@@ -115,12 +120,26 @@ class DockerNetwork(NetworkSwitch):
             return unavailable("dockerd does not print its version", remedy="reinstall docker.io")
         return available(f"Docker {found[0]}")
 
-    def reads_only(self) -> bool:
-        """Return False: the daemon has its files in many places."""
-        return False
+    def open_host(self) -> tuple[Namespace, PrivateHost]:
+        """Take the host of the session whose daemon has the chosen options. The daemon has its
+        files in many places, so the machine's files are not read-only there."""
+        host = docker_host(self.session, self.daemon_options())
+        self.daemon = host.daemon
+        return open_host(self.session, host)
+
+    def daemon_options(self) -> tuple[str, ...]:
+        """Return the options of the daemon's command line that the chosen options ask for."""
+        iptables = "true" if self.option("iptables") == "on" else "false"
+        return (
+            f"--iptables={iptables}",
+            f"--ip-masq={iptables}",
+            "--ip6tables=false",
+            "--userland-proxy=false",
+        )
 
     def prepare_host(self, host: Namespace) -> None:
-        """Make the uplink, and start the daemon."""
+        """Make the uplink of this trial."""
+        self.resources.at_end(partial(host.batch, "ip", [f"link del dev {UPLINK}"], force=True))
         host.batch(
             "ip",
             [
@@ -129,25 +148,6 @@ class DockerNetwork(NetworkSwitch):
                 f"route add default via {OUTSIDE_ADDRESS} dev {UPLINK}",
             ],
         )
-        iptables = "true" if self.option("iptables") == "on" else "false"
-        flags = (
-            f"--iptables={iptables}",
-            f"--ip-masq={iptables}",
-            "--ip6tables=false",
-            "--userland-proxy=false",
-        )
-        name = f"sm{self.session.id}net"
-        prefix = (
-            "nsenter",
-            f"--net={namespaces.NETNS_DIR / host.name}",
-            f"--mount={self.private_host.mounts_path()}",
-            "--",
-        )
-        address, stack = docker_daemon.launch(self.session, name, flags, prefix)
-        self.resources.at_end(stack.close)
-        image = f"sm{self.session.id}:network"
-        self._daemon = Daemon(address, server_version(address) or "unknown", image)
-        docker_daemon.import_image(self.session, self._daemon, build_root(find_engine()))
         self._containers: dict[str, int] = {}  # with their entries in the ledger
 
     def make_ends(self, requested: Sequence[SwitchPort]) -> list[NetworkEnd]:
@@ -155,9 +155,13 @@ class DockerNetwork(NetworkSwitch):
         driver, publish = self.option("driver"), self.option("publish")
         network = self._make_network(driver)
         if publish == "off" and driver != "host":
-            ends = [self._container(port.index, ["--network", network]) for port in requested]
+            numbers = [port.index for port in requested]
+            with ThreadPoolExecutor(AT_ONCE) as starting:  # a start takes some 0.4 s
+                begun = starting.map(
+                    lambda number: self._container(number, ["--network", network]), numbers
+                )
             self.resources.at_end(self._remove_containers)
-            return ends
+            return list(begun)
         if len(requested) > 2:
             option = "publish" if publish != "off" else "driver: host"
             raise UsageError(
@@ -182,20 +186,29 @@ class DockerNetwork(NetworkSwitch):
         kind = "bridge" if driver == "user-bridge" else driver
         options = ["-o", f"parent={UPLINK}"] if driver in KERNEL_OPTIONS else []
         command = ["network", "create", "-d", kind, "--subnet", SUBNET, *options, name]
+        self.resources.at_end(partial(self._remove_network, name))
         try:
-            run_docker(self.session, self._daemon, *command)
+            run_docker(self.session, self.daemon, *command)
         except SwitchmarkError as error:
             raise self._cannot(driver, error) from None
         return name
+
+    def _remove_network(self, name: str) -> None:
+        """Remove a network; a daemon that cannot do it gives way to a new one."""
+        try:
+            run_docker(self.session, self.daemon, "network", "rm", name)
+        except SwitchmarkError as error:
+            if "No such network" not in str(error):
+                end_docker_host(self.session, self.daemon)
 
     def _container(self, number: int, options: Sequence[str]) -> NetworkEnd:
         """Start a container that holds a network namespace, and name the namespace."""
         session, name = self.session, f"sm{self.session.id}e{number}"
         driver = self.option("driver")
-        container = DockerObject("container", name, self._daemon.host)
+        container = DockerObject("container", name, self.daemon.host)
         self._containers[name] = self.resources.note(container)
         try:
-            pid = docker_daemon.hold_network(session, self._daemon, name, HOLD, options)
+            pid = docker_daemon.hold_network(session, self.daemon, name, HOLD, options)
         except SwitchmarkError as error:
             raise self._cannot(driver, error) from None
         self.resources.note(NetworkNamespace(name))
@@ -226,7 +239,7 @@ class DockerNetwork(NetworkSwitch):
         """Remove all containers by one command, which is faster than one by one."""
         with suppress(SwitchmarkError):  # the entries in the ledger remove them
             if self._containers:
-                run_docker(self.session, self._daemon, "rm", "-f", *self._containers)
+                run_docker(self.session, self.daemon, "rm", "-f", *self._containers)
                 for entry in self._containers.values():
                     self.session.ledger.strike(entry)
 
@@ -234,7 +247,7 @@ class DockerNetwork(NetworkSwitch):
         """The daemon, the options, and the state of the host."""
         driver = self.option("driver")
         inspected = run_docker(
-            self.session, self._daemon, "network", "inspect",
+            self.session, self.daemon, "network", "inspect",
             driver if driver in ("bridge", "host") else f"sm{self.session.id}",
         )  # fmt: skip
         with parsing("docker network inspect"):

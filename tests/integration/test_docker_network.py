@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,12 +15,14 @@ import pytest
 
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.host.host import Session
+from switchmark.host.kernel import namespaces, procfs
 from switchmark.host.network.counted import read_counts
 from switchmark.host.process_output import run_command
 from switchmark.host.session import open_session
 from switchmark.host.undo.clean import clean_stale
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.docker_network import DockerNetwork
+from switchmark.switch.support.docker_host import docker_host, end_docker_host
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import available, mac_of, traces
 
@@ -79,9 +82,68 @@ def test_networks_carry_datagrams_and_prove_it(
         assert network.facts.translated is False
         assert read_counts(network.devices)
         assert switch.details()["option:driver"] == options["driver"]
+        kept = switch.namespace.name
     finally:
         switch.stop()
+    assert_only_docker0_stays(kept)
+    end_docker_host(session, switch.daemon)
     assert traces(session.id) <= {str(session.run_dir)}
+
+
+def assert_only_docker0_stays(host: str) -> None:
+    """The next trial of the session uses this host, in which nothing of this trial may be."""
+    links = run_command(["ip", "-n", host, "-o", "link"]).stdout
+    names = {line.split(":")[1].strip() for line in links.splitlines()}
+    assert names <= {"lo", "docker0"}
+    rules = run_command(["nsenter", f"--net=/run/netns/{host}", "iptables-save"]).stdout
+    assert "DNAT" not in rules and "br-" not in rules and "10.78." not in rules
+
+
+def daemon_pids(session: Session) -> list[int]:
+    processes = procfs.session_processes(session.id)
+    return [one.pid for one in processes if (Path(f"/proc/{one.pid}/comm").read_text()) ==
+            "dockerd\n"]  # fmt: skip
+
+
+def one_trial(session: Session) -> DockerNetwork:
+    """Make the network of a trial, let its ends reach each other, and remove it."""
+    switch = network_with(driver="bridge")
+    try:
+        switch.make_ports(session, PORTS)
+        switch.start(session, PORTS, ConnectMode.NETWORK, [])
+    finally:
+        switch.stop()
+    return switch
+
+
+def test_trials_of_a_session_share_a_daemon_and_no_connections(session: Session) -> None:
+    switch = one_trial(session)
+    (first,) = daemon_pids(session)
+    host = switch.namespace.name
+    namespaces.inside(host, send_to_itself)
+    assert namespaces.inside(host, tracked) > 0
+    docker_host(session, switch.daemon_options())
+    assert namespaces.inside(host, tracked) == 0
+    assert "lladdr" not in run_command(["ip", "-n", host, "neigh"]).stdout
+    one_trial(session)
+    assert daemon_pids(session) == [first]
+    os.kill(first, signal.SIGKILL)
+    again = one_trial(session)
+    (second,) = daemon_pids(session)
+    assert second != first
+    end_docker_host(session, again.daemon)
+    assert traces(session.id) <= {str(session.run_dir)}
+
+
+def send_to_itself() -> None:
+    """Make an entry of connection tracking in the namespace of this thread."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending:
+        sending.sendto(b"x", ("127.0.0.1", 9))
+
+
+def tracked() -> int:
+    """The entries of connection tracking in the namespace of this thread."""
+    return int(Path("/proc/sys/net/netfilter/nf_conntrack_count").read_text())
 
 
 def test_a_driver_that_the_kernel_lacks_is_named(session: Session) -> None:
@@ -93,6 +155,8 @@ def test_a_driver_that_the_kernel_lacks_is_named(session: Session) -> None:
         assert "CONFIG_IPVLAN" in str(error)
     finally:
         switch.stop()
+    end_docker_host(session, switch.daemon)
+    assert traces(session.id) <= {str(session.run_dir)}
 
 
 def test_contradictory_options_are_refused() -> None:
@@ -106,8 +170,10 @@ def test_contradictory_options_are_refused() -> None:
 
 def test_one_server_has_one_pair(session: Session) -> None:
     ports = [SwitchPort(k, PortKind.ATTACHMENT, mac_of(k)) for k in range(4)]
+    switch = network_with(publish="nat")
     with pytest.raises(UsageError, match="publish has one server, and there are 2 pairs"):
-        network_with(publish="nat").make_ports(session, ports)
+        switch.make_ports(session, ports)
+    end_docker_host(session, switch.daemon)
     assert traces(session.id) <= {str(session.run_dir)}
 
 

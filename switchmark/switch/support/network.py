@@ -175,16 +175,16 @@ class NetworkSwitch(WithOptions, MadeFirst):
     def prepare_host(self, host: Namespace) -> None:
         """Set up the namespace that plays the host, before anything is attached."""
 
-    def reads_only(self) -> bool:
-        """Return True if the machine's files are read-only for the network's tools."""
-        return True
+    def open_host(self) -> tuple[Namespace, PrivateHost]:
+        """Make the host: its network namespace and its files. The machine's files are read-only for
+        the tools of the network."""
+        namespace = self.resources.namespace(firewall=True)
+        namespaces.inside(namespace.name, silence_multicast)
+        return namespace, PrivateHost(namespace.name, self.resources.folder("host"))
 
     def make(self, requested: Sequence[SwitchPort]) -> list[MadePort]:
         """Make the host, the network and its ends."""
-        self.namespace = self.resources.namespace(firewall=True)
-        namespaces.inside(self.namespace.name, _silence_multicast)
-        folder = self.resources.folder("host")
-        self.private_host = PrivateHost(self.namespace.name, folder, read_only=self.reads_only())
+        self.namespace, self.private_host = self.open_host()
         self.resources.at_end(self.private_host.close)
         self._namespaces: dict[str, int] = {}  # with their entries in the ledger
         self.prepare_host(self.namespace)
@@ -359,7 +359,7 @@ class NetworkSwitch(WithOptions, MadeFirst):
         return counted
 
 
-def _silence_multicast() -> None:
+def silence_multicast() -> None:
     """Let the host send no IGMP reports: a new bridge sends some to all its ports, and they would
     disturb the counters."""
     with suppress(OSError):  # a kernel without multicast sends none

@@ -61,9 +61,9 @@ class Namespace:
     """The private network namespace of a session's switch, and the port devices that live in it for
     a while."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, name: str | None = None) -> None:
         self.session = session
-        self.name = f"sm{session.id}sw"
+        self.name = name or f"sm{session.id}sw"
         self._adopted: list[str] = []
         self._made_here: list[str] = []
         self._lent: list[int] = []  # entries of the ledger
