@@ -82,10 +82,10 @@ def test_networks_carry_datagrams_and_prove_it(
         assert network.facts.translated is False
         assert read_counts(network.devices)
         assert switch.details()["option:driver"] == options["driver"]
-        kept = switch.namespace.name
+        host = switch.namespace.name
     finally:
         switch.stop()
-    assert_only_docker0_stays(kept)
+    assert_only_docker0_stays(host)
     end_docker_host(session, switch.daemon)
     assert traces(session.id) <= {str(session.run_dir)}
 
