@@ -35,7 +35,7 @@ ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         IN_KERNEL,
     ),
     (("linux-router", "linux-bridge"), (OFF,), KERNEL + OFF_TEST + r"\[SWITCH\]"),
-    (("xdp-redirect",), (*ROUTE_ERRORS, UNCHANGED_TTL), IN_XDP),
+    (("xdp-redirect",), (*ROUTE_ERRORS, UNCHANGED_TTL, *LIST_ERRORS), IN_XDP),
     (
         ("tc-redirect",),
         ("mirror without copies",),

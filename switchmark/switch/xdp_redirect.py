@@ -26,7 +26,7 @@ from switchmark.model.changes import Change
 from switchmark.model.functions import FunctionEntries, FunctionSupport
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
-from switchmark.switch.support import bpf, bpf_calls, kernel_routes
+from switchmark.switch.support import bpf, bpf_calls, kernel_routes, xdp_acl
 from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
@@ -41,15 +41,25 @@ MAC_ENTRY_BYTES = 8  # of a key: 6 of address, 2 of padding
 FIRST_KERNEL = (5, 18)  # programs for frames in several buffers
 
 
-def program(index: int, counts_fd: int, devices_fd: int, table_fd: int | None) -> bytes:
+def program(
+    index: int,
+    counts_fd: int,
+    devices_fd: int,
+    table_fd: int | None,
+    acl: xdp_acl.Filter | None = None,
+) -> bytes:
     """The program at port `index`. Without a table every frame goes to the peer. Slot `index` of
-    the per-core array holds two numbers: frames seen, and frames dropped because the table did not
-    send them to another port."""
-    return bpf.assemble(_program(index, counts_fd, devices_fd, table_fd))
+    the per-core array holds two numbers: frames seen, and frames dropped because the access list
+    denied them or the table did not send them to another port."""
+    return bpf.assemble(_program(index, counts_fd, devices_fd, table_fd, acl))
 
 
 def _program(
-    index: int, counts_fd: int, devices_fd: int, table_fd: int | None
+    index: int,
+    counts_fd: int,
+    devices_fd: int,
+    table_fd: int | None,
+    acl: xdp_acl.Filter | None,
 ) -> Iterator[Instruction]:
     yield bpf.move(R6, R1)  # the context
     yield bpf.set_to(R1, index)
@@ -57,6 +67,8 @@ def _program(
     yield from bpf.find_value(counts_fd, -4, "drop")  # cannot be, but the verifier wants to see it
     yield bpf.move(R7, R0)  # our two counters
     yield from _increment(R7, 0)
+    if acl is not None:
+        yield from acl.instructions()
     if table_fd is None:
         yield bpf.set_to(R2, peer_index(index))
     else:
@@ -66,7 +78,7 @@ def _program(
     yield bpf.set_to(R3, bpf.XDP_DROP)  # for a port that is not in the map
     yield bpf.call(bpf.HELPER_REDIRECT_MAP)
     yield bpf.leave()
-    if table_fd is not None:
+    if table_fd is not None or acl is not None:
         first, *rest = _increment(R7, 8)
         yield first.at("drop-counted")
         yield from rest
@@ -111,10 +123,10 @@ class XdpRedirect(InKernelSwitch):
         functions={
             "route": FunctionSupport(
                 1_000_000, "more were not tried", bases=("route",), version="6.18"
-            )
+            ),
+            "acl": FunctionSupport(xdp_acl.RULES_MOST, "more were not tried", version="6.18"),
         },
         functions_not_built={
-            "acl": "access control lists by BPF maps are not built",
             "vxlan": "tunnels by BPF are not built",
             "vlan": "tags by BPF are not built",
             "policer": "a token bucket by BPF is not built",
@@ -125,6 +137,7 @@ class XdpRedirect(InKernelSwitch):
         self._descriptors: list[int] = []
         self.function_table: FunctionTable | None = None
         self._load_time_s = 0.0
+        self._acl: xdp_acl.Filter | None = None
         self._woken: list[VethEnd] = []
 
     def availability(self) -> Availability:
@@ -151,8 +164,10 @@ class XdpRedirect(InKernelSwitch):
             if port.cable:  # its other end is the other host's affair (docs/testbed.md)
                 continue
             self._wake(VethEnd(port.far_device or "", netns=port.far_netns))
+        self._load_time_s = 0.0
         if self.mode is ConnectMode.ROUTE:
             self._load_routes()
+        self._acl = self._load_list()
         namespaces.inside(self.namespace.name, self._attach)
 
     def _load_routes(self) -> None:
@@ -167,6 +182,19 @@ class XdpRedirect(InKernelSwitch):
         routes.load()
         self._load_time_s = time.monotonic() - begun
 
+    def _load_list(self) -> xdp_acl.Filter | None:
+        """Load the access control list into a map, which all programs share."""
+        table = self.function_table
+        if table is None or not table.rules:
+            return None
+        if (impossible := xdp_acl.refusal(table)) is not None:
+            raise UnavailableError(impossible.reason, remedy=impossible.remedy)
+        begun = time.monotonic()
+        acl = xdp_acl.Filter.load(table)
+        self._keep(acl.map_fd)
+        self._load_time_s += time.monotonic() - begun
+        return acl
+
     def _routing_table(self) -> FunctionTable:
         if self.function_table is None:
             raise UsageError(
@@ -176,13 +204,18 @@ class XdpRedirect(InKernelSwitch):
         return self.function_table
 
     def function_entries(self) -> FunctionEntries:
-        """Count the routes of the kernel."""
-        table = self._routing_table()
-        return FunctionEntries(
-            {kernel_routes.MAIN: kernel_routes.announced_routes(table)},
-            {kernel_routes.MAIN: kernel_routes.routes_read_back(self.namespace, table.ip_version)},
-            self._load_time_s,
-        )
+        """Count the routes of the kernel, and the entries of the map of the access list."""
+        assert self.function_table is not None
+        announced, observed = {}, {}
+        if self.mode is ConnectMode.ROUTE:
+            table = self._routing_table()
+            announced[kernel_routes.MAIN] = kernel_routes.announced_routes(table)
+            read_back = kernel_routes.routes_read_back(self.namespace, table.ip_version)
+            observed[kernel_routes.MAIN] = read_back
+        if self._acl is not None:
+            announced["map entries"] = self._acl.entries
+            observed["map entries"] = self._acl.count()
+        return FunctionEntries(announced, observed, self._load_time_s)
 
     def _wake_witness(self) -> str:
         """With a table the switch has one port more, to which no entry leads."""
@@ -236,10 +269,14 @@ class XdpRedirect(InKernelSwitch):
         if self.mode is ConnectMode.ROUTE:
             table = self._routing_table()
             mac, version = table.ports[index].mac, table.ip_version
-            router = Router(index, mac, version, self._counts, self._out, table.decrements_ttl)
+            router = Router(
+                index, mac, version, self._counts, self._out, table.decrements_ttl, self._acl
+            )
             code = router.load()
         else:
-            code = bpf_calls.load_xdp(program(index, self._counts, self._out, self._table))
+            code = bpf_calls.load_xdp(
+                program(index, self._counts, self._out, self._table, self._acl)
+            )
         return code, bpf_calls.attach_xdp(code, socket.if_nametoindex(device))
 
     def _keep(self, descriptor: int) -> int:

@@ -152,19 +152,42 @@ def test_policer_that_is_five_percent_off_is_found(switch: str) -> None:
     assert passed_share(switch, wrong_rate) > 1 + TOLERANCE
 
 
+XDP_CELLS: dict[str, dict[str, Any]] = {
+    "route": CELLS["route"],
+    "route+acl": {
+        "function": functions("route+acl"), "routes": 10, "rules": 500, "masks": 4,
+    },
+    "acl": {"function": functions("forward+acl"), "rules": 500, "rule_hit": "uniform"},
+    "acl without a match": {
+        "function": functions("forward+acl"), "rules": 500, "masks": 16, "rule_hit": "none",
+    },
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("version", [4, 6])
-def test_xdp_program_routes(version: int) -> None:
-    """The program looks up the kernel's routes, and rewrites frames as the neutral table says."""
-    trial = trial_of("xdp-redirect", ip_version=version, **CELLS["route"])
-    note = run_proof(trial)
+@pytest.mark.parametrize("cell", XDP_CELLS)
+def test_xdp_program_performs_its_functions(cell: str, version: int) -> None:
+    """The program looks up the kernel's routes and a map of rules, and changes frames as the
+    neutral table says."""
+    note = run_proof(trial_of("xdp-redirect", ip_version=version, **XDP_CELLS[cell]))
     assert note.must_not_arrive >= 2
     assert note.announced == note.read_back
 
 
-@pytest.mark.parametrize("mutation", mutations_of(("route",)), ids=lambda mutation: mutation.name)
-def test_planted_error_in_xdp_program_is_found(mutation: Mutation) -> None:
+@pytest.mark.parametrize("mode", [ConnectMode.STATIC_MAC, ConnectMode.CROSS_CONNECT])
+def test_xdp_program_filters_in_each_mode(mode: ConnectMode) -> None:
+    run_proof(trial_of("xdp-redirect", **XDP_CELLS["acl"]), mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("cell", "mutation"),
+    [("route", one) for one in mutations_of(("route",))]
+    + [("route+acl", one) for one in mutations_of(("acl",))],
+    ids=lambda value: value.name if isinstance(value, Mutation) else str(value),
+)
+def test_planted_error_in_xdp_program_is_found(cell: str, mutation: Mutation) -> None:
     """Also a TTL that is not decremented, which this switch can be made to have."""
-    assert_is_found(trial_of("xdp-redirect", **CELLS["route"]), mutation)
+    assert_is_found(trial_of("xdp-redirect", **XDP_CELLS[cell]), mutation)
 
 
 def test_tc_filters_mirror() -> None:

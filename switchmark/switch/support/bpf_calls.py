@@ -7,6 +7,7 @@ the kernel says what is wrong with a program in its log.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import struct
@@ -19,7 +20,8 @@ from switchmark.host.kernel.mounts import libc
 
 SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 POSSIBLE_CORES = Path("/sys/devices/system/cpu/possible")
-MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, PROG_LOAD, LINK_CREATE = 0, 1, 2, 3, 5, 28
+MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, MAP_NEXT_KEY = 0, 1, 2, 3, 4
+PROG_LOAD, LINK_CREATE = 5, 28
 RAW_TRACEPOINT_OPEN = 17
 MAP_HASH, MAP_ARRAY, MAP_PERCPU_ARRAY, MAP_DEVMAP = 1, 2, 6, 14
 MAP_DEVMAP_HASH = 25
@@ -65,6 +67,22 @@ def look_up(map_fd: int, key: int, value_bytes: int) -> bytes:
     held, value = ctypes.c_uint32(key), ctypes.create_string_buffer(value_bytes)
     _bpf(MAP_LOOKUP, _element(map_fd, held, value), "read a map")
     return value.raw
+
+
+def count_keys(map_fd: int, key_bytes: int) -> int:
+    """Return the number of keys in a map that nobody changes meanwhile."""
+    key = None
+    following = ctypes.create_string_buffer(key_bytes)
+    count = 0
+    while True:
+        place = 0 if key is None else _address(key)
+        attributes = struct.pack("=IIQQQ", map_fd, 0, place, _address(following), 0)
+        if _call(MAP_NEXT_KEY, attributes) < 0:
+            if ctypes.get_errno() == errno.ENOENT:
+                return count
+            raise UnavailableError(_refused("list a map"))
+        count += 1
+        key = ctypes.create_string_buffer(following.raw, key_bytes)
 
 
 def load_xdp(program: bytes) -> int:
@@ -139,14 +157,21 @@ def _element(
 
 
 def _bpf(command: int, attributes: bytes, what: str) -> int:
+    result = _call(command, attributes)
+    if result < 0:
+        raise UnavailableError(_refused(what))
+    return result
+
+
+def _refused(what: str) -> str:
+    return f"BPF: the kernel does not {what}: {os.strerror(ctypes.get_errno())}"
+
+
+def _call(command: int, attributes: bytes) -> int:
     number = SYSCALL_NUMBER.get(platform.machine())
     if number is None:
         raise UnavailableError(
             f"BPF: the system call's number on {platform.machine()} is not known"
         )
     held = ctypes.create_string_buffer(attributes, len(attributes))
-    result = int(libc().syscall(number, command, ctypes.byref(held), len(attributes)))
-    if result < 0:
-        reason = os.strerror(ctypes.get_errno())
-        raise UnavailableError(f"BPF: the kernel does not {what}: {reason}")
-    return result
+    return int(libc().syscall(number, command, ctypes.byref(held), len(attributes)))

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.support.bpf import Instruction
+from switchmark.switch.support.xdp_acl import HEADERS, Filter, Header, bounds, one_byte
 
 R0, R1, R2, R3, R4, _, R6, R7, _, _, FRAME = range(11)
-CONTEXT_DATA, CONTEXT_DATA_END, CONTEXT_INGRESS = 0, 4, 12  # struct xdp_md
+CONTEXT_INGRESS = 12  # struct xdp_md
 HELPER_FIB_LOOKUP = 69
 FIB_BYTES, FIB_AT = 64, -80  # struct bpf_fib_lookup, and its place on the stack
 FIB_IFINDEX, FIB_SOURCE, FIB_DESTINATION, FIB_SMAC, FIB_DMAC = 8, 16, 32, 52, 58
@@ -25,24 +26,6 @@ LICENCE = b"Dual BSD/GPL"
 LITTLE = sys.byteorder == "little"
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The place of fields in a frame without VLAN tag, by IP version."""
-
-    family: int
-    ethertype: int
-    frame_bytes: int  # Ethernet and IP header
-    ttl_pair: int  # two bytes that hold TTL or hop limit
-    ttl_is_first: bool
-    source: int
-    destination: int
-    address_bytes: int
-
-
-HEADERS = {
-    4: Header(socket.AF_INET, 0x0800, 34, 22, True, 26, 30, 4),
-    6: Header(socket.AF_INET6, 0x86DD, 54, 20, False, 22, 38, 16),
-}
 IPV4_VERSION, IPV4_CHECKSUM = 14, 24
 
 
@@ -56,6 +39,7 @@ class Router:
     counts_fd: int
     devices_fd: int  # devices by interface number
     decrements_ttl: bool = True
+    filter: Filter | None = None
 
     def program(self) -> bytes:
         """Return the program as the kernel reads it."""
@@ -77,9 +61,11 @@ class Router:
         yield from bpf.find_value(self.counts_fd, -4, "drop")
         yield bpf.move(R7, R0)
         yield from _increment(R7, 0)
+        if self.filter is not None:
+            yield from self.filter.instructions()
         yield from self._checks(header)
         yield from self._lookup(header)
-        yield from _headers_in(R2, header)
+        yield from bounds(R2, header.frame_bytes)
         yield from self._rewrite(header)
         yield bpf.load(32, R2, FRAME, FIB_AT + FIB_IFINDEX)
         yield from bpf.load_map(R1, self.devices_fd)
@@ -95,7 +81,7 @@ class Router:
     def _checks(self, header: Header) -> Iterator[Instruction]:
         """Drop frames to other MAC addresses, of other kinds, with options, or with a TTL of 1."""
         mac = bytes.fromhex(self.mac.replace(":", ""))
-        yield from _headers_in(R2, header)
+        yield from bounds(R2, header.frame_bytes)
         for offset in (0, 2, 4):
             yield bpf.load(16, R1, R2, offset)
             required = int.from_bytes(mac[offset : offset + 2], sys.byteorder)
@@ -104,10 +90,10 @@ class Router:
         yield bpf.jump_unless_equal(R1, socket.htons(header.ethertype), "drop-counted")
         if header.family == socket.AF_INET:
             yield bpf.load(16, R1, R2, IPV4_VERSION)
-            yield from _one_byte(R1, is_first=True)
+            yield from one_byte(R1, is_first=True)
             yield bpf.jump_unless_equal(R1, 0x45, "drop-counted")
         yield bpf.load(16, R1, R2, header.ttl_pair)
-        yield from _one_byte(R1, is_first=header.ttl_is_first)
+        yield from one_byte(R1, is_first=header.ttl_is_first)
         yield bpf.jump_if_at_least(R1, 2, "route")
         yield bpf.jump("drop-counted")
 
@@ -158,20 +144,3 @@ class Router:
 
 def _increment(pointer: int, offset: int) -> list[Instruction]:
     return [bpf.load(64, R1, pointer, offset), bpf.add(R1, 1), bpf.store(64, pointer, offset, R1)]
-
-
-def _one_byte(register: int, *, is_first: bool) -> Iterator[Instruction]:
-    """Reduce two bytes that were loaded to the first or the second."""
-    if is_first is LITTLE:
-        yield bpf.mask(register, 0xFF)
-    else:
-        yield bpf.shift_right(register, 8)
-
-
-def _headers_in(register: int, header: Header) -> Iterator[Instruction]:
-    """Set a register to the frame, which has its headers in full, or jump to `drop-counted`."""
-    yield bpf.load(32, register, R6, CONTEXT_DATA)
-    yield bpf.load(32, R3, R6, CONTEXT_DATA_END)
-    yield bpf.move(R4, register)
-    yield bpf.add(R4, header.frame_bytes)
-    yield bpf.jump_if_greater(R4, R3, "drop-counted")
