@@ -123,13 +123,13 @@ static bool parse_capture(char **rest, const struct options *base, struct comman
 static const char *obstacle_to_table(const struct options *base, enum command_kind kind)
 {
     if (kind == COMMAND_TUNNELS)
-        return base->address.tunnel.used || base->expected.decap
+        return base->role->takes_encapsulation
                    ? NULL
-                   : "only with --encap vxlan or --decap vxlan";
+                   : "only a sender, a receiver, a tester and a duplex take them";
     if (kind == COMMAND_DENIED && !base->role->sends)
-        return "only a sender and a tester send denied flows; a receiver needs no table of them";
+        return "only a role that sends has denied flows; a receiver needs no table of them";
     if (!base->role->takes_table)
-        return "only a sender, a receiver and a tester take one";
+        return "only a sender, a receiver, a tester and a duplex take one";
     if (base->flows.count > 1)
         return "the engine has --flows, which it replaces; leave --flows out";
     if (base->queues > 1)

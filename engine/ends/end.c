@@ -45,12 +45,13 @@ void end_expect(struct trial *trial, struct end *end, unsigned index)
 
     expectation->headers = &o->expected;
     expectation->table = row_table_is_complete(&trial->table) ? &trial->table : NULL;
-    expectation->tunnels =
-        o->expected.decap && row_table_is_complete(&trial->tunnels) ? &trial->tunnels : NULL;
+    expectation->tunnels = row_table_is_complete(&trial->tunnels) ? &trial->tunnels : NULL;
+    expectation->reversed = o->role->sends && !o->role->has_both_ends;
     expectation->fields = &trial->expected;
-    expectation->used =
-        o->role->takes_expectation && (expected_headers_are_given(&o->expected) ||
-                                       expectation->table != NULL || trial->expected.count > 0);
+    expectation->used = o->expected.decap ||
+                        (o->role->takes_expectation &&
+                         (expected_headers_are_given(&o->expected) || expectation->table != NULL ||
+                          expectation->tunnels != NULL || trial->expected.count > 0));
     if (expectation->used && o->expected.vlan_given)
         address.tags = 0;
     receive_expect(&r->rx, &address, view.src_ip_given, view.dst_ip_given, view.src_udp_given,
@@ -98,13 +99,22 @@ static uint32_t template_size(const struct trial *trial, const struct end *end)
     return configured > smallest ? configured : smallest;
 }
 
-struct frame_address end_sent_address(const struct trial *trial, const struct end *end)
+struct frame_address end_sent_address(const struct trial *trial, const struct end *end,
+                                      unsigned index)
 {
+    const struct role *role = trial->options->role;
     struct frame_address address = end->address;
+    uint8_t *row = address.tunnel.row;
 
-    address.tunnel.used &= row_table_is_complete(&trial->tunnels);
-    if (address.tunnel.used)
-        memcpy(address.tunnel.row, row_table_row(&trial->tunnels, 0), sizeof address.tunnel.row);
+    if (!row_table_is_complete(&trial->tunnels) || (role->has_both_ends && index > 0)) {
+        address.tunnel.used = false;
+        return address;
+    }
+    memcpy(row, row_table_row(&trial->tunnels, 0), sizeof address.tunnel.row);
+    if (!role->sends)
+        frame_reverse_tunnel(row);
+    memcpy(address.dst_mac, row + TUNNEL_ROW_MACS, 6);
+    memcpy(address.src_mac, row + TUNNEL_ROW_MACS + 6, 6);
     return address;
 }
 
@@ -114,7 +124,7 @@ static void use_tables(const struct trial *trial, struct end *end, const struct 
 
     if (row_table_is_complete(table))
         varied_use_table(&tx->varied, &tx->template, table);
-    if (tx->varied.outer > 0)
+    if (row_table_is_complete(&trial->tunnels))
         varied_use_tunnels(&tx->varied, &trial->tunnels);
 }
 
@@ -122,7 +132,7 @@ void end_begin_sending(struct trial *trial, struct end *end, unsigned index, uin
 {
     const struct options *o = trial->options;
     const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
-    const struct frame_address address = end_sent_address(trial, end);
+    const struct frame_address address = end_sent_address(trial, end, index);
     const bool is_denied = end == trial->ends[index].denied;
 
     frame_template_build(&end->sending.tx.template, &address, template_size(trial, end), stream,

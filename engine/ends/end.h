@@ -22,9 +22,11 @@ void end_join(struct trial *trial, struct end *end, unsigned index, uint16_t str
 /* Set the expected frames of an end, also after the table of flows has changed. */
 void end_expect(struct trial *trial, struct end *end, unsigned index);
 
-/* The address of sent frames. With --encap its outer header is that of the first tunnel, if the
- * tunnels have arrived. */
-struct frame_address end_sent_address(const struct trial *trial, const struct end *end);
+/* The address of frames that an end sends. If tunnels have arrived, it has the MAC addresses and,
+ * with --encap, the outer header of the first of them. A receiver, whose tunnels are those of
+ * arriving frames, sends the other way. */
+struct frame_address end_sent_address(const struct trial *trial, const struct end *end,
+                                      unsigned index);
 
 /* Prepare sending for a trial, at the port with this index. Buffers and replay must be set before.
  */

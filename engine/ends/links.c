@@ -43,11 +43,12 @@ bool ends_wait_for_links(struct trial *trial, char *error, size_t size)
     return true;
 }
 
-static unsigned verify_end(const struct trial *trial, struct end *end, unsigned count,
+static unsigned verify_end(const struct trial *trial, unsigned index, unsigned count,
                            bool broadcast)
 {
     static struct frame_template frame; /* 9 kB; only the idle worker calls this function */
-    struct frame_address address = end_sent_address(trial, end);
+    struct end *end = &trial->ends[index];
+    struct frame_address address = end_sent_address(trial, end, index);
     const uint64_t last_ns = clock_monotonic_ns() + VERIFY_WAIT_NS;
     unsigned sent = 0;
 
@@ -73,7 +74,7 @@ unsigned ends_verify(struct trial *trial, unsigned count, bool broadcast)
     wait_for_links(trial, VERIFY_WAIT_NS);
     const unsigned probing = trial->options->queues > 1 ? 1 : trial->end_count;
     for (unsigned i = 0; i < probing; i++)
-        sent += verify_end(trial, &trial->ends[i], count, broadcast);
+        sent += verify_end(trial, i, count, broadcast);
     return sent;
 }
 

@@ -52,13 +52,16 @@ static bool has_next_hops(const struct options *o, const struct traffic *t)
 static bool has_expected_headers(const struct options *o, const struct traffic *t)
 {
     (void)t;
-    return expected_headers_are_given(&o->expected);
+    struct expected_headers expected = o->expected;
+
+    expected.decap = false;
+    return expected_headers_are_given(&expected);
 }
 
 static bool has_encapsulation(const struct options *o, const struct traffic *t)
 {
     (void)t;
-    return o->address.tunnel.used;
+    return o->address.tunnel.used || o->expected.decap;
 }
 
 static bool has_modifiers(const struct options *o, const struct traffic *t)
@@ -139,8 +142,7 @@ static const struct {
     {"gather-us", has_gathering, FLAG(takes_gathering), false, NULL},
     {"frames", has_frames, FLAG(takes_frames), false, NULL},
     {"ttl, --dscp", has_header_values, FLAG(sends), false, NULL},
-    {"encap", has_encapsulation, FLAG(takes_encapsulation), false,
-     "give --decap vxlan to the receiver"},
+    {"encap, --decap", has_encapsulation, FLAG(takes_encapsulation), false, NULL},
     {"modify", has_modifiers, FLAG(takes_modifiers), false, NULL},
     {"next-hops", has_next_hops, FLAG(takes_expectation), false, NULL},
     {"expect-...", has_expected_headers, FLAG(takes_expectation), false, NULL},

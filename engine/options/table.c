@@ -42,16 +42,16 @@ const struct option_row option_table[] = {
     {"dscp", KIND_COUNT, "N", 0, 63, AT(address.dscp), AT(dscp_given), false,
      "DSCP of sent frames (default 0)"},
     {"encap", KIND_TUNNEL, "vxlan|none", 0, 0, AT(address.tunnel.used), 0, false,
-     "sender, tester: send frames in VXLAN over IPv4, by the table of the command tunnels; sizes "
-     "and "
-     "rates are those of the inner frames (default none)"},
+     "sender, tester, duplex: send frames in VXLAN over IPv4, by the table of the command tunnels; "
+     "sizes and rates are those of the inner frames; receiver: verification frames only (default "
+     "none)"},
     {"outer-src-mac", KIND_MAC, "MAC", 0, 0, AT(address.tunnel.src_mac), AT(outer_src_given), false,
      "--encap: source MAC of the outer header (default: the port's own)"},
     {"outer-dst-mac", KIND_MAC, "MAC", 0, 0, AT(address.tunnel.dst_mac), AT(outer_dst_given), false,
      "--encap: destination MAC of the outer header (default: --dst-mac)"},
     {"decap", KIND_TUNNEL, "vxlan|none", 0, 0, AT(expected.decap), 0, false,
-     "receiver, tester: frames arrive in VXLAN over IPv4; check the outer header, then the inner "
-     "frame (default none)"},
+     "receiver, tester, duplex: frames arrive in VXLAN over IPv4; check the outer header, then the "
+     "inner frame; sender: verification frames only (default none)"},
     {"next-hops", KIND_MACS, "MAC,MAC,...", 0, 0, AT(expected), 0, false,
      "receiver, tester: destination MAC that frames must have, by the next hop of their row of the "
      "table; without a table the first (default: any)"},

@@ -41,6 +41,9 @@ const struct role role_duplex = {
     .drains = true,
     .takes_latency = true,
     .takes_probes = true,
+    .takes_table = true,
+    .takes_expectation = true,
+    .takes_encapsulation = true,
     .run = run,
 };
 

@@ -29,6 +29,7 @@ const struct role role_receiver = {
     .takes_queues = true,
     .takes_latency = true,
     .takes_probes = true,
+    .takes_encapsulation = true,
     .takes_table = true,
     .takes_modifiers = true,
     .takes_expectation = true,

@@ -42,7 +42,7 @@ struct role {
     bool takes_gathering;
     bool takes_table;         /* a table of flows */
     bool takes_modifiers;     /* --modify */
-    bool takes_encapsulation; /* sends frames in tunnels */
+    bool takes_encapsulation; /* sends and receives frames in tunnels */
     bool takes_expectation;   /* headers that the switch must have changed */
 
     void (*run)(struct trial *trial, unsigned worker);

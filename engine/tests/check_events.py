@@ -190,7 +190,7 @@ def commanded() -> list[str]:
     table.ask("start duration=0.05 interval=0.02", "result")
     tunnel = Engine("sender", *SENT, "--encap", "vxlan", "--rate", "10k")
     tunnel.ask("tunnels rows=1", "table")
-    tunnel.ask("tunnels AAAAKsYTAAHGEwAC", "table")
+    tunnel.ask("tunnels AAAAKsYTAAHGEwACAgAAAAACAgAAAAAB", "table")
     tunnel.ask("start duration=0.05 interval=0.02", "result")
     return engine.end(code=1) + frames.end() + table.end() + tunnel.end()
 

@@ -340,21 +340,23 @@ static void early_wrong_frame_is_not_right(void **state)
 
 static struct row_table tunnels;
 
-/* Tunnel `i` has VNI 0x010200 + i, from 192.168.0.i to 192.168.1.i. */
+/* Tunnel `i` has VNI 0x010200 + i, from 192.168.0.i to 192.168.1.i; its inner frames go from MAC
+ * 02:04:00:00:00:i to 02:03:00:00:00:i. */
 static void load_tunnels(unsigned count)
 {
     const struct row_table_plan plan = {.rows = count};
     assert_true(row_table_begin(&tunnels, &plan, TUNNEL_ROW_BYTES, error, sizeof error));
     for (unsigned i = 0; i < count; i++) {
-        const uint8_t row[] = {0, 1,          2,   (uint8_t)i, 192, 168,
-                               0, (uint8_t)i, 192, 168,        1,   (uint8_t)i};
+        const uint8_t number = (uint8_t)i;
+        const uint8_t row[] = {0, 1, 2, number, 192, 168,    0, number, 192, 168, 1, number,
+                               2, 3, 0, 0,      0,   number, 2, 4,      0,   0,   0, number};
         assert_true(row_table_add(&tunnels, row, sizeof row, 0, error, sizeof error));
     }
     for (unsigned i = 0; i < table.count; i++) /* rows have tunnels in turn */
         table.rows[i * table.row_bytes + table.row_bytes - 1] = (uint8_t)(i % count);
 }
 
-static void begin_tunnelled(bool ip6, const char *sizes, bool touch)
+static void begin_tunnels(bool ip6, const char *sizes, bool touch, bool encapsulated)
 {
     struct frame_address a = address;
 
@@ -364,7 +366,7 @@ static void begin_tunnelled(bool ip6, const char *sizes, bool touch)
     a.ip6 = ip6;
     a.ttl = 17;
     a.dscp = 46;
-    a.tunnel = (struct frame_tunnel){.used = true, .dst_mac = {2, 9}, .src_mac = {2, 8}};
+    a.tunnel = (struct frame_tunnel){.used = encapsulated, .dst_mac = {2, 9}, .src_mac = {2, 8}};
     memcpy(a.tunnel.row, tunnels.rows, sizeof a.tunnel.row);
     frame_template_build(&p->tx.template, &a, p->sizes.largest, 9,
                          FRAME_DATA | (touch ? FRAME_TOUCHED : 0), 3, false);
@@ -372,8 +374,20 @@ static void begin_tunnelled(bool ip6, const char *sizes, bool touch)
     varied_use_table(&p->tx.varied, &p->tx.template, &table);
     varied_use_tunnels(&p->tx.varied, &tunnels);
     transmit_begin(&p->tx);
-    p->headers.decap = true;
+    p->headers.decap = encapsulated;
     p->expectation.tunnels = &tunnels;
+}
+
+static void begin_tunnelled(bool ip6, const char *sizes, bool touch)
+{
+    begin_tunnels(ip6, sizes, touch, true);
+}
+
+/* The MAC addresses of a frame, by the definition of its tunnel. */
+static void check_macs(const uint8_t *ethernet, uint8_t tunnel)
+{
+    const uint8_t macs[] = {2, 3, 0, 0, 0, tunnel, 2, 4, 0, 0, 0, tunnel};
+    assert_memory_equal(ethernet, macs, sizeof macs);
 }
 
 /* The outer header, by its definition. */
@@ -404,12 +418,93 @@ static void tunnelled_frames_arrive(void **state)
         assert_int_equal(p->received.rx_bytes, p->sent.tx_bytes);
         for (uint32_t frame = 0; frame < 64; frame++) {
             check_outer(p->port->sent[frame], p->port->sent_length[frame], frame % ROWS % 3);
+            check_macs(p->port->sent[frame] + 50, frame % ROWS % 3);
             assert_memory_equal(p->port->sent[frame] + 50 + (ip6 ? 22 : 26),
                                 row_table_row(&table, frame % ROWS), ip6 ? 36 : 12);
         }
         row_table_free(&tunnels);
         end_path();
     }
+}
+
+/* Frames towards a switch that encapsulates them have the MAC addresses of their tunnels alone. */
+static void frames_have_macs_of_their_tunnels(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        const bool ip6 = i & 1;
+        begin_tunnels(ip6, i & 2 ? "100*2+570" : "100", false, false);
+        for (unsigned round = 0; round < 4; round++)
+            pass(NULL, 0);
+        assert_int_equal(p->received.rx_frames, 64);
+        for (uint32_t frame = 0; frame < 64; frame++) {
+            check_macs(p->port->sent[frame], frame % ROWS % 3);
+            assert_memory_equal(p->port->sent[frame] + (ip6 ? 22 : 26),
+                                row_table_row(&table, frame % ROWS), ip6 ? 36 : 12);
+        }
+        row_table_free(&tunnels);
+        end_path();
+    }
+}
+
+static void set_inner_destination(uint8_t *frame, uint32_t *length)
+{
+    (void)length;
+    frame[55]++;
+}
+
+static void set_inner_source(uint8_t *frame, uint32_t *length)
+{
+    (void)length;
+    frame[61]++;
+}
+
+static void wrong_macs_in_tunnels_are_found(void **state)
+{
+    (void)state;
+    begin_tunnelled(false, "100", false);
+    pass(set_inner_destination, 4);
+    pass(set_inner_source, 4);
+    assert_int_equal(p->received.rx_wrong_next_hop, 1);
+    assert_int_equal(p->received.rx_wrong_header, 1);
+    assert_int_equal(wrong(WRONG_next_hop), 1);
+    assert_int_equal(wrong(WRONG_src_mac), 1);
+    row_table_free(&tunnels);
+    end_path();
+}
+
+static void reverse_rows(void)
+{
+    for (uint32_t i = 0; i < table.count; i++) {
+        uint8_t *row = table.rows + i * table.row_bytes, copy[12];
+        memcpy(copy, row, sizeof copy);
+        memcpy(row, copy + 4, 4);
+        memcpy(row + 4, copy, 4);
+        memcpy(row + 8, copy + 10, 2);
+        memcpy(row + 10, copy + 8, 2);
+    }
+    for (uint32_t i = 0; i < tunnels.count; i++)
+        frame_reverse_tunnel(tunnels.rows + i * tunnels.row_bytes);
+}
+
+/* An end that sends and receives has the rows of the frames that it sends; others are the reverse.
+ */
+static void frames_of_the_other_end_are_expected_reversed(void **state)
+{
+    (void)state;
+    begin_tunnelled(false, "100", false);
+    assert_int_equal(transmit_step(&p->tx, 1000), 16);
+    assert_int_equal(transmit_step(&p->tx, 1000), 16);
+    reverse_rows();
+    for (uint32_t frame = 0; frame < 32; frame++) {
+        p->expectation.reversed = frame < 16;
+        receive_one(p->port->sent[frame], p->port->sent_length[frame], NULL);
+    }
+    assert_int_equal(p->received.rx_frames, 16);
+    assert_true(wrong(WRONG_vni) == 0 && wrong(WRONG_next_hop) == 16 && wrong(WRONG_src_mac) == 16);
+    assert_true(wrong(WRONG_src_ip) == 16 && wrong(WRONG_dst_port) == 16);
+    row_table_free(&tunnels);
+    end_path();
 }
 
 static void set_vni(uint8_t *frame, uint32_t *length)
@@ -529,6 +624,9 @@ int main(void)
         cmocka_unit_test(tags_are_expected_or_not),
         cmocka_unit_test(early_wrong_frame_is_not_right),
         cmocka_unit_test(tunnelled_frames_arrive),
+        cmocka_unit_test(frames_have_macs_of_their_tunnels),
+        cmocka_unit_test(wrong_macs_in_tunnels_are_found),
+        cmocka_unit_test(frames_of_the_other_end_are_expected_reversed),
         cmocka_unit_test(wrong_outer_headers_are_found),
         cmocka_unit_test(cut_frames_are_not_read_beyond_end),
         cmocka_unit_test(denied_frames_are_counted),

@@ -107,16 +107,20 @@ static bool is_mac(const uint8_t *bytes, const uint8_t *mac)
 }
 
 /* Addresses and ports of a frame, which are one piece. */
-static uint32_t check_flow(const uint8_t *bytes, const uint8_t *row, const struct row_table *table)
+static uint32_t check_flow(const uint8_t *bytes, const uint8_t *row, const struct row_table *table,
+                           bool reversed)
 {
     const uint32_t ports = table->row_bytes - ROW_INDEX_BYTES - 4, address = ports / 2;
+    const uint32_t source = reversed ? address : 0, destination = address - source;
+    const uint32_t source_port = ports + (reversed ? 2 : 0);
+    const uint32_t destination_port = ports + (reversed ? 0 : 2);
 
-    if (__builtin_expect(memcmp(bytes, row, ports + 4) == 0, 1))
+    if (!reversed && __builtin_expect(memcmp(bytes, row, ports + 4) == 0, 1))
         return 0;
-    return bit(memcmp(bytes, row, address) != 0, WRONG_src_ip) |
-           bit(memcmp(bytes + address, row + address, address) != 0, WRONG_dst_ip) |
-           bit(memcmp(bytes + ports, row + ports, 2) != 0, WRONG_src_port) |
-           bit(memcmp(bytes + ports + 2, row + ports + 2, 2) != 0, WRONG_dst_port);
+    return bit(memcmp(bytes, row + source, address) != 0, WRONG_src_ip) |
+           bit(memcmp(bytes + address, row + destination, address) != 0, WRONG_dst_ip) |
+           bit(memcmp(bytes + ports, row + source_port, 2) != 0, WRONG_src_port) |
+           bit(memcmp(bytes + ports + 2, row + destination_port, 2) != 0, WRONG_dst_port);
 }
 
 static uint32_t check_ip(const struct expected_headers *h, const uint8_t *ip, bool ip6)
@@ -128,11 +132,24 @@ static uint32_t check_ip(const struct expected_headers *h, const uint8_t *ip, bo
            bit(h->dscp_given && dscp != h->dscp, WRONG_dscp);
 }
 
-static uint32_t check_tunnel(const uint8_t *outer, const uint8_t *row)
+static uint32_t check_outer(const uint8_t *outer, const uint8_t *tunnel)
 {
-    return bit(memcmp(outer + OUTER_VXLAN + 4, row + 1, 3) != 0, WRONG_vni) |
-           bit(load32(outer + OUTER_ADDRESSES) != load32(row + 4), WRONG_outer_src_ip) |
-           bit(load32(outer + OUTER_ADDRESSES + 4) != load32(row + 8), WRONG_outer_dst_ip);
+    return bit(memcmp(outer + OUTER_VXLAN + 4, tunnel + 1, 3) != 0, WRONG_vni) |
+           bit(load32(outer + OUTER_ADDRESSES) != load32(tunnel + 4), WRONG_outer_src_ip) |
+           bit(load32(outer + OUTER_ADDRESSES + 4) != load32(tunnel + 8), WRONG_outer_dst_ip);
+}
+
+/* Compare a frame with the row of its tunnel: MAC addresses, and the outer header if it has one. */
+static uint32_t check_tunnel(const struct opened_frame *opened, const uint8_t *row, bool reversed)
+{
+    uint8_t tunnel[TUNNEL_ROW_BYTES];
+
+    memcpy(tunnel, row, sizeof tunnel);
+    if (reversed)
+        frame_reverse_tunnel(tunnel);
+    return (opened->outer != NULL ? check_outer(opened->outer, tunnel) : 0) |
+           bit(!is_mac(opened->ethernet, tunnel + TUNNEL_ROW_MACS), WRONG_next_hop) |
+           bit(!is_mac(opened->ethernet + 6, tunnel + TUNNEL_ROW_MACS + 6), WRONG_src_mac);
 }
 
 uint32_t expectation_check(const struct expectation *e, const struct opened_frame *opened,
@@ -147,12 +164,12 @@ uint32_t expectation_check(const struct expectation *e, const struct opened_fram
         const uint32_t addresses = layout->ip6 ? 32 : 8;
         hop = row_next_hop(table, row);
         tunnel = row_tunnel(table, row);
-        wrong |= check_flow(opened->frame.data + layout->udp - addresses, row, table);
+        wrong |= check_flow(opened->frame.data + layout->udp - addresses, row, table, e->reversed);
     }
     if (h->decap && opened->outer == NULL)
         wrong |= bit(true, WRONG_outer_header);
     else if (e->tunnels != NULL)
-        wrong |= check_tunnel(opened->outer, row_table_row(e->tunnels, tunnel));
+        wrong |= check_tunnel(opened, row_table_row(e->tunnels, tunnel), e->reversed);
     if (h->next_hop_count > 0)
         wrong |= bit(!is_mac(opened->ethernet, h->next_hops[hop]), WRONG_next_hop);
     if (h->src_mac_given)

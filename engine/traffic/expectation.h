@@ -30,9 +30,10 @@ struct expected_headers {
 struct expectation {
     const struct expected_headers *headers;
     const struct row_table *table;     /* NULL: no table */
-    const struct row_table *tunnels;   /* the outer headers with --decap; NULL: any */
+    const struct row_table *tunnels;   /* MACs, and outer headers with --decap; NULL: any */
+    bool reversed;                     /* rows describe sent frames; these go the other way */
     const struct field_writes *fields; /* fields that modifiers of the sender set */
-    bool used; /* a header, the flows of a table or modified fields are expected */
+    bool used; /* a header, the content of a table or modified fields are expected */
     uint64_t wrong[WRONG_FIELDS_COUNT]; /* number of frames of the trial with this field wrong */
     uint8_t sample[256];                /* the first bytes of the first wrong frame */
     uint32_t sample_length;             /* 0: no frame was wrong */

@@ -190,6 +190,17 @@ bool frame_parse(const uint8_t *f, uint32_t length, struct frame_layout *layout)
            (load16(ip + 6) & htons(0x3fff)) == 0;
 }
 
+void frame_reverse_tunnel(uint8_t *tunnel_row)
+{
+    uint8_t row[TUNNEL_ROW_BYTES];
+
+    memcpy(row, tunnel_row, sizeof row);
+    memcpy(tunnel_row + 4, row + 8, 4);
+    memcpy(tunnel_row + 8, row + 4, 4);
+    memcpy(tunnel_row + TUNNEL_ROW_MACS, row + TUNNEL_ROW_MACS + 6, 6);
+    memcpy(tunnel_row + TUNNEL_ROW_MACS + 6, row + TUNNEL_ROW_MACS, 6);
+}
+
 struct frame_address frame_address_swapped(const struct frame_address *a)
 {
     struct frame_address s = *a;

@@ -81,12 +81,13 @@ struct frame_address {
     struct frame_tunnel {
         bool used;
         uint8_t src_mac[6], dst_mac[6];
-        uint8_t row[12]; /* the row in the table of tunnels */
+        uint8_t row[24]; /* the row in the table of tunnels */
     } tunnel;            /* the outer header of a VXLAN frame, in front of the frame */
 };
 
 /* The outer header of VXLAN (RFC 7348): Ethernet, IPv4, UDP, VXLAN; and the offsets in it. A row of
- * the table of tunnels has the VNI, the outer source and the outer destination address. */
+ * the table of tunnels has the VNI, the outer source and the outer destination address (4 bytes
+ * each), and the destination and the source MAC address of the inner frames (6 bytes each). */
 #define OUTER_BYTES 50
 #define OUTER_IP 14
 #define OUTER_ADDRESSES 26
@@ -94,7 +95,8 @@ struct frame_address {
 #define OUTER_VXLAN 42
 #define VXLAN_PORT 4789
 #define VXLAN_FLAGS 0x08 /* the VNI is valid */
-#define TUNNEL_ROW_BYTES 12
+#define TUNNEL_ROW_BYTES 24
+#define TUNNEL_ROW_MACS 12        /* offset of the MAC addresses, in the order of a frame */
 #define OUTER_SOURCE_PORTS 49152U /* the first of 16384 */
 
 /* Offsets in a frame. */
@@ -143,6 +145,9 @@ void frame_set_tunnel(uint8_t *frame, uint32_t length, const uint8_t *tunnel_row
 
 /* Write the checksum of the outer IPv4 header. */
 void frame_sum_outer(uint8_t *frame);
+
+/* Turn a row of the table of tunnels into the row of frames that go the other way. */
+void frame_reverse_tunnel(uint8_t *tunnel_row);
 
 /* Put another pattern behind the stamp. */
 void frame_template_fill(struct frame_template *t, enum payload_kind kind);

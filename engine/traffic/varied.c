@@ -238,9 +238,12 @@ static void write_tunnels(const struct varied *v, struct io_frame *frames, unsig
 
     for (unsigned i = 0; i < count; i++) {
         const uint32_t flow = has_flows ? b->flow[i] : (uint32_t)((sequence + i) % v->flows);
-        const uint32_t tunnel =
+        const uint32_t number =
             v->table != NULL ? row_tunnel(v->table, row_table_row(v->table, flow)) : 0;
-        frame_set_tunnel(frames[i].data, frames[i].length, row_table_row(v->tunnels, tunnel), flow);
+        const uint8_t *tunnel = row_table_row(v->tunnels, number);
+        memcpy(frames[i].data + v->outer, tunnel + TUNNEL_ROW_MACS, 12);
+        if (v->outer > 0)
+            frame_set_tunnel(frames[i].data, frames[i].length, tunnel, flow);
     }
 }
 
@@ -383,6 +386,8 @@ void varied_fill(struct varied *v, const struct frame_template *t, struct io_fra
         for (unsigned i = 0; !prepared && i < count; i++)
             memcpy(frames[i].data, t->bytes, t->length);
         fill_rows(v, t, frames, count, sequence, times, &b);
+        if (v->tunnels != NULL)
+            write_tunnels(v, frames, count, &b, sequence);
         return;
     }
     for (unsigned i = 0; i < count; i++) {

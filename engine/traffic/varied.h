@@ -30,12 +30,12 @@ struct varied {
     const struct sizes *sizes;           /* NULL: all frames have the size of the template */
     const struct zipf *zipf;             /* NULL: round-robin */
     const struct row_table *table;       /* addresses and ports of the flows; NULL: `fields` */
-    const struct row_table *tunnels;     /* outer headers of VXLAN, or NULL */
+    const struct row_table *tunnels;     /* MAC addresses, and outer headers of VXLAN; or NULL */
     const struct field_writes *modified; /* fields that modifiers set, or NULL */
     bool modifies_outer;                 /* some of them are in the outer header */
     uint32_t value_at[2 * MODIFIERS_MAX], write_offset[2 * MODIFIERS_MAX]; /* for each write */
     uint32_t outer;  /* bytes of the outer header */
-    bool whole_rows; /* nothing but the rows of an IPv4 table varies */
+    bool whole_rows; /* nothing but the rows of an IPv4 table, and MACs, vary */
     uint32_t flows;
     uint64_t seed;
     uint64_t sequence; /* number of the frame for which the following state is valid */
@@ -62,7 +62,8 @@ void varied_begin(struct varied *v, const struct frame_template *t,
 void varied_use_table(struct varied *v, const struct frame_template *t,
                       const struct row_table *table);
 
-/* Also choose the outer header of each frame; call it after varied_use_table. */
+/* Also choose the MAC addresses of each frame and, with --encap, its outer header; call it after
+ * varied_use_table. */
 void varied_use_tunnels(struct varied *v, const struct row_table *tunnels);
 
 /* Also set the fields of modifiers; call it last. */

@@ -130,12 +130,12 @@ void varied_use_table(struct varied *v, const struct frame_template *t,
     v->whole_rows = !v->ip6 && v->sizes == NULL && !t->touch;
 }
 
-/* The outer header also has the length of the frame, so no frame takes a short cut. */
+/* An outer header also has the length of the frame, so no frame in a tunnel takes a short cut. */
 void varied_use_tunnels(struct varied *v, const struct row_table *tunnels)
 {
     v->used = true;
     v->usual = false;
-    v->whole_rows = false;
+    v->whole_rows &= v->outer == 0;
     v->tunnels = tunnels;
     if (v->flows == 0)
         v->flows = 1;

@@ -416,10 +416,14 @@ def table_row(
     return source + destination + struct.pack("!4H", *ports, next_hop, tunnel)
 
 
-def tunnel_row(vni: int, source: bytes, destination: bytes) -> bytes:
-    """Pack a row of the table of tunnels: VNI, outer IPv4 addresses."""
+def tunnel_row(
+    vni: int, source: bytes, destination: bytes, destination_mac: str, source_mac: str
+) -> bytes:
+    """Pack a row of the table of tunnels: VNI, outer IPv4 addresses, and the MAC addresses of inner
+    frames."""
     assert len(source) == len(destination) == 4, "VXLAN over IPv4"
-    return struct.pack("!I", vni) + source + destination
+    macs = bytes.fromhex(f"{destination_mac}{source_mac}".replace(":", ""))
+    return struct.pack("!I", vni) + source + destination + macs
 
 
 def _lines_of(frames: Sequence[bytes]) -> Iterator[str]:

@@ -6,7 +6,8 @@ station behind it. A frame that enters the underlay port inside a known tunnel l
 port without its outer headers. The inner frame stays unchanged. Frames with another VNI, other
 outer addresses or another UDP port, and frames without a tunnel, are dropped there.
 
-`encap` and `both` have the access port in front of the load, `decap` has the underlay port there.
+With `encap` the load enters the access port, with `decap` the underlay port, with `both` each of
+them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from switchmark.errors import Refusal
 from switchmark.function.support.functions import Case, Passing
 from switchmark.function.support.samples import load_frame
 from switchmark.function.support.table import HOP_MAC, STATION_MAC, FunctionTable, Tunnel
+from switchmark.model.choices import MAX_FRAME_BYTES, Dimension
+from switchmark.model.functions import OUTER_BYTES
 from switchmark.model.topology import router_mac
 from switchmark.model.trial import Trial
 
@@ -38,11 +41,6 @@ class Vxlan:
 
     def refusals(self, trial: Trial) -> Iterator[Refusal]:
         """Refuse directions of other functions, VNIs that do not exist, and several pairs."""
-        yield Refusal(
-            "campaigns cannot measure vxlan yet; only its proof by single frames is built",
-            "leave vxlan out",
-            key="function",
-        )
         if trial.direction not in ("auto", *DIRECTIONS):
             yield Refusal(
                 f"{trial.direction} is not a direction of vxlan",
@@ -56,6 +54,19 @@ class Vxlan:
                 "use a smaller vni",
                 key="vni",
             )
+        if (trial.direction == "both") is not trial.bidirectional:
+            yield Refusal(
+                "direction: both is traffic both ways, and needs bidirectional: true",
+                "give both, or use direction: encap or decap without bidirectional",
+                key="direction",
+            )
+        if trial.flows.number < trial.tunnels:
+            yield Refusal(
+                f"{trial.flows.number} flows leave some of {trial.tunnels} tunnels without load",
+                f"use {trial.tunnels} flows or more",
+                key="flows",
+            )
+        yield from _load_refusals(trial)
         if trial.pairs > 1:
             yield Refusal(
                 "function vxlan has one access port and one underlay port", "use pairs: 1",
@@ -102,9 +113,10 @@ class Vxlan:
             yield Case(f"a frame into the tunnel with VNI {tunnel.vni}", _inward(table, tunnel))
             yield Case(f"a frame out of the tunnel with VNI {tunnel.vni}", _outward(table, tunnel))
         tunnel = table.tunnels[0]
-        unknown = tunnel.vni - 1 or table.tunnels[-1].vni + 1
-        yield Case(f"a frame with the unknown VNI {unknown}, which must be dropped",
-                   _outward(table, replace(tunnel, vni=unknown)))  # fmt: skip
+        unknown = table.unknown_tunnel
+        yield Case(f"a frame with the unknown VNI {unknown.vni}, which must be dropped",
+                   _outward(table, replace(tunnel, vni=unknown.vni)))  # fmt: skip
+        yield Case("a frame to an unknown station, which must be dropped", _inward(table, unknown))
         elsewhere = tunnel.local.removesuffix("1") + "9"
         yield Case("a frame to another outer address, which must be dropped",
                    _outward(table, replace(tunnel, local=elsewhere)))  # fmt: skip
@@ -122,6 +134,31 @@ def _outward(table: FunctionTable, tunnel: Tunnel) -> Passing:
     passing = load_frame(table, table.underlay_port)
     frame = replace(passing.frame, source_mac=tunnel.station_mac)
     return replace(passing, frame=frame, received_in=tunnel)
+
+
+def _load_refusals(trial: Trial) -> Iterator[Refusal]:
+    """Refuse frames that the traffic engine cannot send or receive in tunnels."""
+    if trial.ip_version != 4:
+        yield Refusal(
+            "the traffic engine has VXLAN over IPv4 only", "use ip_version: 4", key="ip_version"
+        )
+    if trial.dimension is Dimension.LATENCY:
+        yield Refusal(
+            "round trips through tunnels are not built; the engine does not echo their frames",
+            "use throughput: or method: one-way",
+            key="function",
+        )
+    if trial.vlan:
+        yield Refusal(
+            f"{trial.vlan} is a tag, and tunnels are proven with untagged frames", "leave it out",
+            key="vlan",
+        )  # fmt: skip
+    most = MAX_FRAME_BYTES - OUTER_BYTES[4]
+    if trial.frame_sizes.largest > most:
+        yield Refusal(
+            f"{trial.frame_sizes.largest} is too long for a frame in a tunnel",
+            f"use {most} or less", key="packet_size",
+        )  # fmt: skip
 
 
 FUNCTION = Vxlan()

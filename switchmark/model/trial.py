@@ -425,7 +425,7 @@ class Trial(Frozen):
     direction: Annotated[Literal["auto", "encap", "decap", "both", "push", "pop"], Parameter(
         "direction", FUNCTION, DEFAULT, "encap, decap",
         "direction of `vxlan` (`encap`, `decap`, `both`) or `vlan` (`push`, `pop`, `both`) on the "
-        "way of the load; `both` works on both ways of a pair; `auto`: `encap` or `push`",
+        "way of the load; `both` needs traffic both ways; `auto`: `encap` or `push`",
         noun="direction of a function", say="direction {}".format)] = "auto"
     cir_bps: Annotated[int, Parameter(
         "cir", FUNCTION, DEFAULT, "100M",

@@ -16,6 +16,7 @@ from switchmark.engine.process import EngineProcess, close_engines, counters_of
 from switchmark.environment.support.base import Node, VirtualMachine, patience_with
 from switchmark.environment.support.closing import close_nodes
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.function.support.table import FunctionTable
 from switchmark.host import hugepages
 from switchmark.host.cores.machine_state import StateReader, cores_used
 from switchmark.host.host import Session
@@ -24,10 +25,12 @@ from switchmark.model.workload import FRAMES
 from switchmark.record import Placement
 from switchmark.trial.cost import ApplicationCpu
 from switchmark.trial.function_traffic import (
+    engine_port,
     has_flow_table,
     load_tables,
     receiver_args,
     sender_args,
+    tunnel_args,
 )
 from switchmark.trial.instrument_run import InstrumentRun
 from switchmark.trial.memory_needs import lacking_for
@@ -240,8 +243,7 @@ class Deployment:
             engine.wait_ready(timeout_s)
         for vnf in self.vnfs:
             vnf.wait_ready(timeout_s)
-        table = plan.function_table()
-        if table is not None and has_flow_table(plan.trial):
+        if (table := self._flow_table()) is not None:
             load_tables(plan.trial, table, self.ends, self.monitors)
         self.switch.wait_ports_up(timeout_s)
         self.state_reader.wait_ready()
@@ -268,14 +270,19 @@ class Deployment:
             for vnf in self.vnfs:
                 each.callback(vnf.close)
 
+    def _flow_table(self) -> FunctionTable | None:
+        """Return the neutral table if the flows of the load come from it."""
+        return self.plan.function_table() if has_flow_table(self.plan.trial) else None
+
     def _function_args(self, place: TopologyNode) -> list[str]:
         """Return the options of an engine for the network functions of the trial."""
-        table = self.plan.function_table() if has_flow_table(self.plan.trial) else None
+        table, port = self._flow_table(), place.ports[0].index
         if table is None:
             return []
-        if place.role == "sender":
-            return sender_args(table)
-        return receiver_args(table, place.ports[0].index)
+        args = [] if place.role == "receiver" else sender_args(table)
+        if place.role != "sender":
+            args += receiver_args(table, port)
+        return args + tunnel_args(table, port)
 
     def _spawn(self, name: str, end: int) -> EngineProcess:
         plan, node, place = self.plan, self.nodes[name], self.plan.topology.node(name)
@@ -283,7 +290,7 @@ class Deployment:
         in_guest = isinstance(node, VirtualMachine)
         args = engine_args(
             plan.trial,
-            node.spec.port,
+            engine_port(self._flow_table(), place.ports[0].index, node.spec.port),
             place.role,
             place.pair,
             end,

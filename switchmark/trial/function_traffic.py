@@ -3,14 +3,16 @@ dropped beside them, and the fields that the receiver compares."""
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from switchmark.engine.loads import loss_of
-from switchmark.engine.process import EngineProcess
+from switchmark.engine.process import EngineProcess, tunnel_row
 from switchmark.function.support.flows import FlowRows, denied_flows, load_flows
-from switchmark.function.support.table import FunctionTable
+from switchmark.function.support.table import FunctionTable, Tunnel
 from switchmark.model.choices import Dimension
+from switchmark.model.node import NodePort
 from switchmark.model.trial import Trial
 from switchmark.trial.reconcile import CounterReading
 from switchmark.trial.verification import PairEnds
@@ -77,7 +79,7 @@ def has_flow_table(trial: Trial) -> bool:
 
 def sender_args(table: FunctionTable) -> list[str]:
     """Return the options of an engine that sends the load."""
-    denies = any(not rule.permit for rule in table.rules)
+    denies = bool(table.tunnels) or any(not rule.permit for rule in table.rules)
     return ["--ttl", str(TTL), *(["--denied-rate", str(DENIED_PPS)] if denies else [])]
 
 
@@ -93,6 +95,44 @@ def receiver_args(table: FunctionTable, port: int) -> list[str]:
     ]  # fmt: skip
 
 
+def tunnel_args(table: FunctionTable, port: int) -> list[str]:
+    """Return the options of an engine at a port of function `vxlan`."""
+    if not table.tunnels or port != table.underlay_port:
+        return []
+    tunnel = table.tunnels[0]
+    return [
+        "--encap", "vxlan",
+        "--decap", "vxlan",
+        "--outer-src-mac", tunnel.remote_mac,
+        "--outer-dst-mac", tunnel.local_mac,
+    ]  # fmt: skip
+
+
+def engine_port(table: FunctionTable | None, index: int, port: NodePort) -> NodePort:
+    """Return the port at this port of the switch, with the addresses of its engine: at the underlay
+    port, the engine is the first station behind the tunnels."""
+    if table is None or not table.tunnels or index != table.underlay_port:
+        return port
+    return replace(port, mac=table.tunnels[0].station_mac)
+
+
+def tunnel_rows(table: FunctionTable, ingress: int) -> list[bytes]:
+    """Return the tunnels as the engine has them, for frames that enter the switch at a port. The
+    unknown tunnel, whose frames the switch must drop, comes last."""
+    host_mac = table.ports[table.access_port].host_mac
+    inward = ingress == table.access_port
+
+    def row(tunnel: Tunnel) -> bytes:
+        ends = [ipaddress.ip_address(text).packed for text in (tunnel.local, tunnel.remote)]
+        macs = [tunnel.station_mac, host_mac]
+        if not inward:
+            ends.reverse()
+            macs.reverse()
+        return tunnel_row(tunnel.vni, ends[0], ends[1], macs[0], macs[1])
+
+    return [row(tunnel) for tunnel in (*table.tunnels, table.unknown_tunnel)]
+
+
 def load_tables(
     trial: Trial,
     table: FunctionTable,
@@ -100,15 +140,21 @@ def load_tables(
     monitors: Sequence[EngineProcess] = (),
 ) -> None:
     """Send its flows to each sender and receiver. The engines must be idle. `monitors` receive
-    copies of frames of the first pair."""
+    copies of frames of the first pair. With traffic both ways, the second end sends the reverse of
+    the flows of the first one."""
     for pair in pairs:
-        egress = 2 * pair.a.pair + 1
-        rows = load_flows(table, trial.flows.number, [egress], seed=table.seed + pair.a.pair)
-        for engine in (pair.a, pair.b, *(monitors if pair.a.pair == 0 else ())):
-            _send(engine, rows, trial)
+        ingress = 2 * pair.a.pair
+        rows = load_flows(table, trial.flows.number, [ingress + 1], seed=table.seed + pair.a.pair)
         denied = denied_flows(table, MOST_DENIED)
-        if denied is not None:
-            pair.a.send_table(denied.to_bytes(), len(denied), "denied")
+        for engine in (pair.a, pair.b, *(monitors if pair.a.pair == 0 else ())):
+            is_reverse = engine is pair.b and trial.bidirectional
+            if table.tunnels:
+                tunnels = tunnel_rows(table, ingress + is_reverse)
+                engine.send_table(b"".join(tunnels), len(tunnels), "tunnels")
+            _send(engine, rows.reversed() if is_reverse else rows, trial)
+            if denied is not None and (engine is pair.a or is_reverse):
+                dropped = denied.reversed() if is_reverse else denied
+                engine.send_table(dropped.to_bytes(), len(dropped), "denied")
 
 
 def _send(engine: EngineProcess, rows: FlowRows, trial: Trial) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import subprocess
+import time
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -207,12 +208,13 @@ def test_incomplete_table_ends_the_engine(commands: list[str], says: str) -> Non
 
 
 VNIS = (5, 70000)
+MACS = ("02:00:00:00:0a:01", "02:00:00:00:0a:02")  # source and destination of inner frames
 
 
-def tunnels() -> list[bytes]:
+def tunnels(source: str = MACS[0], destination: str = MACS[1]) -> list[bytes]:
     """Return tunnels from 198.18.0.1 to 198.18.0.2."""
     ends = [ipaddress.ip_address(f"198.18.0.{i}").packed for i in (1, 2)]
-    return [tunnel_row(vni, *ends) for vni in VNIS]
+    return [tunnel_row(vni, *ends, destination, source) for vni in VNIS]
 
 
 def tunnelled(count: int, tunnel: int) -> list[bytes]:
@@ -260,8 +262,9 @@ def test_kernel_decapsulates_what_the_engine_sends(wire: tuple[Node, Node]) -> N
     a, b = wire
     inside = vxlan_device(b, VNIS[1])
     table = tunnelled(10, 1)
+    macs = ["--expect-src-mac", MACS[0], "--next-hops", MACS[1]]
     with (
-        engine_at(inside, "receiver", "raw-mmsg", "--next-hops", b.mac) as receiver,
+        engine_at(inside, "receiver", "raw-mmsg", *macs) as receiver,
         engine_at(a, "sender", "raw-mmsg", "--encap", "vxlan", *UNHURRIED) as sender,
     ):
         load(receiver, table)
@@ -283,7 +286,7 @@ def test_engine_decapsulates_what_the_kernel_sends(wire: tuple[Node, Node], wron
         engine_at(b, "receiver", "raw-mmsg", "--decap", "vxlan") as receiver,
         engine_at(inside, "sender", "raw-mmsg", *UNHURRIED) as sender,
     ):
-        load(receiver, tunnels(), "tunnels")
+        load(receiver, tunnels(a.mac, b.mac), "tunnels")
         load(receiver, table)
         load(sender, table)
         _, received = exchange(receiver, sender)
@@ -293,6 +296,51 @@ def test_engine_decapsulates_what_the_kernel_sends(wire: tuple[Node, Node], wron
         (0, FRAMES) if wrong else (FRAMES, 0)
     )
     assert {name for name, count in fields.items() if count} == ({"vni"} if wrong else set())
+
+
+def test_frames_pass_in_tunnels_both_ways(wire: tuple[Node, Node]) -> None:
+    """Each end has the tunnels as it sends into them, and expects the other way."""
+    a, b = wire
+    table = tunnelled(10, 0) + tunnelled(10, 1)
+    turned = [row[4:8] + row[:4] + row[10:12] + row[8:10] + row[12:] for row in table]
+    back = [row[:4] + row[8:12] + row[4:8] + row[18:] + row[12:18] for row in tunnels()]
+    kind = ["--encap", "vxlan", "--decap", "vxlan", "--session", "--rate", "5k"]
+    with (
+        engine_at(a, "duplex", "raw-mmsg", *kind) as near,
+        engine_at(b, "duplex", "raw-mmsg", *kind) as far,
+    ):
+        for end, ways, flows in ((near, tunnels(), table), (far, back, turned)):
+            load(end, ways, "tunnels")
+            load(end, flows)
+        at = time.monotonic_ns() + 500_000_000
+        for end in (near, far):
+            end.tell(f"start duration=0.3 patience=2s at={at}")
+        results = [end.wait("result") for end in (near, far)]
+    for result, other in (results, results[::-1]):
+        assert result["totals"]["rx_frames"] == other["totals"]["tx_offered"] > 0
+        assert not any(result["expectation"]["wrong_fields"].values())
+
+
+def test_verification_frames_pass_in_tunnels(wire: tuple[Node, Node]) -> None:
+    """A receiver sends them through the first tunnel of its arriving frames, the other way."""
+    a, b = wire
+    kind = ["--encap", "vxlan", "--decap", "vxlan"]
+    with (
+        engine_at(b, "receiver", "raw-mmsg", *kind, "--src-mac", MACS[1]) as receiver,
+        engine_at(a, "sender", "raw-mmsg", *kind, "--src-mac", MACS[0]) as sender,
+    ):
+        for end, other in ((sender, receiver), (receiver, sender)):
+            load(receiver, tunnels(), "tunnels")
+            load(sender, tunnels(), "tunnels")
+            end.tell("verify 3")
+            end.wait("verification")
+            deadline = time.monotonic() + 10
+            arrived = 0
+            while arrived < 3 and time.monotonic() < deadline:
+                before = len(other.all("counters"))
+                other.tell("counters")
+                arrived = other.wait("counters", before + 1)["rx_verification"]
+            assert arrived == 3
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from switchmark.certify.support.stand import planned
 from switchmark.errors import TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.session import open_session
+from switchmark.model.choices import Dimension
 from switchmark.model.functions import FunctionList
 from switchmark.record import FunctionNote, Record
 from switchmark.record.function import Policing
@@ -98,9 +99,12 @@ def deployed(
     if not switch.availability().available:
         pytest.skip(f"{switch.name}: {switch.availability().reason}")
     plan = planned(switch, **settings)
-    if tunnels:  # campaigns refuse tunnels, since the engine cannot send a load through them
+    if tunnels:  # campaigns refuse IPv6, since the engine cannot send a load in its tunnels
         function = FunctionList.of("forward+vxlan")
-        trial = plan.trial.changed({"function": function, "direction": tunnels, "tunnels": 20})
+        trial = plan.trial.changed(
+            {"function": function, "direction": tunnels, "tunnels": 20,
+             "dimension": Dimension.LATENCY}
+        )  # fmt: skip
         plan = replace(plan, trial=trial, topology=expand(trial))
     table = plan.function_table()
     assert table is not None

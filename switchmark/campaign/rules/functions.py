@@ -123,7 +123,8 @@ def _base_refusals(sweep: Sweep, name: FunctionList) -> Iterator[Refusal]:
 
 def _traffic_refusals(sweep: Sweep, name: FunctionList) -> Iterator[Refusal]:
     """Return why the traffic of the sweep excludes a function."""
-    if True in sweep.bidirectional:
+    one_way = [functions for functions in sweep.function if functions.added != ("vxlan",)]
+    if True in sweep.bidirectional and not all(functions.is_plain for functions in one_way):
         yield Refusal(f"the flows of {name} go one way", "leave bidirectional out")
     if any(flows.names_fields for flows in sweep.flows):
         yield Refusal(
@@ -150,7 +151,10 @@ def _value_refusals(sweep: Sweep, functions: FunctionList) -> Iterator[Refusal]:
         rest = {"switch": "direct", "dimension": sweep.dimension,
                 "packet_size_bytes": sweep.packet_size_bytes[0]}  # fmt: skip
         usual = Trial(**rest)
-        also = ("ip_version", "vlan", "packet_size_bytes", "bidirectional", "pairs", *fields)
+        also = (
+            *("ip_version", "vlan", "packet_size_bytes", "bidirectional", "pairs", "flows"),
+            *fields,
+        )
         for values in product(*(getattr(sweep, field) for field in also)):
             trial = usual.changed(dict(zip(also, values, strict=True)) | {"function": functions})
             yield from function.refusals(trial)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from switchmark.errors import UsageError
@@ -22,6 +22,7 @@ SOURCE_PORT, LOAD_PORT = 17000, 17001
 PERMITTED_PORT = 30000  # first destination port of permits that are spread over a list
 DENIED_PORT = 20000  # first destination port of generated denials
 NO_HOP = 0xFFFF
+UNKNOWN_FLOWS = 20  # in a tunnel that the switch does not have
 SAMPLE = 100  # flows that are compared with a user's list
 
 
@@ -39,6 +40,16 @@ class FlowRows:
 
     def __len__(self) -> int:
         return len(self.hops)
+
+    def reversed(self) -> FlowRows:
+        """Return the flows that go the other way."""
+        return replace(
+            self,
+            sources=self.destinations,
+            destinations=self.sources,
+            source_ports=self.destination_ports,
+            destination_ports=self.source_ports,
+        )
 
     def to_bytes(self) -> bytes:
         """Return the rows as the engine's `table` command has them: source, destination, source
@@ -121,7 +132,7 @@ def denied_flows(table: FunctionTable, count: int) -> FlowRows | None:
 
     denials = [rule for rule in table.rules if not rule.permit]
     if not denials:
-        return None
+        return _without_tunnel(table, count) if table.tunnels else None
     chosen = [denials[round(k * (len(denials) - 1) / max(1, count - 1))] for k in range(count)]
     chosen = list(dict.fromkeys(chosen))
     number = len(chosen)
@@ -132,6 +143,21 @@ def denied_flows(table: FunctionTable, count: int) -> FlowRows | None:
         np.array([_port(rule.destination_ports, LOAD_PORT) for rule in chosen]),
         np.full(number, NO_HOP),
         np.zeros(number, int),
+    )
+
+
+def _without_tunnel(table: FunctionTable, count: int) -> FlowRows:
+    """Return flows in the unknown tunnel of the table, which has the number behind the last."""
+    import numpy as np
+
+    numbers = np.arange(min(count, UNKNOWN_FLOWS))
+    return FlowRows(
+        _counted(SOURCES[table.ip_version], numbers + 2),
+        _counted(DESTINATIONS[table.ip_version], numbers + 1),
+        np.full(len(numbers), SOURCE_PORT),
+        np.full(len(numbers), LOAD_PORT),
+        np.full(len(numbers), NO_HOP),
+        np.full(len(numbers), len(table.tunnels)),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.functions import ROUTE
@@ -23,6 +23,7 @@ UDP = 17
 HOPS_A_PORT = 2
 HOP_MAC = "02:6e:00:00:{hop:02x}:{port:02x}"
 STATION_MAC = "02:76:00:00:{:02x}:{:02x}"  # destination behind a tunnel, by the tunnel's number
+UNKNOWN_STATION_MAC = STATION_MAC.format(255, 255)  # more tunnels than the parameter permits
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,12 @@ class FunctionTable:
     def underlay_port(self) -> int:
         """The port whose frames are inside tunnels."""
         return self.access_port ^ 1
+
+    @property
+    def unknown_tunnel(self) -> Tunnel:
+        """A tunnel that the switch does not have: another VNI, and another station."""
+        first, last = self.tunnels[0], self.tunnels[-1]
+        return replace(first, vni=first.vni - 1 or last.vni + 1, station_mac=UNKNOWN_STATION_MAC)
 
     @property
     def address_bytes(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from switchmark.function.support.table import FunctionTable
+from switchmark.function.support.wire import VXLAN_PORT
 from switchmark.switch.support.ovs_instance import OvsInstance, option
 from switchmark.switch.support.ovs_rules import openflow_port
 
@@ -71,8 +72,13 @@ def prepare_underlay(instance: OvsInstance, table: FunctionTable) -> None:
     instance.namespace.batch(
         "ip", [f"addr add {tunnel.local}/{bits} dev {bridge}{suffix}", f"link set dev {bridge} up"]
     )
+    # The device belongs to the kernel, which would add frames of other protocols.
+    tunnelled = f"udp{'6' if table.ip_version == 6 else ''},tp_dst={VXLAN_PORT}"
     instance.flows(
-        [f"in_port={UNDERLAY_PORT},actions=LOCAL", f"in_port=LOCAL,actions=output:{UNDERLAY_PORT}"],
+        [
+            f"in_port={UNDERLAY_PORT},{tunnelled},actions=LOCAL",
+            f"in_port=LOCAL,{tunnelled},actions=output:{UNDERLAY_PORT}",
+        ],
         bridge=bridge,
     )
     instance.appctl("tnl/neigh/set", bridge, tunnel.remote, tunnel.remote_mac)

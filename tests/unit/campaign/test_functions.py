@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from switchmark.campaign.expand import expand
@@ -29,7 +31,10 @@ BRIDGE = Capabilities(
     functions={"acl": FunctionSupport(bases=("forward",))},
     functions_not_built={"route": "it has no addresses"},
 )
-SWITCHES = {"router": ROUTER, "bridge": BRIDGE}
+TUNNELS = replace(
+    BRIDGE, functions={"vxlan": FunctionSupport(scale=100, limit="more were not tried")}
+)
+SWITCHES = {"router": ROUTER, "bridge": BRIDGE, "tunnels": TUNNELS}
 
 
 def trials(text: str) -> list[Trial]:
@@ -55,6 +60,16 @@ def trials(text: str) -> list[Trial]:
         ("switch: router\nfunction: route\nflows: 9:dst-ip", "write flows: N or N:zipf=S"),
         ("switch: router\nfunction: route\nscenario: loopback-1", "use scenario: pairs"),
         ("switch: router\nfunction: route\ndimension: latency\nflows: 9", "addresses of the"),
+        ("switch: tunnels\nfunction: forward+vxlan\ntunnels: 10\nflows: 9",
+         "9 flows leave some of 10 tunnels without load; use 10 flows or more"),
+        ("switch: tunnels\nfunction: forward+vxlan\nbidirectional: true", "is traffic both"),
+        ("switch: tunnels\nfunction: forward+vxlan\ndirection: both", "needs bidirectional: true"),
+        ("switch: tunnels\nfunction: forward+vxlan\ndirection: push", "push is not a direction"),
+        ("switch: tunnels\nfunction: forward+vxlan\nip_version: 6", "VXLAN over IPv4 only"),
+        ("switch: tunnels\nfunction: forward+vxlan\ndimension: latency", "round trips through"),
+        ("switch: tunnels\nfunction: forward+vxlan\nvlan: 5", "5 is a tag"),
+        ("switch: tunnels\nfunction: forward+vxlan\ntunnels: 101\nflows: 200",
+         "at most 100 tunnels for vxlan, not 101"),
         ("switch: router\nfunction: route+acl\nmasks: 4\nrules: 2", "above the number of rules, 2"),
     ],
 )  # fmt: skip
@@ -82,6 +97,14 @@ def test_a_mistake_in_a_value_has_its_line(text: str, message: str) -> None:
         trials(f"switch: router\n{text}")
     assert "c.yaml:3: " in str(caught.value)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["direction: encap", "direction: decap", "direction: both\nbidirectional: true"]
+)
+def test_tunnels_have_each_direction(text: str) -> None:
+    (trial,) = trials(f"switch: tunnels\nfunction: forward+vxlan\ntunnels: 5\nflows: 9\n{text}")
+    assert trial.tunnels == 5 and trial.direction in text
 
 
 def test_a_router_has_the_connect_mode_route() -> None:

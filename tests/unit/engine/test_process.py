@@ -153,7 +153,10 @@ def test_send_table_splits_rows_at_row_boundaries() -> None:
     fake = loading("table")
     row = table_row(b"\x0a\0\0\1", b"\x14\0\0\1", (1000, 2000), 1, 2)
     assert row.hex() == "0a0000011400000103e807d000010002"
-    assert tunnel_row(70000, b"\x01\2\3\4", b"\5\6\7\x08").hex() == "000111700102030405060708"
+    tunnel = tunnel_row(
+        70000, b"\x01\2\3\4", b"\5\6\7\x08", "02:00:00:00:00:01", "02:00:00:00:00:02"
+    )
+    assert tunnel.hex() == "000111700102030405060708" + "020000000001" + "020000000002"
     process(fake).send_table(row * 10_000, 10_000, zipf=1.1, seed=3)
     assert fake.commands[0] == "table rows=10000 zipf=1.1 seed=3"
     assert len(fake.commands) == 5 and max(map(len, fake.commands)) < 65_534

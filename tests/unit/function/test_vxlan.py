@@ -16,6 +16,7 @@ from switchmark.function.support.wire import (
     split_outer,
     wire_bytes,
 )
+from switchmark.function.vxlan import FUNCTION
 from switchmark.model.functions import FunctionList
 from tests.integration.function_rig import right_table, trial_of
 
@@ -51,7 +52,7 @@ def test_stations_choose_tunnels_and_vnis_are_distinct(
     assert len(tunnels) > 2
     assert all(after.egress == access ^ 1 for after in tunnels)
     assert all(after.egress == access and after.tunnel is None for after in out)
-    assert sum("must be dropped" in name for name in dropped) == 3
+    assert sum("must be dropped" in name for name in dropped) == 4
 
 
 @pytest.mark.parametrize("version", [4, 6])
@@ -87,3 +88,10 @@ def test_frames_that_are_not_tunnels_are_refused() -> None:
     frame = Frame("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2", 1, 4789, b"")
     with pytest.raises(ValueError, match="shorter than the outer headers"):
         split_outer(frame.to_bytes())
+
+
+def test_frame_without_room_for_its_tunnel_is_refused() -> None:
+    trial = trial_of("linux-bridge", function=FunctionList.of("forward+vxlan"))
+    assert not list(FUNCTION.refusals(trial))
+    (refusal,) = FUNCTION.refusals(trial.changed({"packet_size_bytes": 8969}))
+    assert refusal.remedy == "use 8968 or less"

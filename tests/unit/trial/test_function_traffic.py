@@ -7,18 +7,24 @@ from typing import Any
 
 import pytest
 
+from switchmark.function.support.table import FunctionTable
 from switchmark.model.functions import read_functions
+from switchmark.model.node import NodePort
+from switchmark.model.ports import PortKind
 from switchmark.model.traffic import read_flows
 from switchmark.model.trial import Trial
 from switchmark.trial.function_traffic import (
     FunctionCounts,
+    engine_port,
     function_counts,
     has_flow_table,
     load_tables,
     receiver_args,
     sender_args,
+    tunnel_args,
 )
 from switchmark.trial.verification import PairEnds
+from tests.integration.function_rig import right_table
 from tests.unit.function.test_route import table
 
 
@@ -28,12 +34,14 @@ class RecordingEngine:
     def __init__(self, pair: int) -> None:
         self.pair = pair
         self.tables: list[tuple[str, int, int, float | None]] = []
+        self.rows: dict[str, bytes] = {}
 
     def send_table(
         self, rows: bytes, count: int, kind: str = "table", *, zipf: float | None = None,
         seed: int = 1,
     ) -> None:  # fmt: skip
         del seed
+        self.rows[kind] = rows
         self.tables.append((kind, len(rows), count, zipf))
 
 
@@ -61,6 +69,61 @@ def test_a_receiver_expects_what_a_router_changes() -> None:
         "--expect-ttl", "63",
     ]  # fmt: skip
     assert receiver_args(table("forward+acl"), 1) == ["--expect-ttl", "64"]
+
+
+def tunnelled(direction: str, port: int) -> tuple[FunctionTable, dict[str, bytes]]:
+    """Return the neutral table of three tunnels, and the tables of the engine at a port."""
+    given = trial("forward+vxlan", "6").changed(
+        {"direction": direction, "bidirectional": direction == "both", "tunnels": 3}
+    )
+    neutral, _ = right_table(given)
+    ends: Any = PairEnds(RecordingEngine(0), RecordingEngine(0))  # type: ignore[arg-type]
+    load_tables(given, neutral, [ends])
+    return neutral, (ends.a if port == 0 else ends.b).rows
+
+
+@pytest.mark.parametrize(
+    ("direction", "port", "addresses"),
+    [("encap", 0, "c6130101c6130102"), ("encap", 1, "c6130101c6130102"),
+     ("decap", 0, "c6130002c6130001"), ("decap", 1, "c6130002c6130001"),
+     ("both", 0, "c6130101c6130102"), ("both", 1, "c6130102c6130101")],
+)  # fmt: skip
+def test_engines_get_the_tunnels_of_their_frames(direction: str, port: int, addresses: str) -> None:
+    """Rows have the outer addresses in the order of the frames; the unknown tunnel comes last."""
+    neutral, tables = tunnelled(direction, port)
+    rows = [tables["tunnels"][at : at + 24] for at in range(0, 4 * 24, 24)]
+    assert [int.from_bytes(row[:4]) for row in rows] == [100, 101, 102, 99]
+    station = neutral.tunnels[1].station_mac.replace(":", "")
+    host = neutral.ports[neutral.access_port].host_mac.replace(":", "")
+    inward = addresses.endswith("02")
+    assert rows[1][12:].hex() == (station + host if inward else host + station)
+    assert rows[1][4:12].hex() == addresses
+    assert [row[15] for row in chunks(tables["table"])] == [0, 1, 2, 0, 1, 2]
+    denied = tables.get("denied")
+    assert (denied is not None) is (port == 0 or direction == "both")
+    assert denied is None or {row[15] for row in chunks(denied)} == {3}
+
+
+def chunks(rows: bytes) -> list[bytes]:
+    return [rows[at : at + 16] for at in range(0, len(rows), 16)]
+
+
+def test_reverse_flows_swap_sources_and_destinations() -> None:
+    _, near = tunnelled("both", 0)
+    _, far = tunnelled("both", 1)
+    for row, back in zip(chunks(near["table"]), chunks(far["table"]), strict=True):
+        assert back == row[4:8] + row[:4] + row[10:12] + row[8:10] + row[12:]
+
+
+def test_engines_at_the_underlay_port_have_outer_headers() -> None:
+    neutral, _ = tunnelled("decap", 0)
+    assert tunnel_args(neutral, 1) == []
+    args = tunnel_args(neutral, 0)
+    assert args[:4] == ["--encap", "vxlan", "--decap", "vxlan"]
+    assert args[5] == neutral.tunnels[0].remote_mac and args[7] == neutral.tunnels[0].local_mac
+    port = NodePort(PortKind.VETH, "02:00:00:00:00:01", "")
+    assert engine_port(neutral, 0, port).mac == neutral.tunnels[0].station_mac
+    assert engine_port(neutral, 1, port) == engine_port(None, 0, port) == port
 
 
 def test_frames_to_drop_are_sent_only_if_there_are_any() -> None:
