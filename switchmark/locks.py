@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -15,3 +16,18 @@ def open_lock(path: Path) -> int:
     with suppress(OSError):  # of a colleague, who has done this
         os.fchmod(fd, 0o600 | writers | writers << 1)  # (whatever the umask, and an older one's)
     return fd
+
+
+def take_removable_lock(path: Path) -> int:
+    """Take the lock of a file that its last user removes. Return the descriptor; closing it gives
+    the lock up. Raises BlockingIOError if another program has it, and OSError."""
+    while True:
+        fd = open_lock(path)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(fd).st_nlink:
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)  # removed between opening and locking

@@ -9,7 +9,6 @@ path prove the crossing.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import time
@@ -40,8 +39,8 @@ from switchmark.host.network.state import NamespaceState, read_state
 from switchmark.host.network.watch import RoundTripWatch
 from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
-from switchmark.host.undo.entries import Entered
-from switchmark.locks import open_lock
+from switchmark.host.undo.entries import Entered, LockFile
+from switchmark.locks import take_removable_lock
 from switchmark.model.capabilities import (
     Availability,
     Capabilities,
@@ -335,11 +334,11 @@ class Existing(WithOptions, MadeFirst):
         handle = own_namespace()
         key = hashlib.sha256(f"{text} {handle.inode}".encode()).hexdigest()[:16]
         handle.close()
-        fd = open_lock(LOCKS / f"switchmark-network-{key}.lock")
+        path = LOCKS / f"switchmark-network-{key}.lock"
+        self.resources.note(LockFile(str(path)))
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fd = take_removable_lock(path)
         except BlockingIOError:
-            os.close(fd)
             raise BusyError(
                 f"another bench is measuring in {text}", remedy="wait for it, or stop it"
             ) from None

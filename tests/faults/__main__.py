@@ -112,12 +112,11 @@ def _pairs_with_machines(asked: argparse.Namespace) -> list[tuple[str, str]]:
 
 def _usable(switches: list[str], environments: list[str]) -> list[tuple[str, str]]:
     there = installed()
-    # Cases forward frames between their own ends: routers do not, and a network of the user has
-    # other ends.
+    # Cases forward frames between their own ends, which routers do not.
     return [
         (switch, environment)
         for switch in switches
-        if not (there.switches[switch].only_routes or there.switches[switch].foreign)
+        if not there.switches[switch].only_routes
         for environment in environments
         if usable_ports(there.switches[switch], there.environments[environment])
     ]

@@ -36,6 +36,11 @@ location: {location}
 switch_environment: {place}
 idle: {idle}
 """
+# A bridge of the user, to which switch `existing` attaches two ends; decoys.py makes it.
+USER_BRIDGE = "userbr0"
+OF_USER_BRIDGE = f"""switch_options: {{attach: {USER_BRIDGE}}}
+addresses: 198.18.7.201/24+198.18.7.202/24
+"""
 BENCH_INSIDE = 2  # the process number of a bench below the first process
 # What makes and holds containers; the rest of a session is engines and switches.
 CONTAINER_PROGRAMS = (
@@ -230,7 +235,8 @@ def campaign(
         place=place,
         idle=idle,
     )
-    return text + more, len(SIZES)
+    network = OF_USER_BRIDGE if switch == "existing" else ""
+    return text + network + more, len(SIZES)
 
 
 def stored(places: Places) -> dict[str, tuple[int, int, str]]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from tests.faults.bench import USER_BRIDGE
+
 STARTS_S = 120.0
 SCHEMA = Path("/usr/share/openvswitch")
 NAME = f"smdecoy{secrets.token_hex(4)}"  # control groups are seen by all own hosts
@@ -29,6 +31,7 @@ def decoys() -> Iterator[None]:
     Path(f"/proc/sys/net/ipv6/conf/{bridge}/disable_ipv6").write_text("1")  # it says nothing
     _ip("address", "add", "198.51.100.1/24", "dev", bridge)
     _ip("link", "set", bridge, "up")
+    _user_bridge()
     _ip("route", "add", "203.0.113.0/24", "via", "198.51.100.2")
     _ip("netns", "add", NAME)
     _ip("-n", NAME, "link", "set", "lo", "up")
@@ -49,6 +52,16 @@ def decoys() -> Iterator[None]:
         if shutil.which("ovsdb-server"):
             undo.enter_context(_database(program.parent))
         yield
+
+
+def _user_bridge() -> None:
+    """A bridge with a port, to which cases with a network of the user attach their ends."""
+    _ip("link", "add", USER_BRIDGE, "address", "52:54:00:73:6d:01", "mtu", "1600", "type", "bridge")
+    _ip("link", "add", f"{USER_BRIDGE}p", "mtu", "1600", "type", "veth", "peer", f"{USER_BRIDGE}q")
+    for device in (f"{USER_BRIDGE}p", f"{USER_BRIDGE}q", USER_BRIDGE):
+        Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("1")
+        _ip("link", "set", device, "up")
+    _ip("link", "set", f"{USER_BRIDGE}p", "master", USER_BRIDGE)
 
 
 def _filter(bridge: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from switchmark.host.session import open_session
-from switchmark.locks import open_lock
+from switchmark.host.undo.entries import LockFile
+from switchmark.locks import open_lock, take_removable_lock
 from switchmark.results.durable import take_lock
 from tests.places import needs_another_user
 
@@ -99,3 +101,34 @@ def test_a_lock_is_not_opened_through_a_link(folder: Path, take: Callable[[Path]
     assert stat.S_IMODE(precious.stat().st_mode) == 0o644
     lock.unlink()
     os.close(take(lock))
+
+
+def test_lock_file_is_removed_unless_another_bench_has_the_lock(tmp_path: Path) -> None:
+    path = tmp_path / "network.lock"
+    entry = LockFile(str(path))
+    first = take_removable_lock(path)
+    entry.undo()
+    assert path.exists(), "it is in use"
+    with pytest.raises(BlockingIOError):
+        take_removable_lock(path)
+    os.close(first)
+    entry.undo()
+    assert not path.exists()
+    entry.undo()
+
+
+def test_lock_of_a_file_that_was_removed_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, lock = tmp_path / "network.lock", fcntl.flock
+
+    def remove_and_lock(fd: int, operation: int) -> None:
+        """The last user removes the file between the opening and the locking."""
+        monkeypatch.setattr(fcntl, "flock", lock)
+        path.unlink()
+        lock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", remove_and_lock)
+    taken = take_removable_lock(path)
+    assert os.fstat(taken).st_ino == path.stat().st_ino
+    os.close(taken)

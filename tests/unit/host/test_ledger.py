@@ -133,6 +133,7 @@ def test_every_kind_goes_to_json_and_back() -> None:
         Directory("/d"),
         File("/f"),
         FilesNamed("/d", "p"),
+        entries.LockFile("/run/a.lock"),
         entries.LentDevice("eth1", "sm1a2b3csw"),
         entries.Cgroup("/c"),
         KernelSetting("/s", "0", "1"),
@@ -159,9 +160,9 @@ def test_names_of_others_are_refused(state: Path, tmp_path: Path) -> None:
     (tmp_path / "theirs").touch()
     for entry, text in (
         (NetworkDevice("eth0"), f"begin with sm{ID}"),
-        (NetworkNamespace("blue"), "begins with"),
-        (FilesNamed("/dev/hugepages", "rte"), "begins with"),
-        (entries.Container("web", "/var/lib/lxc"), "begins with"),
+        (NetworkNamespace("blue"), "begin with"),
+        (FilesNamed("/dev/hugepages", "rte"), "begin with"),
+        (entries.Container("web", "/var/lib/lxc"), "begin with"),
         (NetworkDevice(f"sm{ID}12345678"), "15 characters"),
         (File(str(tmp_path / "theirs")), "exists already"),
         (Directory(str(tmp_path)), "exists already"),

@@ -17,7 +17,13 @@ from switchmark.host.undo.entries.containers import (
     LxcPivot,
 )
 from switchmark.host.undo.entries.entry import UndoEntry
-from switchmark.host.undo.entries.files import Directory, File, FilesNamed, MountsBelow
+from switchmark.host.undo.entries.files import (
+    Directory,
+    File,
+    FilesNamed,
+    LockFile,
+    MountsBelow,
+)
 from switchmark.host.undo.entries.network import (
     BridgePort,
     Entered,
@@ -47,6 +53,7 @@ __all__ = [
     "Hugepages",
     "KernelSetting",
     "LentDevice",
+    "LockFile",
     "LxcPivot",
     "MarkedProcesses",
     "MountsBelow",
@@ -72,6 +79,7 @@ KINDS: dict[str, type[UndoEntry]] = {
         Directory,
         File,
         FilesNamed,
+        LockFile,
         Cgroup,
         CgroupController,
         CgroupsNamed,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
@@ -64,6 +66,29 @@ class FilesNamed(UndoEntry):
         for path in directory.iterdir():
             if path.name.startswith(self.prefix) and not path.is_dir():
                 path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LockFile(UndoEntry):
+    """The file of a lock, which other benches may use too: it stays while one of them has the
+    lock. `locks.take_removable_lock` gives up a file that was removed meanwhile."""
+
+    kind: ClassVar[str] = "lock-file"
+    path: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return None if self.path.endswith(".lock") else f"{self.path}: not the name of a lock"
+
+    @override
+    def undo(self) -> None:
+        with suppress(FileNotFoundError, BlockingIOError):
+            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                Path(self.path).unlink()
+            finally:
+                os.close(fd)
 
 
 @dataclass(frozen=True, slots=True)
