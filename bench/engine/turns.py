@@ -51,7 +51,7 @@ def line(record: dict[str, Any]) -> str:
         f"forwarded {found['forwarded_pps'] / 1e6:.3f} Mpps  loss {found['loss_ratio']:.4%}  "
         f"spread {found['forwarded_stdev_pps'] / max(1, found['forwarded_pps']):.1%}  "
         f"not sent {sent['tx_dropped'] / max(1, sent['tx_intended']):.3%}  "
-        f"limited by {record['limit']['what']}  {' '.join(record['verdict']['marks'])}"
+        f"limited by {record['limit']['factor']}  {' '.join(record['verdict']['marks'])}"
     )
 
 

@@ -324,7 +324,7 @@ def describe(record: Record) -> str:
         percentiles = record.latency.percentiles_ns
         median, tail = amount(percentiles["50"], "ns"), amount(percentiles["99"], "ns")
         figure = f"median round trip {median}, p99 {tail}"
-    limit = record.limit.what if record.limit else ""
+    limit = record.limit.factor if record.limit else ""
     parts = [
         figure,
         f"limited by {limit}" if limit and limit != "unknown" else "",

@@ -40,8 +40,8 @@ def io_of(trial: Trial, kind: PortKind) -> Io:
     applications use them in its way, past the IP stack or through it."""
     if trial.io is Io.AUTO and (trial.generator != OWN_ENGINE or trial.workload != FRAMES):
         abilities = abilities_for(trial.generator, trial.workload)
-        own = abilities.ports.get(kind) if abilities is not None else None
-        return own or resolve_io(Io.AUTO, kind)
+        tool_io = abilities.ports.get(kind) if abilities is not None else None
+        return tool_io or resolve_io(Io.AUTO, kind)
     return resolve_io(trial.io, kind)
 
 
@@ -107,9 +107,9 @@ def engine_args(
         "--session",
     ]  # fmt: skip
     args += _pages(port)
-    own = port.lent or (port.nic.tester if port.nic else "")
-    if is_pci(own):
-        args += ["--eal", f"--allow={own}"]  # and no other that DPDK could have
+    device = port.lent or (port.nic.tester if port.nic else "")
+    if is_pci(device):
+        args += ["--eal", f"--allow={device}"]  # DPDK would take every NIC without it
     plain = trial.method == PLAIN  # other methods set these options for each trial
     if role in ("sender", "duplex"):
         args += ["--catch-up-us", str(catch_up_us)]
@@ -157,13 +157,13 @@ def _pages(port: NodePort) -> list[str]:
 def _io_at(trial: Trial, port: NodePort) -> Io:
     """The trial's I/O on this very port: the end of a cable may be a NIC that only DPDK reaches."""
     nic = port.lent is not None and port.made is not None
-    own = trial.io is Io.AUTO and trial.generator == OWN_ENGINE
-    return Io.DPDK if nic and own else io_of(trial, port.kind)
+    is_auto = trial.io is Io.AUTO and trial.generator == OWN_ENGINE
+    return Io.DPDK if nic and is_auto else io_of(trial, port.kind)
 
 
 def _is_timed(trial: Trial) -> bool:
-    """Return True if a receiver times frames, as far as its command line must say so: methods say
-    so trial by trial."""
+    """Return True if the command line must make a receiver time frames. Other methods than
+    `plain` set this for each trial."""
     if trial.method == PLAIN:
         return trial.probe_rate_pps is not None
     return METHODS[trial.method].times_frames
@@ -178,8 +178,8 @@ def _loses_anyway(trial: Trial) -> bool:
 
 
 def _between_frames(idle: str) -> str:
-    """The engine's `--idle` where the port itself sleeps: what is left to wait for is a full
-    ring."""
+    """The engine's `--idle` for ports whose receive call sleeps: then it only applies while a ring
+    is full."""
     return Idle.YIELD.value if idle == Idle.BLOCK else idle
 
 
@@ -199,12 +199,12 @@ def port_spec(
     if io is Io.NETMAP:
         return f"netmap:{port.device_inside}"
     row = IO_ROWS[io]
-    words = [
+    parts = [
         (row.arguments or "").replace("DEVICE", port.device_inside),
         row.timed if timed else None,
         "block" if blocks and row.blocks else None,
     ]
-    return f"{row.backend}:{','.join(filter(None, words))}"
+    return f"{row.backend}:{','.join(filter(None, parts))}"
 
 
 def _dpdk_port(port: NodePort, ring: int) -> str:
@@ -221,8 +221,8 @@ def _dpdk_port(port: NodePort, ring: int) -> str:
 
 
 def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list[str]:
-    """The engine's command line for a VNF. Each port has addresses of its own, so that every
-    switch, also one that learns, knows where each frame goes."""
+    """The engine's command line for a VNF. Each port has different addresses, so that learning
+    switches also forward each frame to the right port."""
     a, b = ports
     io = Io.RAW if trial.vnf == "pcap" else resolve_io(Io.AUTO, a.kind)
     gathers = ["--gather-us", str(L2FWD_DRAIN_US)] if trial.vnf == "l2fwd" else []

@@ -37,13 +37,13 @@ def find_engine() -> Path:
 
 
 def engine_version(engine: Path) -> str | None:
-    """The version that the engine prints; None when it prints none."""
-    told = stdout_of([engine, "--version"])
-    return told.splitlines()[0] if told else None
+    """The version that the engine prints; None if it prints nothing."""
+    output = stdout_of([engine, "--version"])
+    return output.splitlines()[0] if output else None
 
 
 def has_dpdk(engine: Path) -> bool:
-    """Return True unless the engine says that it was built without DPDK; older ones do not say."""
+    """Return True unless the engine reports a build without DPDK; older engines do not report."""
     return "DPDK: none" not in (stdout_of([engine, "--version"]) or "")
 
 

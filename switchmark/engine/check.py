@@ -29,9 +29,9 @@ def command_line_errors(engine: Path, commands: Sequence[Sequence[str]]) -> list
         raise UnavailableError(f"{engine}: cannot be asked: {error}") from None
     errors = done.stdout.splitlines()
     if done.returncode != 0 or len(errors) != len(commands):
-        said = done.stderr.strip().rpartition("\n")[2] or f"{len(errors)} lines"
+        reason = done.stderr.strip().rpartition("\n")[2] or f"{len(errors)} lines"
         raise UnavailableError(
-            f"{engine}: does not check {len(commands)} command lines ({said})",
+            f"{engine}: does not check {len(commands)} command lines ({reason})",
             remedy="build the engine of "
             "this version of switchmark, or set SWITCHMARK_TRAFFIC to it",
         )

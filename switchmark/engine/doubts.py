@@ -1,5 +1,5 @@
-"""What makes the counters of a result doubtful: counters that contradict each other, and frames for
-which nobody can tell whether they were lost. Such a result is kept; marks of the trial explain it.
+"""Doubts about the counters of a result: counters that contradict each other, and frames that may
+or may not have been lost. Such a result is kept, and marks of the trial explain it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ def contradictions_of(result: Result) -> list[str]:
 
 
 def uncertain_losses_of(result: Result) -> list[str]:
-    """The losses of a result that are known between two bounds only, one line each."""
+    """The losses of a result that are only known between two bounds, one line each."""
     return [
         f"{loss.beyond_window} frames of {stream} arrived too late, and {loss.early} too early, to "
-        f"be told from copies: between {loss.lost_at_least} and {loss.lost} frames were lost"
+        f"distinguish them from copies: between {loss.lost_at_least} and {loss.lost} frames were "
+        "lost"
         for stream, loss in _losses(result)
         if loss.beyond_window or loss.early
     ]

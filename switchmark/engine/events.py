@@ -392,7 +392,7 @@ class Lateness(EventPart):
     bursts: Count
 
 
-class Attentive(Lateness):
+class LatenessOnCore(Lateness):
     """The lateness of bursts while the sender had its core."""
 
     away_ns: Count
@@ -407,7 +407,7 @@ class Pacing(Lateness):
     skipped: Count
     longest_stall_ns: Count
     on_schedule: bool
-    attentive: MayLack[Attentive] = None
+    attentive: MayLack[LatenessOnCore] = None
 
 
 class EvenSchedule(EventPart):
@@ -839,18 +839,18 @@ def parse(line: str) -> Event:
     try:
         return EVENT.validate_json(line)
     except ValidationError as error:
-        raise ValueError(_say(line, error)) from None
+        raise ValueError(_describe(line, error)) from None
 
 
-def _say(line: str, error: ValidationError) -> str:
+def _describe(line: str, error: ValidationError) -> str:
     try:
-        said = json.loads(line)
-        version, name = said["v"], said["event"]
+        document = json.loads(line)
+        version, name = document["v"], document["event"]
     except (ValueError, KeyError, TypeError):
-        return f"printed a line that is no event: {line[:_SHOWN_CHARACTERS]}"
+        return f"printed a line that is not an event: {line[:_SHOWN_CHARACTERS]}"
     if version != PROTOCOL_VERSION:
         return (
-            f"speaks protocol {version}, the bench {PROTOCOL_VERSION}: install both from the same "
+            f"uses protocol {version}, the bench {PROTOCOL_VERSION}: install both from the same "
             "checkout"
         )
     first = error.errors(include_url=False, include_context=False)[0]

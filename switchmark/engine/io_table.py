@@ -74,5 +74,5 @@ def _quoted(text: str | None) -> str:
 
 
 if __name__ == "__main__":
-    made = table(listing(Path(sys.argv[1]) if sys.argv[1:] else find_engine()))
-    MODULE.write_text(made)
+    text = table(listing(Path(sys.argv[1]) if sys.argv[1:] else find_engine()))
+    MODULE.write_text(text)

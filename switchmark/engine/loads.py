@@ -47,12 +47,13 @@ class Load:
 def loss_of(end: Result | ProbeStream) -> Loss:
     """The receiving end's account of the frames that were sent to it."""
     if end.loss is None:
-        raise TrialFailed("a traffic application does not say what it received")
+        raise TrialFailed("a traffic application does not report its received frames")
     return end.loss
 
 
-def load(what: str, sender: Result | ProbeStream, receiver: Result | ProbeStream) -> Load:
-    """The load of a stream; for probes from the results' parts about them. `what` names the stream.
+def load(label: str, sender: Result | ProbeStream, receiver: Result | ProbeStream) -> Load:
+    """The load of a stream; for probes, from the results' parts about them. `label` names the
+    stream.
 
     More different frames than were sent count as those that were sent: a receiver that knows how
     many these are reports the contradiction, which marks the trial (`doubts.py`). Raises
@@ -63,7 +64,7 @@ def load(what: str, sender: Result | ProbeStream, receiver: Result | ProbeStream
         unique = offered
     if unique > offered:
         raise ContradictoryCounts(
-            f"counts of {what} contradict each other: {unique} different frames received, "
+            f"counts of {label} contradict each other: {unique} different frames received, "
             f"{offered} sent"
         )
     return _load(sender, unique)
@@ -89,9 +90,9 @@ class KeptLoss:
 
     @property
     def ratio(self) -> float:
-        """Lost frames over those that were to arrive."""
-        wanted = self.lost_frames + self.unique_frames
-        return self.lost_frames / wanted if wanted else 0.0
+        """Lost frames over expected frames."""
+        expected = self.lost_frames + self.unique_frames
+        return self.lost_frames / expected if expected else 0.0
 
 
 def _are_contiguous(loss: Loss) -> bool:
@@ -108,11 +109,12 @@ def kept_loss(
     sent: Sequence[IntervalEvent],
     received: Sequence[IntervalEvent],
 ) -> KeptLoss:
-    """The loss of the frames that were offered in `window`, the kept ones of the sender's
-    intervals `sent`, whenever it showed: behind a full queue a gap shows seconds later.
+    """The loss of the frames that were offered in `window`, the kept part of the sender's intervals
+    `sent`. The time of its detection does not matter: behind a full queue a gap shows seconds
+    later.
 
-    After each of its intervals a receiver has come to a sequence number: what it got and what is
-    missing until then. Where the window's first or last frame lies inside an interval, it counts
+    After each of its intervals a receiver has reached a sequence number, with counts of received
+    and missing frames up to it. An interval that contains the window's first or last frame counts
     in part. Frames before the first that came, or after the last, are lost. If the intervals do not
     show where frames are missing (several queues, a server), the loss of the whole trial is
     returned. Intervals without missing frames show it if all arrived frames follow each other: then
@@ -194,8 +196,8 @@ def total_intended_pps(trial: Trial, each: Iterable[float | None]) -> float | No
     """Return the intended load of a trial from that of `each` stream."""
     if trial.schedule.is_steady:
         return asked_pps(trial, trial.streams)
-    asked = [one for one in each if one is not None]
-    return math.fsum(asked) if asked else None
+    loads = [load_pps for load_pps in each if load_pps is not None]
+    return math.fsum(loads) if loads else None
 
 
 def frame_rate(frames: int, duration_ns: int) -> float:
@@ -226,9 +228,9 @@ def forwarded_l2_bps(intervals: Iterable[IntervalEvent]) -> float:
 def _per_s(intervals: Iterable[IntervalEvent], count: Callable[[IntervalEvent], int]) -> float:
     """The mean rate: all frames over the true length of all intervals."""
     frames = duration_ns = 0
-    for one in intervals:
-        frames += count(one)
-        duration_ns += one.duration_ns
+    for interval in intervals:
+        frames += count(interval)
+        duration_ns += interval.duration_ns
     return frame_rate(frames, duration_ns)
 
 
@@ -240,13 +242,13 @@ def sum_of(counters: Iterable[FrameCounters]) -> FrameCounters:
 
 
 def sending_half(counters: FrameCounters) -> FrameCounters:
-    """The counters of the sending side of an application that sends and receives: what arrived is
+    """The sender's counters of an application that sends and receives. Its received frames are
     counted among the receivers, and must not be counted twice."""
-    kept = counters.model_dump(
+    sender_counters = counters.model_dump(
         include={name for name in FrameCounters.model_fields if name.startswith("tx_")}
         | {"ring_full_polls"}
     )
-    return NO_FRAMES.model_copy(update=kept)
+    return NO_FRAMES.model_copy(update=sender_counters)
 
 
 def arrived(counted: EngineCounters) -> int:

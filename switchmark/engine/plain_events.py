@@ -1,8 +1,7 @@
-"""The events that are read where pydantic is not: the agent of another host runs switches and
-guests, too.
+"""The engine's events for the agent of another host, which has no pydantic.
 
-Only what is used there, as plain values; events.py has the whole. A unit test holds these fields to
-events.schema.json as well.
+It has only the events and fields that the agent uses, as plain values; events.py has all. A unit
+test checks these fields against events.schema.json.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class PlainReady:
 
 @dataclass(frozen=True, slots=True)
 class PlainInterval:
-    """What happened in a forwarder's interval."""
+    """The counters of a forwarder's interval."""
 
     t_ns: int
     ports: tuple[PlainPort, ...]
@@ -66,15 +65,15 @@ def parse_plain(line: str) -> PlainEvent | None:
 
 
 def _read(kind: Any, given: dict[str, Any]) -> Any:
-    held, hints = {}, get_type_hints(kind)
+    values, hints = {}, get_type_hints(kind)
     may_lack = {field.name for field in fields(kind) if field.default is not MISSING}
-    for name, wanted in hints.items():
+    for name, field_type in hints.items():
         if name not in given and name in may_lack:
             continue
         if name == "ports":
-            held[name] = tuple(_read(PlainPort, port) for port in given[name])
-        elif isinstance(given[name], wanted):
-            held[name] = given[name]
+            values[name] = tuple(_read(PlainPort, port) for port in given[name])
+        elif isinstance(given[name], field_type):
+            values[name] = given[name]
         else:
             raise TypeError(f"{name} is of another type")
-    return kind(**held)
+    return kind(**values)

@@ -49,7 +49,7 @@ SPARE_INTERVALS = 10_000  # beyond those that there was time for: clocks differ
 ANSWER_TIMEOUT_S = 15.0  # only one that hangs needs so long; on a full machine seconds may pass
 _LAST_WORDS_S = 1.0
 
-COMMAND_CHARACTERS = 65_000  # of the 65,534 characters that a command may have
+COMMAND_CHARACTERS = 65_000  # the engine accepts 65,534
 
 E = TypeVar("E", Ready, VerificationSent, EngineCounters, Injected, Capturing, TableLoaded, Started)
 
@@ -68,15 +68,13 @@ class EngineProcess:
     in_guest: bool = False  # in a virtual machine; the CPU time of its process includes it
     cores: tuple[int, ...] = ()  # where it may run; empty: anywhere
     intervals: list[IntervalEvent] = field(default_factory=list)  # by our clock
-    tcp_intervals: list[TcpInterval] = field(default_factory=list)  # of a TCP role, the same
+    tcp_intervals: list[TcpInterval] = field(default_factory=list)  # only TCP roles; by our clock
     started_ns: int = 0  # by our clock; 0: no trial has begun
     faults: list[str] = field(
         default_factory=list
     )  # reasons of partial results, as the engine printed them
     contradictions: list[str] = field(default_factory=list)  # between counters of a result
-    uncertain_losses: list[str] = field(
-        default_factory=list
-    )  # of its results: between which bounds
+    uncertain_losses: list[str] = field(default_factory=list)  # losses between two bounds
     sender_clock: str | None = None  # clock of its sender on another host, for the engine
     patience: float = 1.0  # by which answers may take longer (an emulated guest's)
     _ready: Ready | None = None
@@ -97,21 +95,21 @@ class EngineProcess:
     def ready(self) -> Ready:
         """Its `ready` event."""
         if self._ready is None:
-            raise TrialFailed(self._say("is not ready"))
+            raise TrialFailed(self._describe("is not ready"))
         return self._ready
 
     @property
     def result(self) -> Result:
         """The result of its last trial, which must have ended."""
         if self._result is None:
-            raise TrialFailed(self._say("has no result"))
+            raise TrialFailed(self._describe("has no result"))
         return self._result
 
     @property
     def tcp_result(self) -> TcpResult:
         """The result of the last trial of a TCP role, which must have ended."""
         if self._tcp_result is None:
-            raise TrialFailed(self._say("has no result"))
+            raise TrialFailed(self._describe("has no result"))
         return self._tcp_result
 
     @property
@@ -125,7 +123,7 @@ class EngineProcess:
         return self._result is not None or self._tcp_result is not None
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Wait for the `ready` line. Raises `TrialFailed` with the engine's own words."""
+        """Wait for the `ready` line. Raises `TrialFailed` with the engine's message."""
         self._ready = self._wait_event(Ready, timeout_s)
 
     def verify(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
@@ -158,12 +156,14 @@ class EngineProcess:
         """Send these frames, each from its destination address on and without FCS, by one port of
         the idle engine. Return for each frame whether the port accepted it."""
         accepted: list[bool] = []
-        for words in _lines_of(frames):
-            self.ask(f"inject port={port} {words}")
+        for parts in _lines_of(frames):
+            self.ask(f"inject port={port} {parts}")
             event = self._wait_event(Injected, timeout_s * self.patience)
             accepted += event.accepted
         if len(accepted) != len(frames):
-            raise TrialFailed(self._say(f"answered for {len(accepted)} of {len(frames)} frames"))
+            raise TrialFailed(
+                self._describe(f"answered for {len(accepted)} of {len(frames)} frames")
+            )
         return tuple(accepted)
 
     def capture(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
@@ -214,7 +214,7 @@ class EngineProcess:
             self.ask(f"{kind} {b64encode(rows[at : at + step]).decode()}")
             loaded = self._wait_event(TableLoaded, timeout_s * self.patience).loaded
         if loaded != count:
-            raise TrialFailed(self._say(f"loaded {loaded} of {count} rows of its {kind}"))
+            raise TrialFailed(self._describe(f"loaded {loaded} of {count} rows of its {kind}"))
 
     @property
     def tick_hz(self) -> float:
@@ -241,8 +241,8 @@ class EngineProcess:
             overrides = {**overrides, "at": at + self.ahead_ns}
         if self.sender_clock and (overrides.get("latency") or overrides.get("probes")):
             overrides = {**overrides, "sender-clock": self.sender_clock}
-        words = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
-        self.ask(" ".join(["start", *words]))
+        parts = [f"{key.replace('_', '-')}={value}" for key, value in overrides.items()]
+        self.ask(" ".join(["start", *parts]))
 
     def wait_started(self) -> None:
         """Return once the requested trial runs."""
@@ -262,21 +262,20 @@ class EngineProcess:
         self._wait_end(timeout_s)
 
     def pump(self, timeout_s: float) -> bool:
-        """Take in what the engine has printed, waiting at most `timeout_s` for the first line;
-        returns whether there was any. What takes longer to read than `PUMP_S` is left for the next
-        call."""
+        """Process the engine's output, waiting at most `timeout_s` for the first line; return True
+        if there was a line. After `PUMP_S` the rest of the output is left for the next call."""
         deadline, until = time.monotonic() + timeout_s, math.inf
-        seen = False
+        has_line = False
         while not self.has_result and time.monotonic() < until:
             try:
                 event = self._next_event(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
-                return seen
+                return has_line
             self._take(event)
-            if not seen:
-                seen, deadline = True, time.monotonic()
+            if not has_line:
+                has_line, deadline = True, time.monotonic()
                 until = deadline + PUMP_S
-        return seen
+        return has_line
 
     def wait_result(self, timeout_s: float) -> Result:
         """Wait for the trial's result. Raises `TrialFailed` when it does not come in time."""
@@ -295,7 +294,7 @@ class EngineProcess:
             left_s = deadline.left_s
             is_silent = not self.pump(left_s) and left_s == 0
             if not self.has_result and (is_silent or deadline.is_exhausted()):
-                raise TrialFailed(self._say(f"gave no result within {timeout_s:.1f} s"))
+                raise TrialFailed(self._describe(f"gave no result within {timeout_s:.1f} s"))
 
     def as_run(self) -> EngineRun:
         """The record's account of it."""
@@ -341,15 +340,15 @@ class EngineProcess:
                 self._result = event
                 self.denied_sent += event.totals.tx_denied
                 if event.partial:
-                    what = event.fault or "a fault that it does not name"
-                    self.faults.append(f"{self.role} in {self.node}: {what}")
+                    fault = event.fault or "an unnamed fault"
+                    self.faults.append(f"{self.role} in {self.node}: {fault}")
                 who = f"{self.role} in {self.node}"
                 self.contradictions += [f"{who}: {one}" for one in contradictions_of(event)]
                 self.uncertain_losses += [f"{who}: {one}" for one in uncertain_losses_of(event)]
             case Captured():
                 self._captured.append(event)
                 if len(self._captured) > self._to_capture:
-                    raise TrialFailed(self._say("printed more captured frames than it may"))
+                    raise TrialFailed(self._describe("printed more captured frames than it may"))
             case _:
                 pass
 
@@ -358,11 +357,10 @@ class EngineProcess:
         since_s = time.monotonic() - self._asked_s
         printed = len(self.intervals) + len(self.tcp_intervals)
         if printed > SPARE_INTERVALS + since_s / SHORTEST_SAMPLE_S:
-            raise TrialFailed(self._say(f"printed {printed} intervals, too many"))
+            raise TrialFailed(self._describe(f"printed {printed} intervals, too many"))
 
     def ask(self, line: str) -> None:
-        """Send a command. Where the engine has ended, its last words are the error: they say more
-        than the broken pipe."""
+        """Send a command. If the engine has ended, the error has the end of its standard error."""
         try:
             self.spawned.write_line(line)
         except SwitchmarkError as broken:
@@ -370,7 +368,7 @@ class EngineProcess:
             with contextlib.suppress(TimeoutError):
                 while not deadline.is_exhausted():
                     self._take(self._next_event(_LAST_WORDS_S))
-            raise TrialFailed(self._say(str(broken))) from broken
+            raise TrialFailed(self._describe(str(broken))) from broken
 
     def _wait_event(self, kind: type[E], timeout_s: float) -> E:
         deadline = Deadline(timeout_s)
@@ -383,24 +381,24 @@ class EngineProcess:
                 return event
             self._take(event)
         name = get_args(kind.model_fields["event"].annotation)[0]
-        raise TrialFailed(self._say(f"gave no '{name}' event within {timeout_s:.1f} s"))
+        raise TrialFailed(self._describe(f"gave no '{name}' event within {timeout_s:.1f} s"))
 
     def _next_event(self, timeout_s: float) -> Event:
         line = self.spawned.read_line(timeout_s)
         if line is None:
             code = self.spawned.terminate(grace_s=0.5)
-            raise TrialFailed(self._say(f"ended with exit code {code}"))
+            raise TrialFailed(self._describe(f"ended with exit code {code}"))
         try:
             event = parse(line)
         except ValueError as error:
-            raise TrialFailed(self._say(str(error))) from None
+            raise TrialFailed(self._describe(str(error))) from None
         if isinstance(event, Failed):
-            raise TrialFailed(self._say(event.message))
+            raise TrialFailed(self._describe(event.message))
         return event
 
-    def _say(self, what: str) -> str:
+    def _describe(self, problem: str) -> str:
         last = last_line(self.spawned.stderr_tail())
-        return f"{self.role} in {self.node} {what}" + (f": {last}" if last else "")
+        return f"{self.role} in {self.node} {problem}" + (f": {last}" if last else "")
 
 
 def table_row(
@@ -428,16 +426,16 @@ def tunnel_row(
 
 def _lines_of(frames: Sequence[bytes]) -> Iterator[str]:
     """Yield the frames in hex, as many to a line as fit a command."""
-    words: list[str] = []
+    parts: list[str] = []
     length = 0
     for frame in frames:
-        if words and length + 2 * len(frame) + 1 > COMMAND_CHARACTERS - len("inject port=99 "):
-            yield " ".join(words)
-            words, length = [], 0
-        words.append(frame.hex())
+        if parts and length + 2 * len(frame) + 1 > COMMAND_CHARACTERS - len("inject port=99 "):
+            yield " ".join(parts)
+            parts, length = [], 0
+        parts.append(frame.hex())
         length += 2 * len(frame) + 1
-    if words:
-        yield " ".join(words)
+    if parts:
+        yield " ".join(parts)
 
 
 def verify_all(engines: Sequence[EngineProcess], count: int) -> int:
@@ -458,12 +456,12 @@ def counters_of(engines: Sequence[EngineProcess]) -> list[EngineCounters]:
 def start_all(
     engines: Sequence[EngineProcess], overrides: Sequence[Mapping[str, str | float]]
 ) -> None:
-    """Have all of them begin a trial, each with its overrides; returns once every one runs.
+    """Start a trial on all engines, each with its overrides; return when all run.
 
-    All are told before the first answer is waited for: of many that were started one after the
+    All commands are sent before the first answer is awaited. If many engines started one after the
     other, the first would end before the last begins."""
-    for engine, own in zip(engines, overrides, strict=True):
-        engine.ask_start(own)
+    for engine, engine_overrides in zip(engines, overrides, strict=True):
+        engine.ask_start(engine_overrides)
     for engine in engines:
         engine.wait_started()
 

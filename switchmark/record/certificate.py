@@ -1,4 +1,4 @@
-"""What was proven about the instruments, on the machine that a trial ran on.
+"""Certificates: the checks of the instruments on a machine.
 
 `switchmark certify` makes a certificate for each way of reaching a port; a record holds the part
 about its own way, and whether the certificate still holds.
@@ -21,17 +21,17 @@ NOT_TRIED: CertifiedOutcome = "not tried"
 
 
 class CertifiedFigure(Value):
-    """One figure of ours against the same figure from another source."""
+    """One figure of the bench compared with the same figure from another source."""
 
-    truth: str  # its name: counts, rate, delay ...
-    quantity: str  # of that truth
-    against: str  # whose word
+    truth: str  # the name of the check: counts, rate, delay ...
+    quantity: str  # the quantity in that check
+    against: str  # the other source
     outcome: CertifiedOutcome
     unit: str  # frames (of which a share), ratio, ns
     low: float | None = None  # interval of the error, measured less true; None: none yet
     high: float | None = None
-    within: Amount = 0.0  # what was asked; 0: every frame
-    within_below: Amount | None = None  # of an error below zero, where that is another
+    within: Amount = 0.0  # the permitted error; 0: every frame must be counted
+    within_below: Amount | None = None  # the permitted error below zero, if it differs
     frames: Count = 0  # that were counted, where counts are exact
     turns: Count = 0
     by_state: dict[str, float] = Field(default_factory=dict)  # median error, near and far
@@ -39,7 +39,7 @@ class CertifiedFigure(Value):
 
 
 class Certificate(Value):
-    """What was proven of one way of reaching a port, on this machine as it was."""
+    """The checks of one port kind and I/O on this machine in its present state."""
 
     schema_version: Literal[1] = 1
     id: str
@@ -48,10 +48,10 @@ class Certificate(Value):
     switchmark_version: str
     port_kind: str
     io: str
-    machine: FreeForm  # what its validity depends on: kernel, microcode, engine, usable cores ...
-    cores: list[Count]  # that the applications ran on
+    machine: FreeForm  # facts on which its validity depends: kernel, microcode, engine, cores ...
+    cores: list[Count]  # the applications' cores
     idle: str
-    lines_ns: list[Amount] = Field(default_factory=list)  # of a cache line: near, far, or one
+    lines_ns: list[Amount] = Field(default_factory=list)  # cache line, in its fast and slow state
     others_cores: Amount = 0.0  # used by other programs meanwhile, median over the turns
     figures: list[CertifiedFigure]
     # Medians of floor, ceiling ...: the time seen of a step may lie below zero.
@@ -59,11 +59,11 @@ class Certificate(Value):
 
     @property
     def outcome(self) -> Outcome:
-        """Refuted where one figure is; proven where all that were tried are."""
-        seen = {one.outcome for one in self.figures}
-        if REFUTED in seen:
+        """Refuted if one figure is refuted; proven if all figures that were tried are proven."""
+        outcomes = {figure.outcome for figure in self.figures}
+        if REFUTED in outcomes:
             return REFUTED
-        return PROVEN if PROVEN in seen and UNDECIDED not in seen else UNDECIDED
+        return PROVEN if PROVEN in outcomes and UNDECIDED not in outcomes else UNDECIDED
 
     def of(self, outcome: str) -> list[str]:
         """The figures with this outcome, by name."""

@@ -1,4 +1,4 @@
-"""What a trial cost, as the record keeps it: cores, time and cycles a frame, misses, energy."""
+"""The cost of a trial in its record: cores, time and cycles a frame, cache misses, energy."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class HardwareUse(Value):
 
     scope: str  # the switch's threads, or all that ran on some cores
     events: dict[str, Count]
-    counted_share: Ratio  # of the time; below 1, events took turns and were scaled up
+    counted_share: Ratio  # share of the time; below 1, events took turns and were scaled up
     instructions_per_cycle: Amount | None
-    cache_miss_ratio: Amount | None  # of references to the last level
+    cache_miss_ratio: Amount | None  # misses over references, last level
     cycles_per_frame: Amount | None
     instructions_per_frame: Amount | None
     cache_misses_per_frame: Amount | None
@@ -25,13 +25,13 @@ class EnergyUse(Value):
     """RAPL's counts over the trial, for the whole machine."""
 
     joules: dict[str, Amount]  # by domain
-    microjoules_per_frame: Amount | None  # of the packages
+    microjoules_per_frame: Amount | None  # energy of the packages
 
 
 class CpuCost(Value):
-    """CPU seconds per second, by who used them, over the trial; and for each frame."""
+    """CPU seconds per second by user over the trial, and CPU time for each frame."""
 
-    switch_cores_used: Amount | None  # None: in-kernel, cannot be told from its callers
+    switch_cores_used: Amount | None  # None: in-kernel, not separable from its callers
     applications_cores_used: Amount
     softirq_cores_used: Amount | None
     run_delay_share: Amount | None  # share of time applications were runnable but waited
@@ -42,12 +42,12 @@ class CpuCost(Value):
     applications_system_cores: Amount | None = None
     softirq_by_core: dict[str, Amount] = Field(default_factory=dict)
     ksoftirqd_cores_used: Amount | None = None  # part of the softirq time
-    frames: Count | None = None  # that passed the switch: what the following is divided by
-    ns_per_frame: Amount | None = None  # of CPU time, all of the trial's
-    beyond_wire_ns_per_frame: float | None = None  # less what the bare wire takes
-    switch_ns_per_frame: Amount | None = None  # of the switch's processes
+    frames: Count | None = None  # frames that passed the switch; the divisor of the next fields
+    ns_per_frame: Amount | None = None  # CPU time of the whole trial
+    beyond_wire_ns_per_frame: float | None = None  # the same, less the bare wire's
+    switch_ns_per_frame: Amount | None = None  # CPU time of the switch's processes
     mpps_per_core: Amount | None = None
-    switch_busy_cycles: Count | None = None  # as the switch itself tells
+    switch_busy_cycles: Count | None = None  # from the switch's own counters
     switch_idle_cycles: Count | None = None
     switch_busy_share: Ratio | None = None
     switch_busy_cycles_per_frame: Amount | None = None

@@ -1,7 +1,7 @@
-"""The record of one trial: everything that was asked, done, observed and concluded.
+"""The record of one trial: its request, course, observations and conclusions.
 
-Its parts lie in modules of their own (runs, figures, method_result, reconciliation, trust, cost,
-quality); this one holds the whole.
+The other modules of this package define its parts (runs, figures, method_result, reconciliation,
+trust, cost, quality).
 
 One JSON document a trial, validated when written and again when read. Units are in the names. Raw
 samples and histograms are kept, so every figure can be computed again. The validators refuse
@@ -52,13 +52,13 @@ from switchmark.record.trust import Limit, TrialVerdict, Verification
 
 
 def serves_others(switch: str, is_baseline: bool | None) -> bool:
-    """Return True for a trial that only judges other trials. Older records do not say whether
-    their campaign asked for the bare wire: all of its trials count as baselines there."""
+    """Return True for a trial that is only a baseline of other trials. In older records, without
+    `is_baseline`, each trial of the bare wire counts as a baseline."""
     return switch == WIRE if is_baseline is None else is_baseline
 
 
 class Circumstances(Value):
-    """What was asked of a trial, when and how it ran, and how it ended."""
+    """The request of a trial, its time and place, and its end."""
 
     schema_version: Literal[1] = 1
     trial_id: str = Field(pattern=r"^[0-9a-f]{16}$")
@@ -90,12 +90,12 @@ class Figures(Value):
     throughput: Throughput | None = None
     latency: Latency | None = None
     transfer: Transfer | None = None  # throughput of a workload other than frames
-    one_way: Latency | None = None  # of a latency trial between hosts: the way to the server
+    one_way: Latency | None = None  # latency trials between hosts: the way to the server
     method: MethodResult | None = None
 
     @property
     def clocks_uncertain(self) -> bool:
-        """Whether the median one-way time between hosts is smaller than its uncertainty."""
+        """True if the median one-way time between hosts is smaller than its uncertainty."""
         return any(
             one.percentiles_ns["50"] <= one.clock_uncertainty_ns
             for one in self._one_way_times()
@@ -120,24 +120,24 @@ class Record(Figures, Circumstances):
     verdict: TrialVerdict | None = None
     cpu: CpuCost | None = None
     cpu_quota: CpuQuota | None = None  # the limit of the switch alone, where the trial sets one
-    group_quota: GroupQuota | None = None  # of everything; None: an older record
+    group_quota: GroupQuota | None = None  # the limit of all programs; None: an older record
     neighbour: Neighbour | None = None
     granted: Granted | None = None  # None: an older record
     trim: Trim | None = None
     steady: SteadyRun | None = None
     timing: Timing | None = None
-    state_before: MachineState | None = None  # of the machine, right before the traffic
-    state_after: MachineState | None = None  # and right after it
+    state_before: MachineState | None = None  # right before the traffic
+    state_after: MachineState | None = None  # right after the traffic
     reconciliation: Reconciliation | None = None
-    crossing: Crossing | None = None  # of a network that has devices whose counters prove it
-    far_host: FarHost | None = None  # of a trial between hosts
+    crossing: Crossing | None = None  # None: the network has no device with suitable counters
+    far_host: FarHost | None = None  # only trials between hosts
     function: FunctionNote | None = None  # None: the switch only forwards
     lookups: LookupNote | None = None  # None: the switch does not report them
     instrument: InstrumentNote | None = None  # a foreign one; None: our own engine
-    transport: Transport | None = None  # of a workload other than frames
+    transport: Transport | None = None  # only workloads other than frames
     engines: list[EngineRun] = Field(default_factory=list)
     faults: list[str] = Field(default_factory=list)  # why results of applications are partial
-    contradictions: list[str] = Field(default_factory=list)  # of the applications' counters
+    contradictions: list[str] = Field(default_factory=list)  # between the applications' counters
     uncertain_losses: list[str] = Field(default_factory=list)  # known between two bounds only
     vnfs: list[VnfRun] = Field(default_factory=list)
     machines: dict[str, dict[str, str]] = Field(default_factory=dict)  # virtual ones, by node
@@ -197,8 +197,8 @@ class Record(Figures, Circumstances):
     @model_validator(mode="after")
     def _one_way_says_how_surely(self) -> Record:
         """A one-way time between hosts must have the uncertainty of their clocks."""
-        for one in self._one_way_times() if self.trial.location == "remote" else []:
-            if one.kind == "one_way" and one.clock_uncertainty_ns is None:
+        for times in self._one_way_times() if self.trial.location == "remote" else []:
+            if times.kind == "one_way" and times.clock_uncertainty_ns is None:
                 raise ValueError("a one-way time between hosts lacks clock_uncertainty_ns")
         return self
 

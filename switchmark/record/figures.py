@@ -23,7 +23,7 @@ class DirectionLoads(Value):
     direction: Direction
     offered_pps: Amount
     forwarded_pps: Amount
-    loss_ratio: Ratio  # of the frames offered in this direction, whole trial
+    loss_ratio: Ratio  # lost over offered frames in this direction, whole trial
 
 
 class PairLoads(Value):
@@ -38,7 +38,7 @@ class PairLoads(Value):
     duplicates: Count | None = None
     reordered: Count | None = None
     corrupt: Count | None = None
-    reordering: Reordering | None = None  # None: all came in order, or the engine does not tell
+    reordering: Reordering | None = None  # None: all in order, or not reported by the engine
 
 
 class Throughput(Value):
@@ -52,21 +52,21 @@ class Throughput(Value):
     forwarded_stdev_pps: Amount  # over the kept interval samples
     loss_ratio: Ratio  # frames lost of those that were to arrive, from sequence numbers
     burst_pps: Amount | None = None  # the step of forwarded_pps: one burst of each stream in it
-    away_share: Ratio | None = None  # of these, lost while a receiver was away from its core
+    away_share: Ratio | None = None  # share of these lost while a receiver was descheduled
     pairs: list[PairLoads]  # bidirectional: two of each
-    directions: list[DirectionLoads] = Field(default_factory=list)  # of bidirectional traffic
-    jain_fairness: Ratio | None = None  # of the pairs' forwarded loads; None: there is one pair
-    reordered_ratio: Ratio | None = None  # of the different frames received, whole trial
+    directions: list[DirectionLoads] = Field(default_factory=list)  # only bidirectional traffic
+    jain_fairness: Ratio | None = None  # over the pairs' forwarded loads; None: one pair only
+    reordered_ratio: Ratio | None = None  # reordered over different frames, whole trial
     max_reorder_extent: Count | None = None
 
     @model_validator(mode="after")
     def _sums_are_sums(self) -> Throughput:
         for name in ("offered_pps", "forwarded_pps"):
             total: float = getattr(self, name)
-            for what, parts in (("pairs", self.pairs), ("directions", self.directions)):
+            for label, parts in (("pairs", self.pairs), ("directions", self.directions)):
                 added = math.fsum(getattr(part, name) for part in parts)
                 if parts and not math.isclose(total, added, rel_tol=1e-3, abs_tol=1.0):
-                    raise ValueError(f"throughput.{name} is {total}, but its {what} sum to {added}")
+                    raise ValueError(f"throughput.{name} is {total}, but {label} sum to {added}")
         return self
 
 
@@ -76,7 +76,7 @@ class LoadBeside(Value):
     probe_rate_pps: Amount  # intended
     intended_pps: Amount | None  # None: saturating
     offered_pps: Amount
-    loss_ratio: Ratio  # of the load, on its way to the server, whole trial
+    loss_ratio: Ratio  # loss of the load on its way to the server, whole trial
 
 
 class Latency(Value):
@@ -89,7 +89,7 @@ class Latency(Value):
     stdev_ns: Amount
     max_ns: Amount
     percentiles_ns: Percentiles  # "50", "90", "99", "99.9", "99.99", "99.999"
-    # From the intended send time; None, as all that is intended: who timed them knows none.
+    # From the intended send time; None if the program that timed the frames does not know it.
     intended_percentiles_ns: Percentiles | None = None
     # 95 % bounds of each percentile from its order statistics; None: too few samples for one
     percentile_intervals_ns: dict[str, PercentileBounds] = Field(default_factory=dict)
@@ -105,7 +105,7 @@ class Latency(Value):
     clock_uncertainty_ns: Amount | None = None
     variation: DelayVariation | None = None
     beside: LoadBeside | None = None  # where probes were timed beside an untimed load
-    directions: list[DirectionLatency] = Field(default_factory=list)  # of bidirectional traffic
+    directions: list[DirectionLatency] = Field(default_factory=list)  # only bidirectional traffic
 
     @model_validator(mode="after")
     def _figures_agree(self) -> Latency:
@@ -121,10 +121,10 @@ class Latency(Value):
             raise ValueError(f"latency.count is {self.count}, but its directions sum to {ways}")
         # Requests without an answer may be in the delays from the due time, with the time waited.
         for name, more in (("histogram", 0), ("intended_histogram", self.lost)):
-            held = getattr(self, name)
-            if held is not None and not self.count <= held.count <= self.count + more:
+            histogram = getattr(self, name)
+            if histogram is not None and not self.count <= histogram.count <= self.count + more:
                 raise ValueError(
-                    f"latency.{name} holds {held.count} samples, count says {self.count}"
+                    f"latency.{name} has {histogram.count} samples, but count is {self.count}"
                 )
         return self
 

@@ -1,4 +1,4 @@
-"""What the place granted the programs of a trial, and where that is not what was asked for."""
+"""The scheduling and memory that a trial's programs got, and differences from the request."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ class Granted(Value):
     # Different ones of all processes or threads: `other`, `other nice 5`, `fifo 50`.
     applications_class: str | None = None  # None: a foreign instrument's
     switch_class: str | None = None  # None: it has no process
-    differs: list[str] = Field(default_factory=list)  # from what was asked for, a sentence each
+    differs: list[str] = Field(default_factory=list)  # one sentence for each difference

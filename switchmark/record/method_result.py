@@ -26,13 +26,13 @@ class MethodTrial(Value):
     ring_full_share: Ratio | None  # transmit calls that met a full ring
     socket_drops: Count  # dropped at the receivers' own sockets
     lost_away: Count = 0  # lost while a receiver was away from its core
-    late_frames: Count = 0  # of the unoffered: due while a sender was descheduled
+    late_frames: Count = 0  # unoffered frames that were due while a sender was descheduled
     queued_frames: Count = 0  # arrived only well after their trial: a queue grew
     stalled_s: Amount = 0.0  # the switch was kept from its core
     duplicates: Count
     reordered: Count
     corrupt: Count
-    late_max_ns: Count | None  # of the senders' pacing; None: saturating
+    late_max_ns: Count | None  # largest lateness of the senders' pacing; None: saturating
     drained: bool  # the receivers fell silent before they were stopped
 
     @model_validator(mode="after")
@@ -85,14 +85,14 @@ class GoalBounds(Value):
 
     @property
     def reached(self) -> bool:
-        """Whether both bounds are there and no further apart than asked."""
+        """True if there are both bounds, within the requested width."""
         return self.reached_width is not None and self.reached_width <= self.width
 
 
 class LatencyAtLoad(Value):
     """One-way time at a load, of every frame of it or of probes beside it."""
 
-    fraction: Ratio  # of R+
+    fraction: Ratio  # the load over R+
     load_pps: Amount  # intended, total over all pairs
     burst: Count  # frames that were due together
     probe_rate_pps: Amount | None = None  # total; None: every frame of the load was timed

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from switchmark.model.lists import ComparedKeys
 
-HUGE_KIB = 2048  # the only size that benches knew before records had one
+HUGE_KIB = 2048  # also the size of records without a page size
 SMALL_KIB = 4
-PARAMETER = "page_size"  # of a trial, and of a point
+PARAMETER = "page_size"  # the key in a trial and in a point
 _SETTINGS = {HUGE_KIB: "huge", SMALL_KIB: "4KiB"}
 DPDK = "dpdk"  # an I/O
 DPDK_PORTS = frozenset({"vhost-user", "memif"})
@@ -61,10 +61,10 @@ def point_at(point: Point, kib: int | None) -> Point:
     """The point of figures with this page size; the point itself if the size is None."""
     if kib is None:
         return point
-    own = (PARAMETER, setting_of(kib))
+    page_size = (PARAMETER, setting_of(kib))
     if PARAMETER not in dict(point):
-        return (*point, own)
-    return tuple(own if item[0] == PARAMETER else item for item in point)
+        return (*point, page_size)
+    return tuple(page_size if item[0] == PARAMETER else item for item in point)
 
 
 def is_compared(compared: str) -> bool:

@@ -18,7 +18,7 @@ class Reordering(Value):
     the receiver computes in constant memory."""
 
     reordered: Count
-    ratio: Ratio  # of the different frames received
+    ratio: Ratio  # reordered frames over different frames received
     max_extent: Count  # frames since the earliest one with a higher number (4.2)
     mean_extent: Amount  # over reordered frames
     max_late_ns: Count  # time since that one (4.3)
@@ -37,34 +37,34 @@ class Reordering(Value):
 
 
 class DelayVariation(Value):
-    """How the delay varies, over all pairs.
+    """The variation of the delay, over all pairs.
 
-    IPDV (RFC 3393): how much longer the way of a frame took than that of the frame sent right
-    before it, over neighbours that both arrived. PDV (RFC 5481): the delay less the shortest."""
+    IPDV (RFC 3393): the delay of a frame less that of the frame sent right before it, over
+    neighbours that both arrived. PDV (RFC 5481): the delay less the shortest delay."""
 
     ipdv_count: Count  # pairs of neighbours
     ipdv_mean_ns: float  # with its sign: near 0 unless delays drift
     ipdv_mean_magnitude_ns: Amount
-    ipdv_percentiles_ns: Percentiles  # of the magnitude
-    ipdv_grown: Histogram  # of changes from 0 up, merged over pairs
-    ipdv_shrunk: Histogram  # of changes below 0, their magnitude
+    ipdv_percentiles_ns: Percentiles  # percentiles of the magnitude
+    ipdv_grown: Histogram  # changes of 0 and above, merged over pairs
+    ipdv_shrunk: Histogram  # magnitudes of the changes below 0
     pdv_mean_ns: Amount
     pdv_percentiles_ns: Percentiles
 
     @model_validator(mode="after")
     def _histograms_hold_every_pair(self) -> DelayVariation:
-        held = self.ipdv_grown.count + self.ipdv_shrunk.count
-        if held != self.ipdv_count:
+        change_count = self.ipdv_grown.count + self.ipdv_shrunk.count
+        if change_count != self.ipdv_count:
             raise ValueError(
-                f"variation.ipdv_count is {self.ipdv_count}, but {held} changes are kept"
+                f"variation.ipdv_count is {self.ipdv_count}, but the histograms have {change_count}"
             )
         return self
 
 
 class LoopCost(Value):
-    """What the traffic applications of one role spent in their loops, over all pairs."""
+    """The time that the traffic applications of one role spent in their loops, over all pairs."""
 
     frames: Count
-    useful_share: Ratio  # of the time; the rest was polling in vain
-    ns_per_frame: Amount | None  # of the rounds that moved frames; None: none was moved
+    useful_share: Ratio  # share of the time in rounds that moved frames
+    ns_per_frame: Amount | None  # time in those rounds for each frame; None: no frame was moved
     ticks_per_frame: Amount | None  # the same in ticks of the engine's clock (TSC)

@@ -24,8 +24,8 @@ class Stage(Value):
 
     place: Place
     lost: int  # below 0: more came out than went in
-    counted: Count  # frames that something there says it has dropped
-    unexplained: int  # of `lost`, what nothing has counted
+    counted: Count  # frames in the drop counters of this place
+    unexplained: int  # lost frames that no counter explains
 
     @model_validator(mode="after")
     def _only_the_rest_is_unexplained(self) -> Stage:
@@ -70,12 +70,12 @@ class ChainFrames(Value):
 
 
 class Reconciliation(Value):
-    """The switch's counters against the applications': what was lost, and where."""
+    """The switch's counters compared with the applications': the lost frames of each place."""
 
     paths: list[FramePath]
     sent: Count
     unexplained_frames: Count  # over all stages, too few and too many alike
-    unexplained_ratio: Amount  # of the frames sent
+    unexplained_ratio: Amount  # unexplained frames over sent frames
     agrees: bool  # at most 0.01 % is unexplained
     chains: list[ChainFrames] = Field(default_factory=list)  # where a stream was split
     cable_lost: Count = 0  # left one host's switch and never entered the other's

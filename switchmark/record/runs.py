@@ -1,4 +1,4 @@
-"""What ran in a trial and was sampled: placement, the engines' reports, which samples count."""
+"""The programs of a trial and their samples: placement, the engines' reports, the kept samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from switchmark.model.ports import PortKind
 from switchmark.model.value import Amount, Count, FreeForm, Ratio, UtcTime, Value
 from switchmark.record.cost import CpuCost
 
-MAY_FALL = ("rx_frames", "rx_bytes", "rx_missing", "rx_early")  # of an interval's counters, below 0
+# Counters that can be below 0 in an interval.
+MAY_FALL = ("rx_frames", "rx_bytes", "rx_missing", "rx_early")
 
 
 class ClockOffset(Value):
@@ -24,7 +25,7 @@ class ClockOffset(Value):
 
 
 class BareWire(Value):
-    """Where the bare wire is that a trial is judged by: what differs in its description."""
+    """The description of the bare wire that is the baseline of a trial: its keys that differ."""
 
     location: Literal["local", "remote"]
     environment: str
@@ -42,10 +43,10 @@ class FarHost(Value):
     far_interface: str
     agent_version: str
     engine_version: str
-    placement: Placement | None  # of its cores; None: it was not reached
+    placement: Placement | None  # the use of its cores; None: it was not reached
     clock_before: ClockOffset | None
     clock_after: ClockOffset | None
-    cpu: CpuCost | None = None  # of this host over the measurement; the record's own is the other's
+    cpu: CpuCost | None = None  # this host's cost; the record's `cpu` is the other host's
     facts: FreeForm
     same_machine: bool = False  # one kernel: each sees the other's programs among its own
 
@@ -71,7 +72,7 @@ class Interval(Value):
 
 
 class EngineRun(Value):
-    """What one traffic application reported: its ready line, raw intervals and result."""
+    """The report of one traffic application: its ready line, raw intervals and result."""
 
     node: str
     role: str
@@ -88,20 +89,20 @@ class InstrumentNote(Value):
 
     name: str
     version: str
-    cannot_know: list[str]  # what a record by our own engine tells
+    cannot_know: list[str]  # figures that records of the engine have and this tool cannot give
     # By its own count, in the whole trial; None: a workload, whose counts are in `transport`.
     sent_frames: Count | None
     received_frames: Count | None
     # By the kernel, at the network devices of the two ends; None: they are none of the kernel's.
     device_sent_frames: Count | None = None
     device_received_frames: Count | None = None
-    socket_drops: Count = 0  # of those that it did not receive, dropped at its own socket
+    socket_drops: Count = 0  # frames dropped at its own socket
     own_frames: Count = 0  # so many of these may be its own (a control connection's) at most
     agrees: bool = True  # its counts are the kernel's
 
 
 class VnfRun(Value):
-    """What stood in a chain, and its own report."""
+    """A network function in a chain, with its own report."""
 
     node: str
     pair: Count
@@ -147,14 +148,14 @@ class OutlierSample(Value):
 
 
 class SteadyRun(Value):
-    """Where the run became steady and whether it stayed so, by stated tests over *all* samples
-    (docs/methods.md); the fixed trim policy beside it says which samples the figures are of."""
+    """The point from which the run was steady, and whether it stayed steady, by tests over *all*
+    samples (docs/methods.md). The figures use the samples of the fixed trim policy."""
 
     policy: str  # e.g. "MSER-5: first 3 of 50 samples left out"
     steady: bool
     reason: str
     warm_up_samples: Count
-    change_p: Ratio | None  # of the CUSUM test; None: not testable
+    change_p: Ratio | None  # p-value of the CUSUM test; None: not testable
     mean_pps: Amount | None  # over the samples after the warm-up
     mean_without_outliers_pps: Amount | None
     outliers: list[OutlierSample]
@@ -164,9 +165,9 @@ class SteadyRun(Value):
 class CpuQuota(Value):
     """The limit on the switch's CPU time, and how it was used during the measurement."""
 
-    share: Ratio  # of each of its cores, as asked
+    share: Ratio  # the configured share of each core
     cores: Amount  # CPU seconds a second that it allows in all
-    used_cores: Amount | None  # what the switch really used
+    used_cores: Amount | None  # CPU seconds a second that the switch used
     quota_us: Count
     period_us: Count
     cgroup_version: Literal[1, 2]
@@ -182,7 +183,7 @@ class GroupQuota(Value):
     was used during the measurement. The switch's own limit is `CpuQuota`."""
 
     cpus: Amount | None  # CPU seconds a second, of the narrowest group; None: no quota is visible
-    throttled_periods: Count  # of all these groups
+    throttled_periods: Count  # summed over these groups
     throttled_s: Amount  # summed over these groups and over CPUs
 
     @property
@@ -197,8 +198,8 @@ class Neighbour(Value):
     kind: str
     command: list[str]
     cores: list[Count]  # none: not pinned
-    cpu_s: Amount  # what it used
-    wall_s: Amount  # in this time
+    cpu_s: Amount  # CPU time that it used
+    wall_s: Amount  # elapsed time
 
 
 class Timing(Value):

@@ -1,7 +1,7 @@
 """The parts of docs/ about records and trust marks, made from the code that defines them.
 
 `python -m switchmark.record.schema` writes docs/record.schema.json and the table of marks
-in docs/results.md; `--check` only says whether they are up to date (exit 1 when not).
+in docs/results.md; `--check` only reports whether they are up to date (exit code 1 if not).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was checked before a trial, what limited its figure, and how far to trust it."""
+"""The checks before a trial, the limit of its figure, and the trust in it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Verification(Value):
 
 
 class Limit(Value):
-    """What limited the number, from measured evidence."""
+    """The factor that limited the figure, from measured evidence."""
 
-    what: Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
+    factor: Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
     evidence: list[str]
 
 
 class TrialVerdict(Value):
-    """How far the number can be trusted."""
+    """The trust in the figure: whether it is valid, with marks."""
 
     valid: bool
     marks: list[str]  # names from `record/marks.py`, e.g. "oversubscribed"
-    explanations: list[str]  # one sentence a mark: what it means and what to do
+    explanations: list[str]  # one sentence for each mark: its meaning and the remedy
 
     @model_validator(mode="after")
     def _every_mark_is_explained(self) -> TrialVerdict:

@@ -89,7 +89,7 @@ def _record_columns() -> list[Column]:
         Column("oversubscribed", "/placement/oversubscribed", "BOOLEAN"),
         Column("idle_used", "/placement/idle"),
         Column("switch_placed_on", "/placement/switch_cores"),
-        Column("limited_by", "/limit/what"),
+        Column("limited_by", "/limit/factor"),
         Column("valid", "/verdict/valid", "BOOLEAN"),
         Column("marks", "/verdict/marks", "VARCHAR[]"),
         Column("instrument_version", "/instrument/version"),

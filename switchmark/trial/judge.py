@@ -51,8 +51,8 @@ def verdict(
     flooded_later = evidence.stray_frames > LOSS_WORTH_NAMING * max(1, sent)
     checks = {
         "oversubscribed": placement.oversubscribed,
-        "generator-bound": switched and bound.what == "generator",
-        "receiver-bound": switched and bound.what == "receiver",
+        "generator-bound": switched and bound.factor == "generator",
+        "receiver-bound": switched and bound.factor == "receiver",
         "receiver-away": _lost_while_away(evidence),
         "unstable": (
             seen is not None

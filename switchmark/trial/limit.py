@@ -42,17 +42,17 @@ def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
     seen = figures.throughput
     assert seen is not None, "a trial has a throughput or a latency"
     if seen.forwarded_pps <= 0:
-        return Limit(what="unknown", evidence=["no frame arrived in the kept window"])
+        return Limit(factor="unknown", evidence=["no frame arrived in the kept window"])
     notes = _figures(seen, evidence)
     if seen.intended_pps and load_was_met(seen):
         share = seen.forwarded_pps / seen.intended_pps
         met = f"forwarded {share:.2%} of the intended load: more could have been asked"
         if share < LOAD_MET_SHARE:
             met += f" (one burst more in the kept window is {seen.burst_pps:.0f} frames/s)"
-        return Limit(what="rate", evidence=[met, *notes])
+        return Limit(factor="rate", evidence=[met, *notes])
     what = _what(trial, seen, evidence)
     waits = what != "link" and _waits_for_core(evidence)
-    return Limit(what="cpu-shared" if waits else what, evidence=notes)
+    return Limit(factor="cpu-shared" if waits else what, evidence=notes)
 
 
 def load_was_met(seen: Throughput) -> bool:
@@ -74,7 +74,7 @@ def _transfer_limit(trial: Trial, seen: Transfer, evidence: Evidence) -> Limit:
     """Return the limit of an application's throughput. A kernel's connection loses nothing that
     would name a place, so the distance from the bare wire alone names the switch."""
     if seen.completed_per_s <= 0:
-        return Limit(what="unknown", evidence=["nothing arrived in the kept window"])
+        return Limit(factor="unknown", evidence=["nothing arrived in the kept window"])
     notes = []
     wire = evidence.baseline.transfer_per_s
     if wire:
@@ -89,7 +89,7 @@ def _transfer_limit(trial: Trial, seen: Transfer, evidence: Evidence) -> Limit:
     if rate_was_met(seen):
         share = seen.completed_per_s / (seen.intended_per_s or 1.0)
         met = f"{share:.2%} of the intended rate was completed: more could have been asked"
-        return Limit(what="rate", evidence=[met, *notes])
+        return Limit(factor="rate", evidence=[met, *notes])
     what: What = "unknown"
     dropped, lost = evidence.socket_drops, seen.loss_ratio * evidence.sent_frames
     if evidence.switch_wait_share >= MOSTLY_WAITED:
@@ -102,7 +102,7 @@ def _transfer_limit(trial: Trial, seen: Transfer, evidence: Evidence) -> Limit:
         what = "unknown" if beaten else "generator"
     elif wire:
         what = "switch"
-    return Limit(what=what, evidence=notes or ["no bare-wire baseline was measured"])
+    return Limit(factor=what, evidence=notes or ["no bare-wire baseline was measured"])
 
 
 def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:
@@ -112,15 +112,15 @@ def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit
     bound = _method_limit(trial, found, evidence)
     lost = sum(one.lost_frames for one in found.trials)
     open_ = (
-        bound.what == "switch"
-        or (bound.what == "unknown" and not found.bounds)
+        bound.factor == "switch"
+        or (bound.factor == "unknown" and not found.bounds)
         or trial.switch == WIRE
     )
     if open_ and evidence.cable_lost and 2 * evidence.cable_lost >= lost:
         cable = f"{evidence.cable_lost} frames were lost on the cable between the hosts"
-        return Limit(what="link", evidence=[*bound.evidence, cable])
-    if bound.what == "switch" and evidence.switch_wait_share >= MOSTLY_WAITED:
-        return bound.model_copy(update={"what": "cpu-shared"})
+        return Limit(factor="link", evidence=[*bound.evidence, cable])
+    if bound.factor == "switch" and evidence.switch_wait_share >= MOSTLY_WAITED:
+        return bound.model_copy(update={"factor": "cpu-shared"})
     return bound
 
 
@@ -133,11 +133,11 @@ def _method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limi
         notes.append(f"{pps / wire:.0%} of what the bare wire carries here{_from(evidence)}")
     if _lost_to_receiver(found):
         notes.append("the receivers' own sockets dropped half or more of what was lost")
-        return Limit(what="receiver", evidence=notes)
+        return Limit(factor="receiver", evidence=notes)
     if trial.switch == WIRE:
-        return Limit(what="generator", evidence=notes)
+        return Limit(factor="generator", evidence=notes)
     if wire and pps and CEILING_SHARE * wire <= pps <= BEATEN_SHARE * wire:
-        return Limit(what="generator", evidence=notes)
+        return Limit(factor="generator", evidence=notes)
     if evidence.switch_wait_share > SWITCH_WAIT_WORTH_NAMING:
         notes.append(_switch_waited(evidence))
     if found.bounds:
@@ -146,11 +146,11 @@ def _method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limi
         limits: dict[str, What] = {
             "switch": "switch", "sender": "generator", "cores": "cpu-shared"
         }  # fmt: skip
-        return Limit(what=limits.get(decided, "unknown"), evidence=notes)
+        return Limit(factor=limits.get(decided, "unknown"), evidence=notes)
     usual = METHODS[found.method].limited_by
     if pps is None or usual != "switch":
-        return Limit(what="rate" if usual == "rate" else "unknown", evidence=notes)
-    return Limit(what="switch" if wire or not evidence.in_kernel else "unknown", evidence=notes)
+        return Limit(factor="rate" if usual == "rate" else "unknown", evidence=notes)
+    return Limit(factor="switch" if wire or not evidence.in_kernel else "unknown", evidence=notes)
 
 
 def _lost_to_receiver(found: MethodResult) -> bool:
@@ -222,17 +222,19 @@ def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
         notes.append(f"the bare wire's median is {floor / 1e3:.1f} us{_from(evidence)}")
     if evidence.cpu_wait_share > CPU_WAIT_SHARE:
         notes.append(_waited(evidence))
-        return Limit(what="cpu-shared", evidence=notes)
+        return Limit(factor="cpu-shared", evidence=notes)
     if trial.switch == WIRE:
-        return Limit(what="generator", evidence=notes)
+        return Limit(factor="generator", evidence=notes)
     if floor is None:
-        return Limit(what="unknown", evidence=[*notes, "no bare-wire baseline was measured"])
+        return Limit(factor="unknown", evidence=[*notes, "no bare-wire baseline was measured"])
     if floor > BEATEN_SHARE * median:
         return Limit(
-            what="unknown",
+            factor="unknown",
             evidence=[*notes, "the wire was slower than the switch, so it gives no floor"],
         )
-    return Limit(what="generator" if floor >= CEILING_SHARE * median else "switch", evidence=notes)
+    return Limit(
+        factor="generator" if floor >= CEILING_SHARE * median else "switch", evidence=notes
+    )
 
 
 def _figures(seen: Throughput, evidence: Evidence) -> list[str]:

@@ -240,7 +240,7 @@ def check_limited(record: Record) -> None:
     assert abs(found.cable_lost - lost) <= 50, "but for what still waited in the cable at the end"
     assert found.unexplained_ratio < 0.01, found.findings
     if lost > 200:  # a sender that gets no core offers too little
-        assert record.limit is not None and record.limit.what == "link", record.limit
+        assert record.limit is not None and record.limit.factor == "link", record.limit
     assert record.switch_details["far:connect_mode"] == record.switch_details["connect_mode"]
     for clock in (far.clock_before, far.clock_after):
         assert clock is not None

@@ -62,7 +62,7 @@ def test_the_cable_itself_is_measured_and_kept(hosts: TwoHosts, engine: Path) ->
     assert floor.low < floor.value < floor.high
     # Not one frame more than the cable carries, beyond what its bucket lets through at once.
     assert ceiling.value <= CABLE_PPS * 1.2 + 300
-    assert record.limit is not None and record.limit.what in ("link", "receiver"), record.limit
+    assert record.limit is not None and record.limit.factor in ("link", "receiver"), record.limit
     assert record.reconciliation.cable_lost > 0
     assert record.switch_details["cable"] == "cable0 to cable0"
     for host in (hosts.left, hosts.right):

@@ -121,4 +121,4 @@ contenders: {{mmsg: {{io: raw-mmsg}}, mmap: {{io: packet-mmap}}}}
         assert one.verdict is not None
         met = one.throughput.forwarded_pps + one.throughput.burst_pps >= 1000
         if met and not one.throughput.loss_ratio:
-            assert one.limit is not None and one.limit.what == "rate", one.limit
+            assert one.limit is not None and one.limit.factor == "rate", one.limit

@@ -101,7 +101,7 @@ def test_a_method_is_run_and_stored(method: str, records: dict[str, dict[str, An
     assert found["method"] == method
     assert found["trial_count"] == len(found["trials"]) > 0
     assert sum(one["offered_frames"] for one in found["trials"]) > 0
-    assert record["limit"]["what"]
+    assert record["limit"]["factor"]
 
 
 @pytest.mark.alone

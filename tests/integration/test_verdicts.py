@@ -141,7 +141,7 @@ def test_a_receiver_that_is_held_up_is_the_limit() -> None:
         if 0.7 * sent > MORE_THAN_A_BUFFER:
             break
     assert {"receiver-bound", "lossy-receiver-socket"} <= marks_of(found)
-    assert found.limit is not None and found.limit.what == "receiver"
+    assert found.limit is not None and found.limit.factor == "receiver"
 
 
 class AgeingBridge(LinuxBridge):

@@ -233,7 +233,7 @@ def _throughput(trial: Trial, generator: random.Random) -> dict[str, Any]:
             ],
         ),
         "limit": Limit(
-            what="switch",
+            factor="switch",
             evidence=["sender found its ring full on 41 % of its calls", "receiver idle on 55 %"],
         ),
         "engines": engines,
@@ -263,7 +263,7 @@ def _latency(trial: Trial, generator: random.Random) -> dict[str, Any]:
             intended_histogram=late,
             lost=0,
         ),
-        "limit": Limit(what="rate", evidence=["every intended frame was offered and answered"]),
+        "limit": Limit(factor="rate", evidence=["every intended frame was offered and answered"]),
         "engines": engines,
         "trim": trim,
     }

@@ -78,11 +78,11 @@ def test_a_line_becomes_its_event_and_can_be_had_back() -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("Segmentation fault", "printed a line that is no event: Segmentation fault"),
-        ('{"v": 2, "event": "started"', "printed a line that is no event: "),
-        ("[1, 2]", "printed a line that is no event: [1, 2]"),
-        ('{"event": "started"}', "printed a line that is no event: "),
-        ('{"v": 1, "event": "started"}', "speaks protocol 1, the bench 2: install both from the"),
+        ("Segmentation fault", "printed a line that is not an event: Segmentation fault"),
+        ('{"v": 2, "event": "started"', "printed a line that is not an event: "),
+        ("[1, 2]", "printed a line that is not an event: [1, 2]"),
+        ('{"event": "started"}', "printed a line that is not an event: "),
+        ('{"v": 1, "event": "started"}', "uses protocol 1, the bench 2: install both from the"),
         ('{"v": 2, "event": "begun", "t_ns": 1}', "printed 'begun' with event: Input tag"),
         ('{"v": 2, "event": "started"}', "printed 'started' with t_ns: Field required"),
         ('{"v": 2, "event": "started", "t_ns": "1"}', "t_ns: Input should be a valid integer"),
@@ -96,7 +96,7 @@ def test_a_line_becomes_its_event_and_can_be_had_back() -> None:
         ),
         (interval(ports=None), "printed 'interval' with ports: Value error, null, though"),
         (interval(rx_other=-1), "printed 'interval' with rx_other: Input should be greater"),
-        ("x" * 5000, "printed a line that is no event: xxx"),
+        ("x" * 5000, "printed a line that is not an event: xxx"),
     ],
 )
 def test_what_the_schema_does_not_know_is_refused_in_one_line(line: str, says: str) -> None:

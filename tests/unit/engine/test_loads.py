@@ -65,7 +65,7 @@ def test_more_received_than_a_receiver_was_told_of_is_all_that_was_sent() -> Non
 
 
 def test_an_end_that_does_not_tell_lost_nothing_and_received_nothing_is_no_figure() -> None:
-    with pytest.raises(TrialFailed, match="does not say what it received"):
+    with pytest.raises(TrialFailed, match="does not report its received frames"):
         loss_of(result())
 
 

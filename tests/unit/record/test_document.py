@@ -69,7 +69,7 @@ def test_contradictions_are_refused(path: str, value: Any, says: str) -> None:
     [
         ("latency", None, "lacks latency"),
         ("latency.count", 0, "without one answer"),
-        ("latency.count", 3999, "holds 4000 samples, count says 3999"),
+        ("latency.count", 3999, "has 4000 samples, but count is 3999"),
         ("latency.histogram", "AAAA", "not an HdrHistogram"),
         ("latency.mean_ns", 1e12, "not between min and max"),
         ("latency.min_ns", 1e12, "above max_ns"),

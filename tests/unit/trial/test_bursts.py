@@ -106,7 +106,7 @@ def test_unstable_leaves_out_what_bursts_make(
     samples_stdev: float, noise: float, is_unstable: bool
 ) -> None:
     found = verdict(
-        SLOW, Limit(what="rate", evidence=["x"]), seen(1000.0, forwarded_stdev_pps=samples_stdev),
+        SLOW, Limit(factor="rate", evidence=["x"]), seen(1000.0, forwarded_stdev_pps=samples_stdev),
         replace(EVIDENCE, sample_noise_pps=noise), placement(), PASSED, mixed_connect_modes=False,
     )  # fmt: skip
     assert ("unstable" in found.marks) is is_unstable
@@ -155,7 +155,7 @@ def test_load_is_met_within_one_burst_and_without_loss(
         forwarded, offered_pps=forwarded, intended_pps=1000.0, loss_ratio=loss, burst_pps=burst
     )
     found = limit(trial(switch="direct", rate_pps=1000), loads, replace(EVIDENCE, socket_drops=0))
-    assert found.what == what
+    assert found.factor == what
     assert isinstance(loads.throughput, Throughput)
     record = synthetic_record(synthetic_trial(switch="direct"))
     assert _met(record.model_copy(update={"throughput": loads.throughput})) is (what == "rate")

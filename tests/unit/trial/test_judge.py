@@ -61,7 +61,7 @@ def test_what_the_cable_lost_is_the_links_where_it_is_most_of_it(
     found = limit(
         trial(), seen(loss_ratio=0.16, pairs=[pair]), replace(EVIDENCE, cable_lost=on_the_cable)
     )
-    assert found.what == what
+    assert found.factor == what
     assert f"{on_the_cable} frames were lost on the cable between the hosts" in found.evidence
 
 
@@ -180,7 +180,7 @@ def test_what_limits_throughput(
     what: str, why: str, figures: Figures, evidence: dict[str, Any], switch: str
 ) -> None:
     found = limit(trial(switch=switch), figures, replace(EVIDENCE, **evidence))
-    assert found.what == what
+    assert found.factor == what
     assert any(why in note for note in found.evidence), found.evidence
 
 
@@ -211,7 +211,7 @@ def test_waiting_for_a_core_is_named_where_it_explains_what_is_missing(
         receiver=counters(idle_polls=500, useful_polls=500, **received),
         cpu_wait_share=waited,
     )
-    assert limit(trial(), seen(loss_ratio=0.008), evidence).what == what
+    assert limit(trial(), seen(loss_ratio=0.008), evidence).factor == what
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_what_was_refused_while_the_switch_had_no_core(share: float, late: int, 
     evidence = replace(EVIDENCE, sender=sender, switch_wait_share=share)
     bare = replace(evidence, baseline=Baseline(forwarded_pps=9e6, met_its_load=True))
     found = limit(trial(), seen(intended_pps=1.3e6), bare)
-    assert found.what == what
+    assert found.factor == what
     assert f"the switch was kept from its core {share:.0%} of the time" in found.evidence
 
 
@@ -273,7 +273,7 @@ def test_what_limits_latency(
 ) -> None:
     asked = trial("latency", switch=switch, rate_pps=1000)
     found = limit(asked, rtt(median_ns), replace(EVIDENCE, **evidence))
-    assert found.what == what
+    assert found.factor == what
     assert any(why in note for note in found.evidence), found.evidence
 
 
@@ -288,7 +288,7 @@ def marks(
 ) -> list[str]:
     found = verdict(
         trial(switch=switch),
-        Limit(what=what, evidence=[]),  # type: ignore[arg-type]
+        Limit(factor=what, evidence=[]),  # type: ignore[arg-type]
         figures or seen(),
         replace(EVIDENCE, **evidence),
         placement(oversubscribed=oversubscribed),
@@ -400,7 +400,7 @@ def test_what_was_seen_leads_to_the_mark(
 ) -> None:
     """From the evidence to the verdict, by way of the limit that the judge itself names."""
     bound = limit(trial(), figures, replace(EVIDENCE, **evidence))
-    assert marks(figures, what=bound.what, **evidence) == found
+    assert marks(figures, what=bound.factor, **evidence) == found
 
 
 def test_latency_has_no_window_marks() -> None:
@@ -429,7 +429,7 @@ def test_a_coarse_clock_marks_no_rate() -> None:
 def test_methods_that_are_about_outages_may_meet_them(method: str) -> None:
     found = verdict(
         trial(method=method),
-        Limit(what="unknown", evidence=[]),
+        Limit(factor="unknown", evidence=[]),
         seen(),
         replace(EVIDENCE, faults=("sender in tx0: port 0: its peer went away",)),
         placement(),

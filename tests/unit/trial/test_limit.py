@@ -89,7 +89,7 @@ def test_who_limits_a_search(
         dimension=Dimension.THROUGHPUT, switch="a-switch", packet_size_bytes=64,
         method="ndr-pdr",
     )  # fmt: skip
-    assert method_limit(trial, found, evidence(wire=wire, in_kernel=in_kernel)).what == limited_by
+    assert method_limit(trial, found, evidence(wire=wire, in_kernel=in_kernel)).factor == limited_by
 
 
 @pytest.mark.parametrize(("cable_lost", "limited_by"), [(60, "link"), (40, "switch")])
@@ -103,7 +103,7 @@ def test_a_search_between_hosts_can_be_limited_by_the_cable(
     found = result("switch", 1e6)
     assert sum(one.lost_frames for one in found.trials) == 100
     seen = replace(evidence(wire=2e6, in_kernel=False), cable_lost=cable_lost)
-    assert method_limit(trial, found, seen).what == limited_by
+    assert method_limit(trial, found, seen).factor == limited_by
 
 
 @pytest.mark.parametrize(("waited", "limited_by"), [(0.6, "cpu-shared"), (0.2, "switch")])
@@ -115,7 +115,7 @@ def test_a_switch_that_mostly_waited_for_its_core_was_not_the_limit(
     )
     seen = replace(evidence(wire=None, in_kernel=False), switch_wait_share=waited)
     found = method_limit(trial, result("switch", 1e6), seen)
-    assert found.what == limited_by
+    assert found.factor == limited_by
     assert f"the switch was kept from its core {waited:.0%} of the time" in found.evidence
 
 

@@ -97,7 +97,7 @@ def test_one_frame_has_no_neighbour_and_none_no_variation() -> None:
 def test_variation_must_hold_what_it_says() -> None:
     found = delay_variation([latency_of([1000, 1500], grown=[500], shrunk=[])])
     assert found is not None
-    with pytest.raises(ValidationError, match="ipdv_count is 2, but 1 changes are kept"):
+    with pytest.raises(ValidationError, match="ipdv_count is 2, but the histograms have 1"):
         DelayVariation(**(found.model_dump() | {"ipdv_count": 2}))
 
 

@@ -61,7 +61,7 @@ def test_a_throughput_trial() -> None:
     record = run(plan_for(switch=switch))
     assert record.status == "finished" and record.message == ""
     assert record.throughput is not None and record.throughput.forwarded_pps == 4500.0
-    assert record.limit is not None and record.limit.what == "switch"
+    assert record.limit is not None and record.limit.factor == "switch"
     assert record.verdict is not None and record.verdict.valid
     assert record.verification is not None and record.verification.passed
     assert record.switch_counters_before["witness_rx_frames"] == 6, "with 3 broadcast probes"
@@ -230,7 +230,7 @@ def changed(role: str, *lines: str) -> FakeEnvironment:
             changed("sender", '{"v": 2, "event": "result", "cpu": {}}'),
             "sender in tx0 printed 'result' with reason: Field required",
         ),
-        (changed("sender", "Killed"), "printed a line that is no event: Killed"),
+        (changed("sender", "Killed"), "printed a line that is not an event: Killed"),
         (changed("receiver", result(totals={}, loss={"received_unique": 10_001})), "contradict"),
         (
             changed("sender", samples(1, tx_offered=1000)[0].replace("1000,", "-1000,")),
