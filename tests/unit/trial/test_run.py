@@ -457,8 +457,8 @@ def test_a_loss_that_is_known_between_bounds_is_marked() -> None:
     )
     record = run(plan_for(environment=environment))
     assert record.uncertain_losses == [
-        "receiver in rx0: 5 frames of the load arrived too late, and 2 too early, to be told from "
-        "copies: between 993 and 1000 frames were lost"
+        "receiver in rx0: 5 frames of the load arrived too late, and 2 too early, to distinguish "
+        "them from copies: between 993 and 1000 frames were lost"
     ]
     assert record.verdict is not None and "uncertain-loss" in record.verdict.marks
     assert record.verdict.valid
