@@ -14,6 +14,7 @@ from typing import Any
 
 from switchmark.campaign import contenders, sweeps
 from switchmark.campaign.expectations import read_expectations
+from switchmark.campaign.findings import note_unmatched_findings, read_findings
 from switchmark.campaign.layers import Layers
 from switchmark.campaign.published import note_unmatched, read_published
 from switchmark.campaign.read_settings import SettingsReader
@@ -103,19 +104,25 @@ def _campaign(
     said.refuse_unknown(table)
     grids = layers.grids(table, top, over, named, SourcePlace(where))
     published = read_published(table.entries.get("published"), known, problems)
+    findings = read_findings(table.entries.get("findings"), known, problems)
     measured = {dimension for grid in grids for dimension in grid["dimension"].values}
     expect = read_expectations(table.entries.get("expect"), measured, problems)
     if not problems:
         _check(grids, options, where, problems)
-        if published:  # a trial that only `--set` removes still counts
+        if published or findings:  # a trial that only `--set` removes still counts
             as_written = Layers(known, Problems())
             written = as_written.grids(table, top, Block(), named, SourcePlace(where))
             note_unmatched(published, written, problems)
+            note_unmatched_findings(findings, written, problems)
     if problems:
         raise CampaignError(
             sorted(problems, key=lambda p: (p.place.source != where, p.place.line or 0))
         )
-    return _build(grids, options, [figure for figure, _ in published], expect, where)
+    literature: dict[str, Any] = {
+        "published": tuple(figure for figure, _ in published),
+        "findings": tuple(finding for finding, _ in findings),
+    }
+    return _build(grids, options, literature, expect, where)
 
 
 def _check(
@@ -145,7 +152,7 @@ def _part(kind: Any, prefix: str, options: Mapping[str, Any]) -> Any:
 def _build(
     grids: list[dict[str, Entry]],
     options: dict[str, Any],
-    published: Sequence[Any],
+    literature: Mapping[str, Any],
     expect: Sequence[Any],
     where: str,
 ) -> CampaignDefinition:
@@ -161,7 +168,7 @@ def _build(
         trim=_part(TrimPolicy, "trim", options),
         verify=_part(VerifyPolicy, "verify", options),
         first_available=_part(FirstAvailable, "first_available", options),
-        published=tuple(published),
+        **literature,
         expect=tuple(expect),
     )
 

@@ -8,7 +8,7 @@ the trials that it is of, and a match that no trial of the campaign can fulfil i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from typing import Any, get_args
@@ -82,7 +82,7 @@ def _figures(node: Node, known: Known, problems: Problems) -> list[Published]:
     for name, value in node.entries.items():
         path = f"published.{name}"
         if name == "match":
-            fields["match"] = _match(value, known, problems)
+            fields["match"] = read_match(value, "published.match", known, problems)
         elif name in _READERS:
             try:
                 fields[name] = _READERS[name](sweeps.text_of(value, _EXAMPLE))
@@ -148,8 +148,8 @@ def _value(text: str) -> tuple[float, str]:
     return float(number), text
 
 
-def _match(node: Node, known: Known, problems: Problems) -> dict[str, Any]:
-    path = "published.match"
+def read_match(node: Node, path: str, known: Known, problems: Problems) -> dict[str, Any]:
+    """Read keys of trials, one value each, as fields of trials."""
     if not isinstance(node, YamlMapping):
         problems.note(node.place, path, f"holds trial keys; write e.g. {_EXAMPLE}")
         return {}
@@ -196,12 +196,22 @@ def note_unmatched(
 ) -> None:
     """Note the figures that match no trial of these grids, each with the nearest trial there could
     be."""
-    kinds = [_GridValues(grid) for grid in grids]
     for figure, place in figures:
-        lacking = min((grid.lacking(figure) for grid in kinds), key=len, default=[])
-        if kinds and lacking:
-            message = f"{', '.join(lacking)}; change the match, or what is measured"
-            problems.note(place, "published.match", message)
+        note_lacking(figure.match, place, "published.match", grids, problems)
+
+
+def note_lacking(
+    match: Mapping[str, Any],
+    place: SourcePlace,
+    path: str,
+    grids: Sequence[dict[str, sweeps.Entry]],
+    problems: Problems,
+) -> None:
+    """Note a match that no trial of these grids can fulfil."""
+    lacking = min((_GridValues(grid).lacking(match) for grid in grids), key=len, default=[])
+    if lacking:
+        message = f"{', '.join(lacking)}; change the match, or what is measured"
+        problems.note(place, path, message)
 
 
 class _GridValues:
@@ -220,13 +230,13 @@ class _GridValues:
         self.values["scenario"] = tuple(self.pairs_of)
         self.values["pairs"] = tuple(sorted({n for held in self.pairs_of.values() for n in held}))
 
-    def lacking(self, figure: Published) -> list[str]:
-        """The values that the figure's match asks for and no trial of the grid has, in words."""
+    def lacking(self, match: Mapping[str, Any]) -> list[str]:
+        """The values of a match that no trial of the grid has, in words."""
         found = []
-        for field, value in figure.match.items():
+        for field, value in match.items():
             held = self.values[field]
-            if field == "pairs" and figure.match.get("scenario") in self.pairs_of:
-                held = tuple(sorted(self.pairs_of[str(figure.match["scenario"])]))
+            if field == "pairs" and match.get("scenario") in self.pairs_of:
+                held = tuple(sorted(self.pairs_of[str(match["scenario"])]))
             bit_rates = any(isinstance(one, rates.BitRate) for one in held)
             if value not in held and not bit_rates:
                 key = next(one for one in BY_NAME.values() if one.field == field)

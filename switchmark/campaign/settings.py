@@ -163,6 +163,7 @@ STRUCTURE: dict[str, str] = {
     "`program`, `switch_options`, cores and others (see above)",
     "sweeps": "a list of sweeps; each adds its keys to the keys outside",
     "published": "figures from the literature, printed beside the measured figures",
+    "findings": "statements of the literature, which a run judges by its own ratios",
     "expect": "expected figures, which are judged at the end of a run (docs/ci.md)",
 }
 

@@ -100,7 +100,7 @@ def summary_lines(
     return [
         Line(summary.head, Tone.HEADING),
         *body,
-        *(line for text in summary.shares for line in wrapped(text, 0, 4)),
+        *(line for text in (*summary.shares, *summary.findings) for line in wrapped(text, 0, 4)),
         *warned,
         *(wrapped(_DETAILS) if any(row.marks for row in rows) else []),
         *_certificate(found, summary, is_measured_here=is_measured_here),

@@ -11,6 +11,7 @@ from pydantic import Field, create_model
 
 from switchmark.model.choices import MAX_REPETITIONS, NAME_PATTERN, Dimension
 from switchmark.model.expectation import Expectation
+from switchmark.model.finding import CampaignFinding
 from switchmark.model.parameter_table import SWEPT
 from switchmark.model.trial import Frozen, Trial
 
@@ -177,6 +178,7 @@ class CampaignDefinition(Frozen):
     first_available: FirstAvailable = FirstAvailable()
     time_budget_s: float | None = Field(default=None, gt=0)  # for the measuring alone
     published: tuple[Published, ...] = ()
+    findings: tuple[CampaignFinding, ...] = ()
     expect: tuple[Expectation, ...] = ()  # judged at the end of a run
 
     @property

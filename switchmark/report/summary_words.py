@@ -15,6 +15,7 @@ from switchmark.report import answer_words, words
 from switchmark.report.answer_words import PointWords
 from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.certified import certified, of_rows
+from switchmark.results.findings import findings_of
 from switchmark.results.function_share import share_sentences, shares_of
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run
@@ -48,6 +49,7 @@ class Summary:
     sentences: tuple[str, ...]  # otherwise a sentence for each point
     rows: tuple[tuple[str, str], ...]  # name and figure of each row, if there are no pairs
     shares: tuple[str, ...]  # the cost of network functions, a sentence for each scale
+    findings: tuple[str, ...]  # statements of the literature, each with its verdict
     untested: tuple[str, ...]  # the reasons why these rows could not be compared
     warned: tuple[str, ...]
     certified: str  # whether the figures are certified on this machine
@@ -95,6 +97,7 @@ def summarise_in_words(
         sentences=tuple(answer_words.by_point(one, deciding) for one in deciding if not each),
         rows=() if deciding else tuple(_rows(rows)),
         shares=tuple(share_sentences(shares_of(run, rows))),
+        findings=tuple(one.words for one in findings_of(run, rows)),
         untested=untested,
         warned=warned,
         certified=certified(of_rows(rows)),

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import pairwise
 
 from switchmark.model.parameter_table import BY_NAME
@@ -26,22 +25,13 @@ from switchmark.reproduction.run import (
     rows_by_item,
     standing_by_item,
 )
+from switchmark.results.findings import FindingVerdict
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Correction, adjust
 from switchmark.statistics.means import LEVEL
 
 _SHOWN = 3  # of the ratios, in words
 SHARED = "cores that applications share"
-
-
-class FindingVerdict(StrEnum):
-    """Whether a finding holds here."""
-
-    HOLDS = "holds"
-    CONTRADICTED = "contradicted"
-    UNDECIDED = "undecided"
-    CANNOT = "cannot be tried here"
-    NOT_YET = "not tried yet"
 
 
 @dataclass(frozen=True, slots=True)

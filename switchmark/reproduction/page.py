@@ -22,7 +22,7 @@ from switchmark.remote.site import Site
 from switchmark.report.page import templates
 from switchmark.reproduction.comparison_table import PaperLine, lines_of
 from switchmark.reproduction.draw import draw
-from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge_all
+from switchmark.reproduction.findings import JudgedFinding, judge_all
 from switchmark.reproduction.paper import Item, Paper
 from switchmark.reproduction.progress import progress_of, steps_of
 from switchmark.reproduction.run import (
@@ -34,6 +34,7 @@ from switchmark.reproduction.run import (
 from switchmark.reproduction.second_stage import with_outlook
 from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.certified import certified, of_rows
+from switchmark.results.findings import FindingVerdict
 from switchmark.results.origins import read_origins
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run

@@ -17,10 +17,11 @@ from switchmark.campaign.overhead import usual_around_s
 from switchmark.formatting import format_duration
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import MAX_REPETITIONS
-from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge_all
+from switchmark.reproduction.findings import JudgedFinding, judge_all
 from switchmark.reproduction.paper import Paper
 from switchmark.reproduction.ratio_test import ALIKE, Tried
 from switchmark.reproduction.run import MeasuredCampaign, read_measured
+from switchmark.results.findings import FindingVerdict
 
 GIVEN_AWAY = 0.85  # of the time that is left: what is foretold is rough, and half a stage is none
 FEWEST = 3  # blocks of a second stage: fewer hardly know their own spread

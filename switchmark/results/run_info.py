@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from switchmark.model.campaign import Published
 from switchmark.model.choices import MAX_REPETITIONS
+from switchmark.model.finding import CampaignFinding
 from switchmark.model.value import FreeForm, UtcTime
 
 LONGEST_BUDGET_S = 1e9  # 30 years; limits the number of planned interim analyses
@@ -29,6 +30,7 @@ class RunDefinition(BaseModel):
     budget_s: float | None = Field(default=None, gt=0, le=LONGEST_BUDGET_S)
     confidence: float | None = Field(default=None, gt=0.5, lt=1)
     published: tuple[Published, ...] = ()
+    findings: tuple[CampaignFinding, ...] = ()
 
 
 class RunSettings(BaseModel):

@@ -22,7 +22,7 @@ from switchmark.record.runs import FarHost
 from switchmark.reproduction import claims, ratio_test
 from switchmark.reproduction.budget import FULL, block_s, fit, shortest_s
 from switchmark.reproduction.claims import tries
-from switchmark.reproduction.findings import SHARED, FindingVerdict, judge
+from switchmark.reproduction.findings import SHARED, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
 from switchmark.reproduction.paper import (
     Figure,
@@ -35,6 +35,7 @@ from switchmark.reproduction.paper import (
 from switchmark.reproduction.ratio_test import estimate_of
 from switchmark.reproduction.run import GUESTS, StandIns, folder_of, read_measured, standing_by_item
 from switchmark.reproduction.state import ItemState
+from switchmark.results.findings import FindingVerdict
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run
 from switchmark.results.summary import summary

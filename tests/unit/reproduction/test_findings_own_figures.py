@@ -11,8 +11,9 @@ from switchmark.campaign.find import find_campaign
 from switchmark.model.campaign import Published
 from switchmark.model.trial import Trial
 from switchmark.reproduction import claims, ratio_test
-from switchmark.reproduction.findings import FindingVerdict, judge
+from switchmark.reproduction.findings import judge
 from switchmark.reproduction.paper import Figure, Paper, read_paper
+from switchmark.results.findings import FindingVerdict
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate, estimate
 from tests.unit.reproduction.test_findings import NEAR, THERE, A, block_of, rows_of

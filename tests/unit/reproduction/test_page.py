@@ -19,11 +19,12 @@ from switchmark.reproduction.bars import draw_bars
 from switchmark.reproduction.comparison_table import lines_of
 from switchmark.reproduction.draw import drawing
 from switchmark.reproduction.drawing import in_order, whiskers
-from switchmark.reproduction.findings import FindingVerdict, JudgedFinding
+from switchmark.reproduction.findings import JudgedFinding
 from switchmark.reproduction.page import _instead, as_html, as_markdown, make_page
 from switchmark.reproduction.paper import Figure, read_paper
 from switchmark.reproduction.ratio_test import estimate_of
 from switchmark.reproduction.run import folder_of, read_measured, rows_of
+from switchmark.results.findings import FindingVerdict
 from switchmark.results.summary import summary
 from switchmark.simulation.switch import Behaviour
 from switchmark.statistics.means import Estimate

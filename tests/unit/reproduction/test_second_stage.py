@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import binomtest
 
 from switchmark.campaign.installed import installed
-from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge
+from switchmark.reproduction.findings import JudgedFinding, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
 from switchmark.reproduction.paper import Item, Paper, PaperFinding, read_paper
 from switchmark.reproduction.run import MeasuredCampaign, folder_of, read_measured
@@ -25,6 +25,7 @@ from switchmark.reproduction.second_stage import (
     plan,
 )
 from switchmark.reproduction.stages import Blocks, settings_of
+from switchmark.results.findings import FindingVerdict
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run, open_run
 from switchmark.statistics.means import estimate
