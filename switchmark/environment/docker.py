@@ -37,7 +37,7 @@ from switchmark.model.node import NodeSpec
 from switchmark.port.attached import Attached, check_name
 
 LEAST = docker_least(run_mib=1)
-HOLD = (BUSYBOX_INSIDE, "sleep", "1000000000")  # what holds a network does
+HOLD = (BUSYBOX_INSIDE, "sleep", "1000000000")  # the command of a container that holds a network
 
 
 class DockerNode(ContainerNode):
@@ -81,7 +81,7 @@ NEEDS = (Facility.NETWORK_NAMESPACE, Facility.CONTROL_GROUPS)
 
 
 class DockerEnvironment(NetnsEnvironment):
-    """Makes nodes that are Docker containers, of the user's daemon or of one of our own."""
+    """Creates nodes that are Docker containers, in the user's daemon or the bench's own."""
 
     name = "docker"
     traits = Traits(
@@ -113,11 +113,11 @@ class DockerEnvironment(NetnsEnvironment):
         return partial(DockerNode, engine=find_engine())
 
     def place(self, session: Session, spec: NodeSpec) -> Attached:
-        """A container that holds a network namespace, under a name that `ip netns` knows."""
+        """A container that holds a network namespace, with a name for `ip netns`."""
         check_name(spec)
         name, daemon = f"sm{session.id}-{spec.name}", _daemon(session)
-        held = DockerObject("container", f"{name}-net", daemon.host)
-        with session.ledger.making(NetworkNamespace(name), held) as entries:
+        container = DockerObject("container", f"{name}-net", daemon.host)
+        with session.ledger.making(NetworkNamespace(name), container) as entries:
             pid = docker_daemon.hold_network(session, daemon, f"{name}-net", HOLD)
             namespaces.name_namespace(name, pid)
         return Attached(spec, name, entries, holder=ProcessIdentity.of(pid))

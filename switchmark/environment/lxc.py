@@ -90,7 +90,7 @@ NEEDS = (Facility.NETWORK_NAMESPACE, Facility.CONTROL_GROUPS)
 
 
 class LxcEnvironment(NetnsEnvironment):
-    """Makes nodes that are LXC containers, in a path of our own: a user's are never touched."""
+    """Creates nodes that are LXC containers, in the bench's own path: it never touches others."""
 
     name = "lxc"
     traits = Traits(noun="LXC containers", own_cgroup=True)

@@ -40,8 +40,8 @@ class NetnsNode:
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
         """Run `switchmark-traffic ARGS` in the namespace, pinned to the node's cores."""
-        told = with_baton(args, folder_of(self._session))
-        return self.spawn_program([str(self._engine), *told], {})
+        arguments = with_baton(args, folder_of(self._session))
+        return self.spawn_program([str(self._engine), *arguments], {})
 
     def spawn_program(
         self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
@@ -81,7 +81,7 @@ class NetnsNode:
         self._attached.release_namespace(self._session)
 
     def port_gone(self) -> bool:
-        """Whether the switch's ends of the ports are gone from the machine."""
+        """Return True if the switch's ends of the ports are gone from the machine."""
         devices = (port.device_switch_side for port in self.spec.ports)
         return not any(device and Path("/sys/class/net", device).exists() for device in devices)
 
@@ -110,9 +110,9 @@ class NetnsEnvironment:
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have; devices can be moved into them."""
         sockets = (PortKind.VHOST_USER, PortKind.MEMIF)
-        made = (PortKind.MACVLAN, PortKind.VF, PortKind.VALE)
-        own = (PortKind.ATTACHMENT,) if self.name == NetnsEnvironment.name else ()
-        return (PortKind.VETH, *sockets, *made, *own)
+        switch_made = (PortKind.MACVLAN, PortKind.VF, PortKind.VALE)
+        attachments = (PortKind.ATTACHMENT,) if self.name == NetnsEnvironment.name else ()
+        return (PortKind.VETH, *sockets, *switch_made, *attachments)
 
     def maker(self) -> Callable[[Session, Attached], NetnsNode]:
         """A function that makes a node of its place in the network. Raises UnavailableError."""
@@ -123,7 +123,7 @@ class NetnsEnvironment:
         return namespace(session, spec)
 
     def spawn_apart(self, session: Session, program: Apart) -> Spawned:
-        """See `HoldsSwitches`: in a namespace; without ports, in one of its own."""
+        """See `HoldsSwitches`: in the namespace of its ports or, without ports, in a new one."""
         inside, netns = program.inside, program.netns
         if netns is None:
             netns = inside.name

@@ -3,7 +3,7 @@
 A port is a virtio-net device of the guest: over vhost-user, where QEMU shares the guest's memory
 with a switch in user space, or over a tap device, which a switch in the kernel takes as any other.
 Or it is a virtual function of a NIC, which the guest is given itself (vfio-pci).
-KVM is used where a guest starts on it, else software emulation, which the record says and marks.
+Guests use KVM if one starts on it, otherwise software emulation, which the record states and marks.
 """
 
 from __future__ import annotations
@@ -78,22 +78,22 @@ class QemuEnvironment:
 
 
 def accelerator_here(host: Host) -> accelerator.Accelerator:
-    """How guests run here; tried with a guest where that is not known yet, which takes a second, or
-    `accelerator.TRIAL_S`. Raises UnavailableError where there is no guest to try it with."""
+    """Return the accelerator of guests here. If it is unknown, a guest is started to try it, which
+    takes a second, or `accelerator.TRIAL_S`. Raises UnavailableError if no guest can be started."""
     qemu = packages.qemu()
     found = accelerator.known(qemu)
     return found or accelerator.choose(host, qemu, build_image(find_engine()))
 
 
 def _described(address: str) -> str:
-    """What the kernel says of a PCI function, by which a driver is found."""
+    """The kernel's alias of a PCI function, which selects its driver."""
     return (PCI_DEVICES / address / "modalias").read_text().strip()
 
 
 def guest_engine(*, emulated: bool) -> Path:
-    """The engine that guests run: `SWITCHMARK_VM_TRAFFIC` where it is set; in an emulated guest,
-    whose CPU may lack instructions that the host's own engine was built with, one in ./build-vm;
-    else the host's own. Raises UnavailableError."""
+    """Return the engine for guests: `SWITCHMARK_VM_TRAFFIC` if it is set; in an emulated guest,
+    whose CPU may lack instructions of the host's engine, the engine in ./build-vm; otherwise the
+    host's engine. Raises UnavailableError."""
     if named := os.environ.get(ENGINE_SETTING):
         if not (os.access(named, os.X_OK) and Path(named).is_file()):
             raise UnavailableError(f"{ENGINE_SETTING}={named}: not an executable file")
@@ -103,7 +103,7 @@ def guest_engine(*, emulated: bool) -> Path:
 
 
 def has_kvm() -> bool | None:
-    """Whether guests run here with KVM; None: none was tried on it yet."""
+    """Return whether guests run here with KVM; None if it was not tried yet."""
     try:
         found = accelerator.known(packages.qemu())
     except SwitchmarkError:
@@ -112,7 +112,7 @@ def has_kvm() -> bool | None:
 
 
 def kvm_here() -> Availability:
-    """Whether guests run on the CPU itself, as far as it is known without starting one."""
+    """Return whether guests run on the CPU itself, without starting a guest to find out."""
     remedy = "without it virtual machines are emulated, and their results marked not valid"
     try:
         found = accelerator.known(packages.qemu())
@@ -132,7 +132,7 @@ def kvm_here() -> Availability:
 
 
 def _how(qemu: packages.Qemu) -> str:
-    """Whether KVM works, as far as it is known, in words."""
+    """Describe whether KVM works, without starting a guest to find out."""
     found = accelerator.known(qemu)
     if found is None:
         return "KVM is tried at first use"

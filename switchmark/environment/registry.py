@@ -13,7 +13,7 @@ ENVIRONMENTS: PluginRegistry[Callable[[], Environment]] = PluginRegistry(
 
 
 def traits_of(name: str) -> Traits:
-    """What the nodes of this environment are."""
+    """Return the properties of this environment's nodes."""
     return ENVIRONMENTS[name]().traits
 
 

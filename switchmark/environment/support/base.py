@@ -23,8 +23,8 @@ from switchmark.model.rights import Rights
 class Node(Protocol):
     """A place where one traffic application runs (one at a time in a container)."""
 
-    spec: NodeSpec  # as asked, with the ports completed
-    netns: str | None  # for `ip netns exec` (a container lies in it, too); None: the host's own
+    spec: NodeSpec  # as requested, with the ports completed
+    netns: str | None  # for `ip netns exec`, also for a container; None: the host's own
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
         """Run `switchmark-traffic ARGS` inside the node, pinned to the node's cores."""
@@ -54,19 +54,19 @@ class Node(Protocol):
 
 @runtime_checkable
 class VirtualMachine(Protocol):
-    """A node that is a virtual machine: what it offers beyond other nodes."""
+    """The further properties and methods of a node that is a virtual machine."""
 
-    boot_timeout_s: float  # in which its application is ready, however busy the host
-    patience: float  # by how much longer than on the host its application may take to answer
+    boot_timeout_s: float  # until its application is ready, even on a busy host
+    patience: float  # factor of the time in which its application must answer
 
     @property
     def emulated(self) -> bool:
-        """Whether it runs without hardware support: its rates prove function, never performance."""
+        """True if it runs without hardware support: its rates prove function, never performance."""
         ...
 
     def spawn_bridge(self) -> Spawned:
-        """Join its ports by a bridge of its own kernel until its standard input ends. It prints one
-        line once they are joined."""
+        """Join its ports by a bridge in the guest's kernel until its standard input ends. It prints
+        one line when they are joined."""
         ...
 
     def process_ids(self) -> Sequence[int]:
@@ -88,20 +88,19 @@ PLACES_MEMORY = "sys_nice"  # the capability, where a filter asks for one
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the nodes of an environment are. Planning reads this and never touches the machine."""
+    """Properties of an environment's nodes; planning reads them without touching the machine."""
 
-    noun: str = ""  # what the nodes are, in the plural, for messages
+    noun: str = ""  # a plural noun for the nodes, in messages
     guests: bool = False  # virtual machines: no cable joins two, a port is a device of the guest
     own_network: bool = True  # their devices and addresses are apart from the host's
     loads_programs: bool = True  # an application may load a program into the kernel (BPF)
-    own_cgroup: bool = False  # what runs in one is in a control group of its own
-    # Whether who has no PLACES_MEMORY is refused the calls that place memory by NUMA node (Docker's
-    # seccomp filter).
+    own_cgroup: bool = False  # each node has its own control group
+    # Docker's seccomp filter refuses calls that place memory by NUMA node without PLACES_MEMORY.
     filters_placing: bool = False
-    # The time that each node here usually adds to a trial, and a switch here twice; seconds. Rough,
-    # and longer on a busy machine.
+    # The usual time that each node adds to a trial, in seconds; twice for a switch. It is
+    # longer on a busy machine.
     start_s: float = 0.0
-    emulated_start_s: float = 0.0  # of a guest without KVM
+    emulated_start_s: float = 0.0  # the same for a guest without KVM
 
 
 def needed_under(traits: Traits, capabilities: Iterable[str]) -> tuple[str, ...]:
@@ -126,16 +125,16 @@ class Apart:
     netns: str | None  # the network that it sees; None: one without devices
     log: Path | None  # for its standard error
     rights: Rights | None  # in a namespace; in a container it has the capabilities of `inside`
-    note: Callable[[UndoEntry], None]  # of everything that is made for it, before it is made
+    note: Callable[[UndoEntry], None]  # records each change before it is made
 
 
 @runtime_checkable
 class HoldsSwitches(Protocol):
-    """An environment in which the program of a switch can run, too (`switch_environment`)."""
+    """An environment in which the program of a switch can also run (`switch_environment`)."""
 
     def spawn_apart(self, session: Session, program: Apart) -> Spawned:
-        """Start it. Raises SwitchmarkError, or TrialFailed with the last words of what did not
-        start."""
+        """Start the program. Raises SwitchmarkError, or TrialFailed with the end of the standard
+        error of a program that did not start."""
         ...
 
 
@@ -165,7 +164,7 @@ class Environment(Protocol):
 
 
 def availability_with(environment: Environment, kind: PortKind) -> Availability:
-    """Whether this machine can run the environment with ports of this kind."""
+    """Return whether this machine can run the environment with ports of this kind."""
     if isinstance(environment, DiffersByPort):
         return environment.port_availability(kind)
     return environment.availability()

@@ -1,7 +1,7 @@
 """The file by which applications that share a core take turns (the engine's `--idle baton`).
 
-It is one file for a host's whole session, in a folder of its own, which containers see under
-another name: a futex in it works between them as between processes of the host.
+There is one file for a host's whole session, in a separate folder, which containers see under
+another name. A futex in it works between containers as between processes of the host.
 """
 
 from __future__ import annotations
@@ -29,6 +29,6 @@ def with_baton(args: Sequence[str], folder: str | Path) -> list[str]:
 
 
 def without_baton(args: Sequence[str]) -> list[str]:
-    """The command line with `yield` in place of the baton, where nobody shares the engine's kernel,
-    as in a virtual machine."""
+    """Return the command line with `yield` in place of the baton, for an engine that runs alone on
+    its kernel, as in a virtual machine."""
     return [Idle.YIELD.value if word == Idle.BATON else word for word in args]

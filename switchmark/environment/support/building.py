@@ -1,6 +1,7 @@
-"""A folder that is built under a temporary name and renamed, so that it is there whole or not at
-all. Who builds one holds a lock on it, by which what a killed bench was building is told from what
-another one builds now, and removed.
+"""A folder that is built under a temporary name and then renamed, so that it is complete or absent.
+
+The builder holds a lock on the temporary folder. A folder without a lock is left over from a killed
+bench, and is removed.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ HELD_WITHIN_S = 60.0  # longer than from making a folder to holding it
 
 @contextmanager
 def building(final: Path) -> Iterator[Path]:
-    """A folder beside `final`, closed to everybody else, which takes its name once the context
-    ends, unless there is one by then: another bench was faster. Raises OSError."""
+    """A private folder beside `final`. It is renamed to `final` when the context ends, unless
+    another bench has created that folder meanwhile. Raises OSError."""
     _remove_abandoned(final.parent)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=final.parent))
-    held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    lock_fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        fcntl.flock(lock_fd, fcntl.LOCK_EX)
         yield folder
         try:
             folder.rename(final)
@@ -35,13 +36,13 @@ def building(final: Path) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
+        os.close(lock_fd)
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove what benches were building when they were killed: nobody holds it."""
+    """Remove folders without a lock: their builders were killed."""
     for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # held, or another bench removes it, too
+        with suppress(OSError):  # the folder is locked, or another bench also removes it
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,7 +10,7 @@ from switchmark.environment.netns import NetnsNode
 from switchmark.environment.support.base import Node
 from switchmark.errors import SwitchmarkError
 
-PATIENCE_S = 2.0  # for the kernel; what is left then is removed one by one
+PATIENCE_S = 2.0  # for the kernel; then the remaining devices are removed in turn
 
 
 def close_nodes(nodes: Sequence[Node]) -> None:
@@ -25,5 +25,5 @@ def close_nodes(nodes: Sequence[Node]) -> None:
     while time.monotonic() < deadline and not all(node.port_gone() for node in local):
         time.sleep(0.002)
     with ExitStack() as each:
-        for one in reversed(nodes):
-            each.callback(one.close)
+        for each_node in reversed(nodes):
+            each.callback(each_node.close)

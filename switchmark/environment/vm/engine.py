@@ -18,12 +18,12 @@ from switchmark.engine.plain_events import PlainCounters, parse_plain
 from switchmark.host.host import Spawned
 
 READINGS = 5
-# What the guest says when it ends.
+# Lines that a guest prints when it ends.
 ENDED = re.compile(r"^guest: engine ended with exit code (\d+)", re.MULTILINE)
 USUAL = re.compile(r"guest: engine ended|\[ *[\d.]+\] (reboot: |ACPI: PM: Preparing )")
-OFF = "the guest was reset or switched off"  # it said nothing, and its QEMU ended well
-PANIC = "Kernel panic - not syncing"  # what follows says where, not why
-ANSWER_S = 20.0  # of an emulated guest on a busy machine
+OFF = "the guest was reset or switched off"  # it printed nothing, and QEMU ended with code 0
+PANIC = "Kernel panic - not syncing"  # the following lines have the place, not the reason
+ANSWER_S = 20.0  # sufficient for an emulated guest on a busy machine
 MOST_PASSED = 10_000  # lines before an answer; between trials an engine prints none
 
 
@@ -31,10 +31,10 @@ class GuestEngine:
     """A QEMU process whose standard input and output are those of the engine in its guest."""
 
     def __init__(self, machine: Spawned) -> None:
-        self.pid = machine.pid  # of QEMU
+        self.pid = machine.pid  # QEMU's process
         self.machine = machine
         self._passed: deque[str | None] = deque()  # read while another answer was waited for
-        self._ahead_ns = 0  # of the guest's clock, the host's
+        self._ahead_ns = 0  # lead of the host's clock over the guest's
         self.clock_error_ns: int | None = None  # at most; None: not compared yet
 
     def write_line(self, line: str) -> None:
@@ -73,15 +73,15 @@ class GuestEngine:
         text = self.machine.stderr_tail()
         lines = text.replace("\r", "").splitlines()
         ended = next((n for n, line in enumerate(lines, 1) if PANIC in line), len(lines))
-        said = "\n".join(line for line in lines[:ended] if not USUAL.match(line))
+        complaints = "\n".join(line for line in lines[:ended] if not USUAL.match(line))
         went_off = self.machine.poll() == 0 and not ENDED.search(text)
-        return said or (OFF if went_off else "")
+        return complaints or (OFF if went_off else "")
 
     def _of_engine(self, code: int) -> int:
         """The engine's exit code. QEMU ends well when its guest switches itself off, however the
         engine ended."""
-        told = ENDED.search(self.machine.stderr_tail()) if code == 0 else None
-        return int(told[1]) if told else code
+        match = ENDED.search(self.machine.stderr_tail()) if code == 0 else None
+        return int(match[1]) if match else code
 
     def _compare_clocks(self) -> None:
         """Compare the clocks some times, and keep the closest reading."""
@@ -114,6 +114,6 @@ class GuestEngine:
 
 
 def clock_error_us(engines: Iterable[GuestEngine]) -> str:
-    """The largest bound of what the times of these may be off, for the record."""
-    errors = [one.clock_error_ns for one in engines if one.clock_error_ns is not None]
+    """The largest bound of the error of these engines' times, for the record."""
+    errors = [engine.clock_error_ns for engine in engines if engine.clock_error_ns is not None]
     return f"{max(errors) / 1e3:.0f}" if errors else "not compared"

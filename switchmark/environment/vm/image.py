@@ -1,4 +1,4 @@
-"""The image that a node's machine boots: the distribution's kernel, and an initramfs of our own.
+"""The image that a node's machine boots: the distribution's kernel, and an initramfs of the bench.
 
 It holds what a container's root holds (the engine with its libraries, a static BusyBox), the few
 kernel modules that its devices need, and a script as its first process. It is built once for each
@@ -35,16 +35,16 @@ from switchmark.environment.vm.packages import Kernel, kernel, machines_folder
 from switchmark.errors import UnavailableError
 
 # In the order in which they are loaded. A module that is not there is built into the kernel.
-FIRST = "qemu_fw_cfg"  # by which the others are told what to leave alone
+FIRST = "qemu_fw_cfg"  # the job is read through it before the other modules are loaded
 MODULES = ("uio_pci_generic", "virtio_pci", "virtio_console", "virtio_net", "bridge")
 
 JOB = "opt/switchmark/job"  # the item of QEMU's firmware configuration
-MOST_MIB, MOST_FILES = 64, 10_000  # of a program of the user's, its folder and its libraries
+MOST_MIB, MOST_FILES = 64, 10_000  # limits of a user's program, its folder and its libraries
 ILLEGAL_INSTRUCTION = 132  # exit code of a program that was ended by SIGILL
 
 # The root lies in memory and can be written: nothing is mounted over /tmp and /run, where a program
-# of the user's may be. The job sets `dpdk` (PCI addresses that DPDK drives), `run` (what to run: a
-# line of shell words), and the function `ports` (sets up the devices that the kernel drives).
+# of the user's may be. The job sets `dpdk` (PCI addresses that DPDK drives), `run` (the command, as
+# a shell line), and the function `ports` (sets up the devices that the kernel drives).
 INIT = f"""\
 #!/usr/bin/busybox sh
 export PATH=/usr/bin
@@ -83,8 +83,8 @@ class Image:
 
     kernel: Path
     initramfs: Path
-    release: str  # of the kernel
-    key: str  # of the initramfs
+    release: str  # the kernel's release
+    key: str  # the initramfs's key
 
 
 def build_image(engine: Path, functions: Sequence[str] = ()) -> Image:
@@ -99,8 +99,8 @@ def build_image(engine: Path, functions: Sequence[str] = ()) -> Image:
 def image_of(guest_kernel: Kernel, root: Path, more_modules: Sequence[str] = ()) -> Image:
     """The image of a kernel and a root directory."""
     first = module_files(guest_kernel, (FIRST,))
-    wanted = (*MODULES, *more_modules)
-    then = [path for path in module_files(guest_kernel, wanted) if path not in first]
+    names = (*MODULES, *more_modules)
+    then = [path for path in module_files(guest_kernel, names) if path not in first]
     key = key_of(f"{INIT}\0{root.name}\0{guest_kernel.release}\0", [*first, *then])
     initramfs = machines_folder() / f"initramfs-{key}.cpio"
     if not initramfs.exists():
@@ -121,7 +121,7 @@ def with_program(image: Image, program: Path, work: Path) -> Image:
     if sum(path.stat().st_size for path in files) > MOST_MIB << 20:
         raise UnavailableError(
             f"{program.parent}: holds more than {MOST_MIB} MiB, which do not fit into a guest",
-            remedy="give the program a folder of its own",
+            remedy="put the program into a separate folder",
         )
     key = key_of(image.key, files)
     initramfs = machines_folder() / f"initramfs-{key}.cpio"

@@ -1,9 +1,9 @@
-"""A node that is a virtual machine: it is switched on for the engine, and off with it.
+"""A node that is a virtual machine: it boots for the engine, and is switched off after it.
 
 QEMU's process with all of its threads is pinned to the node's cores, and so are the virtual CPUs.
-It is in the session's ledger like any process; its memory is a memfd without a name, which the
-kernel takes back however it ends. Devices and sockets of its ports are in the ledger, too. A
-virtual function is bound to vfio-pci, and taken away again, by the switch that has made it.
+The session's ledger has it like any process. Its memory is a memfd without a name, which the kernel
+frees when the process ends. The ledger also has the devices and sockets of its ports. The switch
+that created a virtual function binds it to vfio-pci, and removes it.
 """
 
 from __future__ import annotations
@@ -64,22 +64,22 @@ class QemuNode:
         self._qemu = qemu
         self._accelerator = accelerator
         self._engines: list[GuestEngine] = []
-        self._pinned: list[int] = []  # to which cores, as the kernel says
+        self._pinned: list[int] = []  # the cores to which the kernel has pinned it
         self._in_kernel = not accelerator.emulated and os.access(DEV_VHOST_NET, os.R_OK | os.W_OK)
         self._job = session.run_dir / f"job-{attached.spec.name}"
         attached.entries.append(session.ledger.record(File(str(self._job))))
 
     @property
     def emulated(self) -> bool:
-        """Whether it runs without hardware support."""
+        """True if it runs without hardware support."""
         return self._accelerator.emulated
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
-        """Switch the machine on, with `switchmark-traffic ARGS` as its only task.
+        """Boot the machine, with `switchmark-traffic ARGS` as its only task.
 
-        Raises UnavailableError while it runs already, TrialFailed where QEMU does not."""
-        told = without_baton(args)
-        return self._switch_on(words.job(self.spec.ports, told), told)
+        Raises UnavailableError if it already runs, TrialFailed if QEMU does not run."""
+        arguments = without_baton(args)
+        return self._switch_on(words.job(self.spec.ports, arguments), arguments)
 
     def spawn_bridge(self) -> Spawned:
         """Switch the machine on, with its kernel's bridge between its ports as its only task.
@@ -116,11 +116,11 @@ class QemuNode:
     def spawn_program(
         self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
     ) -> Spawned:
-        """Switch the machine on, with a program of the host (which is put into its image, with the
-        libraries that it loads) as its only task. It prints one line before it starts that.
+        """Boot the machine, with a program of the host as its only task. The program and its
+        libraries are added to the image. It prints one line before it starts the program.
 
-        Raises as `spawn_engine`, and UnavailableError where a library is missing."""
-        del rights  # a machine has rights of its own
+        Raises as `spawn_engine`, and UnavailableError if a library is missing."""
+        del rights  # the guest has its own rights
         self._image = with_program(self._image, Path(args[0]), self._session.run_dir)
         return self._switch_on(words.program_job(self.spec.ports, args, env), ())
 
@@ -174,10 +174,10 @@ class QemuNode:
     def _guest_port(self, port: NodePort, number: int, args: Sequence[str]) -> GuestPort:
         """The port with its MAC address: the application's, where the application drives the device
         itself."""
-        own = port.mac if words.uses_dpdk(args, number) else port.device_mac or port.mac
+        mac = port.mac if words.uses_dpdk(args, number) else port.device_mac or port.mac
         return GuestPort(
             port.kind,
-            own,
+            mac,
             socket=port.socket_host,
             tap=port.device_switch_side,
             in_kernel=self._in_kernel,
@@ -185,8 +185,8 @@ class QemuNode:
         )
 
     def _wait_opened(self, tap: str, engine: GuestEngine) -> None:
-        """Wait until QEMU has opened its taps, which then have a carrier: the switch may take the
-        device to a namespace of its own, where QEMU would not find it."""
+        """Wait until QEMU has opened its taps, which then have a carrier. After that the switch may
+        move the device to its namespace, where QEMU would not find it."""
         deadline = time.monotonic() + OPENED_S
         while not _has_carrier(tap):
             if (code := engine.poll()) is not None:
@@ -203,12 +203,12 @@ class QemuNode:
 
 def functions_of(spec: NodeSpec) -> dict[int, str]:
     """The PCI addresses of the functions that a machine is given, by the number of the port."""
-    made = {number: port.made for number, port in enumerate(spec.ports)}
-    return {number: one.pci for number, one in made.items() if one and one.pci}
+    made_ports = {number: port.made for number, port in enumerate(spec.ports)}
+    return {number: made.pci for number, made in made_ports.items() if made and made.pci}
 
 
 def _has_carrier(device: str) -> bool:
-    """Whether the other end of a device is open. Raises TrialFailed where it was taken away."""
+    """Return True if the other end of a device is open. Raises TrialFailed if it is gone."""
     try:
         return Path("/sys/class/net", device, "carrier").read_text().strip() == "1"
     except FileNotFoundError:

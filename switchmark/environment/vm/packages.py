@@ -110,7 +110,7 @@ def kernel(release: str | None = None) -> Kernel:
 
 
 def unpacked_kernel(root: Path) -> Kernel | None:
-    """The newest kernel in a folder; None where there is none, or no folder may have that name."""
+    """Return the newest kernel in a folder; None if there is no kernel or no such folder."""
     found: list[str] = []
     with suppress(OSError):
         found = [path.name.removeprefix("vmlinuz-") for path in (root / "boot").glob("vmlinuz-*")]
@@ -124,8 +124,7 @@ def _by_number(release: str) -> list[tuple[bool, int, str]]:
 
 
 def with_dependencies(found: Kernel) -> Kernel:
-    """Make the index of what modules need each other, which a package makes when it is
-    installed."""
+    """Create the index of the modules' dependencies, which installing the package would create."""
     if not (found.modules / "modules.dep").exists():
         depmod = which("depmod")
         if depmod is None:
@@ -136,8 +135,8 @@ def with_dependencies(found: Kernel) -> Kernel:
 
 def default_kernel_package() -> str:
     """The kernel package of today's version. Raises UnavailableError."""
-    told = _run(["apt-cache", "depends", DEFAULT_KERNEL], check=False)
-    match = re.search(r"Depends: (linux-image-\S+)", told)
+    output = _run(["apt-cache", "depends", DEFAULT_KERNEL], check=False)
+    match = re.search(r"Depends: (linux-image-\S+)", output)
     if match is None:
         raise UnavailableError(
             f"apt knows no {DEFAULT_KERNEL}",
@@ -161,13 +160,13 @@ def qemu(program: str | None = None) -> Qemu:
         raise UnavailableError(f"program `{name}` not found", remedy="apt install qemu-system-x86")
     match = re.search(r"version (\d+)\.(\d+)", _run([found, "--version"]))
     if match is None:
-        raise UnavailableError(f"{found} does not run: it says no version")
+        raise UnavailableError(f"{found} does not run: it prints no version")
     return Qemu(Path(found), (int(match[1]), int(match[2])))
 
 
 def unpack(packages: Sequence[str], root: Path, options: Sequence[str] = ()) -> None:
     """Fetch packages and unpack them under `root`, all or nothing. Raises UnavailableError."""
-    with building(root) as work:  # (nobody else may touch packages before they are unpacked)
+    with building(root) as work:  # a private folder, since packages could be replaced otherwise
         debs = work / "debs"
         debs.mkdir()
         _run(["apt-get", *options, "-q", "download", *packages], cwd=debs)

@@ -1,4 +1,4 @@
-"""How much longer than usual guests may take where the host is slow, as an emulated one is."""
+"""The factor of the timeouts of guests on a slow host, such as an emulated one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ MOST = 1000.0
 
 
 def patience() -> float:
-    """The factor by which guests may start and answer more slowly than usual; 1 where nothing is
-    said. Raises UsageError."""
+    """Return the factor by which guests may start and answer more slowly than usual; 1 by default.
+    Raises UsageError."""
     text = os.environ.get(SETTING) or "1"
     try:
         factor = float(text)
