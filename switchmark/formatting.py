@@ -110,7 +110,7 @@ def amount(value: float, unit: str) -> str:
             return percent(value)
         case "pps" | "bit/s":
             return with_prefix(value, unit)
-        case "requests/s":
+        case "requests/s" | "changes/s":
             return f"{number(value)} {unit}"
         case _:
             return number(value)

@@ -105,6 +105,9 @@ class Capabilities:
     writes: tuple[str, ...] | None = None
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     cannot_reconfigure: str = ""  # why they cannot, where that is known
+    # Functions whose tables can be changed while it runs (`ChangesTables`), and why others cannot.
+    changes_tables: tuple[str, ...] = ()
+    cannot_change_tables: Mapping[str, str] = field(default_factory=dict, hash=False)
     # Kinds of ports for a cable to another host; if empty, `uncabled` gives the reason.
     cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
     uncabled: str = ""

@@ -30,6 +30,7 @@ PROBE_RATE = Limits(
 )
 BURST = Limits(1, choices.MAX_BURST, "not a burst", "above the largest burst", suffixes=True)
 AT_ONCE = Limits(1, 64, "not a number of attachments", "above the most attachments at once")
+CHANGE_RATE = Limits(1, 1_000_000, "not a rate of changes", "above the highest rate", suffixes=True)
 PAIRS = Limits(1, choices.MAX_PAIRS, "not a number of pairs", "above the most pairs one host takes")
 CORES = Limits(1, choices.MAX_CORES, "not a number of cores", "above any machine's cores")
 SPARE = Limits(0, choices.MAX_CORES, "not a number of cores", "above any machine's cores")

@@ -455,6 +455,12 @@ class Trial(Frozen):
         "attachments that method `attach` makes at the same time",
         limits=read.AT_ONCE, ranges=True, axis=Axis("attachments at once"),
         say=lambda value: f"{value} attachment{'' if value == 1 else 's'} at once")] = 1
+    change_rate: Annotated[int, Parameter(
+        "change_rate", METHOD, DEFAULT, "100, 1k, 10k",
+        "changes of a table per second that method `reconfiguration` makes while the switch "
+        "performs `route` or `acl`", unit="changes/s",
+        limits=read.CHANGE_RATE, ranges=True, axis=Axis("changes of a table/s"),
+        say=lambda value: f"{value} changes/s")] = 1000
     workload: Annotated[Name, Parameter(
         "workload", TRAFFIC, SAME, "tcp-stream, tcp-rr",
         "the traffic: `frames` (of `packet_size`, by the engine or a generator of frames), or an "

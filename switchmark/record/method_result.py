@@ -47,7 +47,7 @@ class MethodFigure(Value):
 
     name: str
     value: float
-    unit: Literal["pps", "frames", "s", "ns", "ratio", "count"]
+    unit: Literal["pps", "frames", "s", "ns", "ratio", "count", "changes/s"]
     low: float | None = None
     high: float | None = None
     count: Count = 1  # repetitions it is the mean of

@@ -29,7 +29,7 @@ from switchmark.model.capabilities import (
     available,
     unavailable,
 )
-from switchmark.model.changes import Change
+from switchmark.model.changes import Change, TableChange
 from switchmark.model.functions import FunctionEntries
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
@@ -52,6 +52,7 @@ QUEUE_FRAMES = 1024  # descriptors of each direction of a port
 BURST = 32  # compiled in
 ANSWER_TIMEOUT_S = 10.0
 SLOWEST_ROUTES_A_S = 500
+LONGEST_CHANGE_S = 60.0
 PYTHON_SETTING = "SWITCHMARK_BESS_PYTHON"
 DRIVER = own_text("support/bess_driver.py")
 # `exec`, so that the process we started is bessd itself; the mount dies with it. To
@@ -110,6 +111,7 @@ class Bess(WithOptions, ProgramSwitch):
         options=(CABLE_DRIVER, bess_functions.ACL_LOOKUP),
         functions=bess_functions.SUPPORT,
         reconfigures=True,
+        changes_tables=("route", "acl"),
         taxonomy=Taxonomy(
             MODULAR, STRUCTURED, f"{RTC} or {PIPELINE}", "medium", "C, Python", "programmable NIC"
         ),
@@ -314,6 +316,19 @@ class Bess(WithOptions, ProgramSwitch):
             changes.append((f"{RULES} table entries added", add))
             changes.append((f"{RULES} table entries removed", delete))
         return [Change(name, partial(self._change, request)) for name, request in changes]
+
+    def table_changes(self) -> Sequence[TableChange]:
+        """Return the changes of the routes, and of the rules, that its functions have. BESS pauses
+        its workers during each call."""
+        table, plan = self.function_table, self._plan
+        assert table is not None and plan is not None
+        return bess_functions.Changes(table, plan, self._command, self._tuples).all()
+
+    def _command(self, commands: Sequence[Sequence[Any]]) -> None:
+        self._request({"do": "commands", "commands": commands}, LONGEST_CHANGE_S)
+
+    def _tuples(self) -> int:
+        return self.function_entries().read_back["tuple-space entries"]
 
     def _change(self, request: dict[str, Any]) -> None:
         self._request(request)

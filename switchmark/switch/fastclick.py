@@ -172,6 +172,10 @@ class FastClick(WithOptions, ProgramSwitch):
         options=(CABLE_DRIVER, fastclick_functions.ROUTE_LOOKUP),
         functions=fastclick_functions.SUPPORT,
         functions_not_built=fastclick_functions.NOT_BUILT,
+        cannot_change_tables={
+            "route": "its lookup has handlers that change routes, which the bench does not use",
+            "acl": "IPFilter compiles its list while Click starts",
+        },
         cannot_reconfigure="while it runs, it takes no configuration with DPDK devices in it "
         '(`hotconfig` ends with "Trying to configure DPDK device after initialization")',
         taxonomy=Taxonomy(MODULAR, STRUCTURED, RTC, "low", "C++", "modular router"),

@@ -18,7 +18,7 @@ from switchmark.host import place
 from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, available
-from switchmark.model.changes import Change
+from switchmark.model.changes import Change, TableChange
 from switchmark.model.functions import FORWARD, FunctionEntries, FunctionSupport
 from switchmark.model.options import mode_refusal
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
@@ -52,6 +52,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         hides_tags=True,
         runs_in=("host", "netns"),
         reconfigures=True,
+        changes_tables=("acl",),
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "L2 bridge of the kernel"),
         description="bridge of the kernel; forwards in the softirq of the senders",
         options=(
@@ -196,6 +197,11 @@ class LinuxBridge(WithOptions, InKernelSwitch):
                 f"fdb add {p.mac} dev {device_of(p)} master static{vlan}" for p in self.paired_ports
             ]
             self.namespace.batch("bridge", table)
+
+    def table_changes(self) -> Sequence[TableChange]:
+        """Return the changes of rules if there are some."""
+        assert self._tables is not None and self.function_table is not None
+        return self._tables.table_changes(self.function_table)
 
     def changes(self) -> Sequence[Change]:
         """Adding ports with nobody behind them, and table entries for addresses nobody has (wires

@@ -15,7 +15,7 @@ from switchmark.host import place
 from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, available
-from switchmark.model.changes import Change
+from switchmark.model.changes import TableChange
 from switchmark.model.functions import FunctionEntries, FunctionSupport
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
@@ -38,7 +38,7 @@ class LinuxRouter(WithOptions, InKernelSwitch):
         keeps_offloads=True,
         hides_tags=True,
         runs_in=("host", "netns"),
-        reconfigures=True,
+        changes_tables=("route", "acl"),
         cable_ends=(),
         uncabled="functions are tested on one host only",
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "IP router of the kernel"),
@@ -110,9 +110,11 @@ class LinuxRouter(WithOptions, InKernelSwitch):
             self._load_time_s,
         )
 
-    def changes(self) -> Sequence[Change]:
-        """Adding routes that the load does not use; removing them."""
-        return kernel_routes.route_changes(self.namespace, self._table(), self._devices())
+    def table_changes(self) -> Sequence[TableChange]:
+        """Return the changes of routes, and of rules if there are some."""
+        table = self._table()
+        routes = kernel_routes.route_changes(self.namespace, table, self._devices())
+        return [routes, *self._filters.table_changes(table)]
 
     def counters(self) -> SwitchCounters:
         """Return the devices' counters, with the frames that policers dropped."""

@@ -81,6 +81,10 @@ class Snabb(ProgramSwitch):
         polling=True,
         page_sizes=(PageSize.HUGE,),
         takes_program=True,
+        cannot_change_tables={
+            "route": "its program loads the table while it starts",
+            "acl": "pflua compiles the list while Snabb starts",
+        },
         reconfigures=True,
         taxonomy=Taxonomy(MODULAR, STRUCTURED, PIPELINE, "high", "Lua, C", "VM-to-VM"),
         description="Snabb, Lua apps in one polling process, vhost-user",

@@ -21,7 +21,7 @@ from switchmark.host.process_output import output_of
 from switchmark.host.programs import which
 from switchmark.host.undo.entries import FilesNamed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
-from switchmark.model.changes import Change
+from switchmark.model.changes import Change, TableChange
 from switchmark.model.functions import FunctionEntries
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
@@ -88,6 +88,7 @@ class Vpp(WithOptions, ProgramSwitch):
         takes_program=True,
         cable_ends=DPDK_ENDS,
         reconfigures=True,
+        changes_tables=("route", "acl"),
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "medium", "C", "full router"),
         description="VPP, bridge domain or l2 xconnect; vhost-user, memif or AF_PACKET",
         options=(*OPTIONS, vpp_functions.ACL_LOOKUP),
@@ -264,6 +265,16 @@ class Vpp(WithOptions, ProgramSwitch):
     def changes(self) -> Sequence[Change]:
         """Interfaces and table entries; see `vpp_changes`."""
         return vpp_changes.changes(self.mode, self._folder, self._cli, self.until)
+
+    def table_changes(self) -> Sequence[TableChange]:
+        """Return the changes of the routes, and of the rules, that its functions have."""
+        table = self.function_table
+        assert table is not None
+        return vpp_changes.table_changes(
+            table, self._names, self._folder, self._cli, self.until,
+            {"routes": self._fib_entries,
+             "rules": lambda: vpp_functions.rules_in(self._cli("show", "acl-plugin", "acl"))},
+        )  # fmt: skip
 
     def waiting(self) -> list[SwitchPort]:
         """The ports whose interface has no link."""

@@ -22,7 +22,7 @@ from switchmark.host.kernel.netlink import VethEnd
 from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
-from switchmark.model.changes import Change
+from switchmark.model.changes import Change, TableChange
 from switchmark.model.functions import FunctionEntries, FunctionSupport
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
@@ -118,6 +118,8 @@ class XdpRedirect(InKernelSwitch):
         polling=False,
         in_kernel=True,
         reconfigures=True,
+        changes_tables=("route",),
+        cannot_change_tables={"acl": "changes of the map of its rules are not built"},
         taxonomy=Taxonomy(MODULAR, STRUCTURED, RTC, "high", "BPF", "programmable driver hook"),
         description="a small BPF program that redirects frames between devices, native XDP",
         functions={
@@ -283,12 +285,14 @@ class XdpRedirect(InKernelSwitch):
         self._descriptors.append(descriptor)
         return descriptor
 
+    def table_changes(self) -> Sequence[TableChange]:
+        """Return the changes of routes."""
+        ports = {port.index: device_of(port) for port in self.ports}
+        return [kernel_routes.route_changes(self.namespace, self._routing_table(), ports)]
+
     def changes(self) -> Sequence[Change]:
         """Adding devices with a program and a slot in the map of devices, and entries of the table;
         removing both."""
-        if self.mode is ConnectMode.ROUTE:
-            ports = {port.index: device_of(port) for port in self.ports}
-            return kernel_routes.route_changes(self.namespace, self._routing_table(), ports)
         inside, first = self.namespace.name, len(self.ports) + (1 if self._inner else 0)
         ends = self.spare_veths()
         names = [near for near, _ in ends]

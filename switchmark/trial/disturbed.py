@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from switchmark.engine import loads
@@ -26,6 +26,7 @@ SAMPLES_A_TRIAL = 1000
 LONGEST_SAMPLE_S = 0.01
 SHORTEST_END_NS = 100_000_000  # of a trial, in which frames are to arrive again
 BURSTS_BETWEEN_CLOCKS = 2
+DONE = object()  # after the last step of an action
 
 
 class DisturbedMeasurer(DeployedMeasurer):
@@ -36,22 +37,25 @@ class DisturbedMeasurer(DeployedMeasurer):
         duration_s: float,
         load_pps: float,
         at_s: float,
-        action: Callable[[], None],
+        action: Callable[[], Iterator[None] | None],
         tail_s: float,
     ) -> Disturbance:
         """Run one trial at this load; see `Disturber.disturb`."""
         due = time.monotonic() + at_s
         took: list[float] = []
-        end = math.inf
+        steps: Iterator[object] | None = None
+        begun = end = math.inf
 
         def tick() -> None:
-            nonlocal end
+            nonlocal begun, end, steps
             self._tick()
             if not took and time.monotonic() >= due:
-                begun = time.monotonic()
-                action()
-                took.append(time.monotonic() - begun)
-                end = time.monotonic() + tail_s
+                if steps is None:
+                    begun = time.monotonic()
+                    steps = action() or iter(())
+                if next(steps, DONE) is DONE:
+                    took.append(time.monotonic() - begun)
+                    end = time.monotonic() + tail_s
             if time.monotonic() >= end:
                 end = math.inf
                 for sender in self._senders:

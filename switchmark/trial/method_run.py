@@ -16,7 +16,7 @@ from switchmark.model.parameter_table import PARAMETERS
 from switchmark.model.trial import Trial
 from switchmark.record import Figures, MethodResult
 from switchmark.switch.support.base import attacher_of
-from switchmark.switch.support.changes import changes_of
+from switchmark.switch.support.changes import changes_of, table_changes_of
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.disturbed import DisturbedMeasurer
 from switchmark.trial.recording import Measurement
@@ -67,6 +67,7 @@ def _found(
         in_kernel=not switch.process_ids(),
         restart_switch=deployment.running_switch.restart,
         switch_changes=lambda: changes_of(switch),
+        table_changes=lambda: table_changes_of(switch),
         attacher=lambda: attacher_of(switch),
         first_looks=len(measurer.points),
     )

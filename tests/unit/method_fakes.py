@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 from switchmark.method.registry import METHODS
@@ -11,7 +11,7 @@ from switchmark.method.support.measurer import LoadPoint, Measurer
 from switchmark.method.support.outage import Span
 from switchmark.method.support.task import Task
 from switchmark.model.attaching import Attacher
-from switchmark.model.changes import Change
+from switchmark.model.changes import Change, TableChange
 from switchmark.model.trial import Trial
 from switchmark.record import Latency, MethodResult, MethodTrial
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
@@ -57,10 +57,11 @@ class SimulatedMeasurer:
         duration_s: float,
         load_pps: float,
         at_s: float,
-        action: Callable[[], None],
+        action: Callable[[], Iterator[None] | None],
         tail_s: float,
     ) -> Disturbance:
-        action()
+        for _ in action() or ():
+            pass
         point = self.measure(at_s + tail_s, load_pps)
         missing = round(0.1 * load_pps)
         return Disturbance(
@@ -87,6 +88,7 @@ def run_simulated(
     in_kernel: bool = False,
     restart: Callable[[], None] = lambda: None,
     changes: tuple[Change, ...] = (),
+    table_changes: tuple[TableChange, ...] = (),
     attacher: Attacher | None = None,
     **trial: object,
 ) -> MethodResult:
@@ -107,6 +109,7 @@ def run_simulated(
         in_kernel=in_kernel,
         restart_switch=restart,
         switch_changes=lambda: changes,
+        table_changes=lambda: table_changes,
         attacher=lambda: cast("Attacher", attacher),
         first_looks=2,
     )

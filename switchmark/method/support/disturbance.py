@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -51,9 +51,10 @@ class Disturber(Protocol):
         duration_s: float,
         load_pps: float,
         at_s: float,
-        action: Callable[[], None],
+        action: Callable[[], Iterator[None] | None],
         tail_s: float,
     ) -> Disturbance:
         """Offer a steady load and call the action `at_s` after its begin; end `tail_s` after the
-        action has returned, or after `duration_s`."""
+        action has returned, or after `duration_s`. If the action returns steps, they are made one
+        by one while the traffic is read, and the action ends with the last one."""
         ...

@@ -11,7 +11,7 @@ from switchmark.method.support.claims import broken_claims
 from switchmark.method.support.disturbance import Disturber
 from switchmark.method.support.measurer import LoadPoint, Measurer
 from switchmark.model.attaching import Attacher
-from switchmark.model.changes import Change
+from switchmark.model.changes import Change, TableChange
 from switchmark.model.trial import Trial
 from switchmark.record import (
     GoalBounds,
@@ -62,6 +62,8 @@ class Task:
     in_kernel: bool  # the switch works in its callers' system calls
     restart_switch: Callable[[], None]
     switch_changes: Callable[[], Sequence[Change]]  # raises `TrialFailed` where it has none
+    # The same of the tables of functions.
+    table_changes: Callable[[], Sequence[TableChange]]
     attacher: Callable[[], Attacher]  # raises `TrialFailed` if nothing can be attached
     first_looks: int = 0  # trials that were made before the method began
 

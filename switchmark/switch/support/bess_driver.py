@@ -145,6 +145,17 @@ def routes(client: Any, request: dict[str, Any]) -> dict[str, Any]:
     return {"added": added}
 
 
+def commands(client: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Run commands of modules one after the other, while the workers are paused."""
+    client.pause_all()
+    try:
+        for name, command, kind, argument in request["commands"]:
+            client.run_module_command(name, command, kind, with_bytes(argument))
+    finally:
+        client.resume_all()
+    return {}
+
+
 def rules(client: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Return the description of each module, in which some count their rules, and the number of
     its output gates that lead somewhere."""
@@ -215,6 +226,7 @@ def serve(folder: str, url: str) -> None:
         "remove-ports": remove_ports,
         "table": table,
         "routes": routes,
+        "commands": commands,
         "rules": rules,
     }
     for line in sys.stdin:

@@ -9,15 +9,17 @@ has acknowledged, one by one.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from switchmark.errors import Refusal
 from switchmark.function.support.frames import mac_bytes
-from switchmark.function.support.table import FunctionTable, Mirror, Rule, Vlan
+from switchmark.function.support.table import UDP, FunctionTable, Mirror, Rule, Vlan
 from switchmark.model.capabilities import SwitchOption
+from switchmark.model.changes import TableChange
 from switchmark.model.functions import FunctionSupport
+from switchmark.switch.support.changes import spare_route, spare_rule
 
 LINEAR, TUPLE_SPACE = "linear", "tuple-space"
 ACL_LOOKUP = SwitchOption(
@@ -30,6 +32,7 @@ ACL_LOOKUP = SwitchOption(
 ROUTES_MOST = 1_000_000
 RULES_MOST = 100_000
 TUNNELS_MOST = 1000
+RULES_A_COMMAND = 20_000  # BESS takes messages of up to 4 MiB
 TUPLES_MOST = 16  # combinations of masks in WildcardMatch
 TABLE8_BYTES = 1024  # 256 entries of 4 bytes
 TABLE24_MB = 64
@@ -48,6 +51,9 @@ _VNI = 46
 _IPV4 = "0800"
 VXLAN_PORT = 4789
 _METER, _GREEN = 0, 1
+_ACL_ADD, _WILDCARD_ADD = "ACLArg", "WildcardMatchCommandAddArg"
+_LIST_COMMANDS = (_ACL_ADD, _WILDCARD_ADD)
+SPARE_ROUTES = 10_000  # spare routes, 256 in each second-level table
 
 
 @dataclass
@@ -303,21 +309,24 @@ def _filter(plan: Plan, port: int, table: FunctionTable, lookup: str) -> None:
 
 
 def _linear(plan: Plan, name: str, rules: Iterable[Rule], table: FunctionTable) -> None:
-    entries = [
-        {
-            "src_ip": rule.source,
-            "dst_ip": rule.destination,
-            "src_port": rule.source_ports[0] if rule.source_ports else 0,
-            "dst_port": rule.destination_ports[0] if rule.destination_ports else 0,
-            "drop": not rule.permit,
-        }
-        for rule in rules
-    ]
+    entries = [_line(rule) for rule in rules]
     if table.default_permit:
         entries.append({"src_ip": "0.0.0.0/0", "dst_ip": "0.0.0.0/0", "drop": False})
     plan.module("ACL", name, {})
-    plan.commands.append([name, "add", "ACLArg", {"rules": entries}])
+    for at in range(0, len(entries), RULES_A_COMMAND):
+        part = {"rules": entries[at : at + RULES_A_COMMAND]}
+        plan.commands.append([name, "add", _ACL_ADD, part])
     plan.announced["acl entries"] = plan.announced.get("acl entries", 0) + len(entries)
+
+
+def _line(rule: Rule) -> dict[str, Any]:
+    return {
+        "src_ip": rule.source,
+        "dst_ip": rule.destination,
+        "src_port": rule.source_ports[0] if rule.source_ports else 0,
+        "dst_port": rule.destination_ports[0] if rule.destination_ports else 0,
+        "drop": not rule.permit,
+    }
 
 
 def _tuple_space(plan: Plan, name: str, rules: Sequence[Rule], table: FunctionTable) -> None:
@@ -335,23 +344,30 @@ def _tuple_space(plan: Plan, name: str, rules: Sequence[Rule], table: FunctionTa
     )
     added = set()
     for number, rule in enumerate(rules):
-        mask, value = _mask(rule), _value(rule)
-        if (mask, value) in added:
+        both = _mask(rule), _value(rule)
+        if both in added:
             continue
-        added.add((mask, value))
+        added.add(both)
         argument = {
             "gate": 0 if rule.permit else 1,
             "priority": len(rules) - number,
-            "values": [_binary(value[:16]), _binary(value[16:])],
-            "masks": [_binary(mask[:16]), _binary(mask[16:])],
+            **_key(rule),
         }
-        plan.commands.append([name, "add", "WildcardMatchCommandAddArg", argument])
+        plan.commands.append([name, "add", _WILDCARD_ADD, argument])
     kind = "WildcardMatchCommandSetDefaultGateArg"
     argument = {"gate": 0 if table.default_permit else 1}
     plan.commands.append([name, "set_default_gate", kind, argument])
     plan.announced["tuple-space entries"] = plan.announced.get("tuple-space entries", 0) + len(
         added
     )
+
+
+def _key(rule: Rule) -> dict[str, Any]:
+    mask, value = _mask(rule), _value(rule)
+    return {
+        "values": [_binary(value[:16]), _binary(value[16:])],
+        "masks": [_binary(mask[:16]), _binary(mask[16:])],
+    }
 
 
 def _mask(rule: Rule) -> str:
@@ -396,7 +412,7 @@ def _route(plan: Plan, table: FunctionTable) -> None:
     plan.routed = True
     routes = table.routes
     count = len(routes or ()) + len(table.ports)
-    argument = {"max_rules": count + 16, "max_tbl8s": tables_of_8(table)}
+    argument = {"max_rules": count + SPARE_ROUTES + 16, "max_tbl8s": tables_of_8(table)}
     plan.module("IPLookup", "routes", argument)
     entrance = "routes"
     if table.decrements_ttl:
@@ -417,6 +433,97 @@ def _route(plan: Plan, table: FunctionTable) -> None:
     plan.announced["routes"] = count
 
 
+class Changes:
+    """Changes of the routes and rules of a running BESS. `run` runs commands of modules, and
+    `counted` counts the entries of `WildcardMatch` in all lists. Entries of `IPLookup` and `ACL`
+    cannot be counted; their number is that of the acknowledged commands."""
+
+    def __init__(
+        self,
+        table: FunctionTable,
+        plan: Plan,
+        run: Callable[[Sequence[Sequence[Any]]], None],
+        counted: Callable[[], int],
+    ) -> None:
+        self._table = table
+        self._run = run
+        self._counted = counted
+        self._commands = [one for one in plan.commands if one[0].endswith(f"-{UDP}")]
+        kinds = {command[2] for command in self._commands}
+        self._is_linear = _ACL_ADD in kinds
+        self._lists = list(dict.fromkeys(c[0] for c in self._commands if c[2] in _LIST_COMMANDS))
+        self._routes = 0  # spare entries in force
+        self._rules: list[Rule] = []
+
+    def all(self) -> list[TableChange]:
+        """Return the changes of each table."""
+        changes = []
+        if self._table.is_routed:
+            changes.append(
+                TableChange("routes", self._add_routes, self._del_routes, lambda: self._routes)
+            )
+        if self._lists and self._is_linear:
+            changes.append(
+                TableChange("rules", self._add_lines, self._del_lines, lambda: len(self._rules))
+            )
+        elif self._lists:
+            changes.append(TableChange(
+                "rules", self._add_tuples, self._del_tuples,
+                lambda: self._counted() // len(self._lists),
+            ))  # fmt: skip
+        return changes
+
+    def _add_routes(self, first: int, end: int) -> None:
+        self._run([
+            ["routes", "add", "IPLookupCommandAddArg",
+             {"prefix": spare_route(self._table, number), "prefix_len": 32, "gate": 0}]
+            for number in range(first, end)
+        ])  # fmt: skip
+        self._routes += end - first
+
+    def _del_routes(self, first: int, end: int) -> None:
+        self._run([
+            ["routes", "delete", "IPLookupCommandDeleteArg",
+             {"prefix": spare_route(self._table, number), "prefix_len": 32}]
+            for number in range(first, end)
+        ])  # fmt: skip
+        self._routes -= end - first
+
+    def _spare(self, first: int, end: int) -> list[Rule]:
+        return [spare_rule(self._table, number) for number in range(first, end)]
+
+    def _add_lines(self, first: int, end: int) -> None:
+        self._write([*self._rules, *self._spare(first, end)])
+
+    def _del_lines(self, first: int, end: int) -> None:
+        self._write(self._rules[end - first :])
+
+    def _write(self, rules: list[Rule]) -> None:
+        """Write whole lists, the spare rules first: `ACL` can only be cleared and filled."""
+        entries = {"rules": [_line(rule) for rule in rules]}
+        commands: list[Sequence[Any]] = []
+        for name in self._lists:
+            commands.append([name, "clear", "EmptyArg", {}])
+            commands.append([name, "add", _ACL_ADD, entries])
+        self._run(commands + [one for one in self._commands if one[2] == _ACL_ADD])
+        self._rules = rules
+
+    def _add_tuples(self, first: int, end: int) -> None:
+        order = {"gate": 1, "priority": len(self._table.rules) + 1}
+        self._change_tuples("add", _WILDCARD_ADD, order, first, end)
+
+    def _del_tuples(self, first: int, end: int) -> None:
+        self._change_tuples("delete", "WildcardMatchCommandDeleteArg", {}, first, end)
+
+    def _change_tuples(
+        self, verb: str, kind: str, more: Mapping[str, Any], first: int, end: int
+    ) -> None:
+        rules = self._spare(first, end)
+        self._run(
+            [[name, verb, kind, _key(rule) | dict(more)] for rule in rules for name in self._lists]
+        )
+
+
 def gates(table: FunctionTable) -> list[tuple[int, str]]:
     """Return egress port and MAC address of each output gate of the lookup: the next hops, then
     the hosts of the ports."""
@@ -429,10 +536,11 @@ def tables_of_8(table: FunctionTable) -> int:
     import numpy as np
 
     hosts = {ipaddress.ip_address(port.host).packed[:3] for port in table.ports}
+    spare = SPARE_ROUTES // 256 + 16
     if table.routes is None or not len(table.routes):
-        return len(hosts) + 16
+        return len(hosts) + spare
     long = table.routes.networks[table.routes.lengths > 24][:, :3]
-    return len(np.unique(long, axis=0)) + len(hosts) + 16
+    return len(np.unique(long, axis=0)) + len(hosts) + spare
 
 
 def memory_mb(table: FunctionTable) -> int:

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,8 @@ from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.kernel import namespaces
 from switchmark.host.kernel.routes import count_routes, route_messages, send_routes
-from switchmark.model.changes import Change
-from switchmark.switch.support.changes import RULES
+from switchmark.model.changes import TableChange
+from switchmark.switch.support.changes import spare_route
 from switchmark.switch.support.private import Namespace
 
 if TYPE_CHECKING:
@@ -153,21 +154,25 @@ def send(namespace: Namespace, messages: Sequence[bytes]) -> None:
 
 def route_changes(
     namespace: Namespace, table: FunctionTable, devices: Mapping[int, str]
-) -> list[Change]:
-    """Return changes under load: routes to single addresses that the load does not use."""
+) -> TableChange:
+    """Return the changes under load, by spare routes."""
     import numpy as np
 
-    start = "203.0.0.0" if table.ip_version == 4 else "3fff::"
-    first = ipaddress.ip_address(start)
-    packed = b"".join((first + number).packed for number in range(RULES))
-    networks = np.frombuffer(packed, np.uint8).reshape(RULES, -1)
-    lengths, hops = np.full(RULES, table.host_bits), np.zeros(RULES, int)
+    def change(first: int, end: int, *, remove: bool) -> None:
+        texts = [spare_route(table, number) for number in range(first, end)]
+        packed = b"".join(ipaddress.ip_address(text).packed for text in texts)
+        networks = np.frombuffer(packed, np.uint8).reshape(len(texts), -1)
+        lengths, hops = np.full(len(texts), table.host_bits), np.zeros(len(texts), int)
+        send(namespace, messages_of(
+            namespace, table, devices, networks, lengths, hops, remove=remove
+        ))  # fmt: skip
 
-    def change(verb: str, *, remove: bool) -> Change:
-        messages = messages_of(namespace, table, devices, networks, lengths, hops, remove=remove)
-        return Change(f"{RULES} routes {verb}", lambda: send(namespace, messages))
-
-    return [change("added", remove=False), change("removed", remove=True)]
+    return TableChange(
+        "routes",
+        partial(change, remove=False),
+        partial(change, remove=True),
+        lambda: routes_read_back(namespace, table.ip_version),
+    )
 
 
 def announced_routes(table: FunctionTable) -> int:

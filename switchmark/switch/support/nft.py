@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -20,8 +22,10 @@ from switchmark.function.support.table import FunctionTable, Policer, Rule
 from switchmark.host.kernel import namespaces
 from switchmark.host.process_output import parse_counter, parsing
 from switchmark.model.capabilities import SwitchOption
+from switchmark.model.changes import TableChange
 from switchmark.model.functions import FunctionEntries, FunctionSupport
 from switchmark.model.ports import SwitchCounters
+from switchmark.switch.support.changes import spare_rule
 from switchmark.switch.support.private import Namespace
 
 LINEAR, SETS = "nft-linear", "nft-set"
@@ -52,6 +56,7 @@ MOST_SETS = 32  # for rules of one form and verdict
 FEWEST_ELEMENTS = 4  # a set of fewer would be slower than its rules
 MOST_COMPARED = 5_000_000  # pairs of rules
 LOAD_TIMEOUT_S = 300.0
+HANDLE = re.compile(r"# handle (\d+)$", re.MULTILINE | re.ASCII)
 PROTOCOLS = {6: "tcp", 17: "udp"}
 NO_PORTS = (0, 0xFFFF)
 NS_A_SECOND = 1_000_000_000
@@ -360,16 +365,20 @@ def frame_limit(policer: Policer, frame_bytes: int) -> tuple[str, int, int]:
     return best[1], best[2], burst
 
 
-def load(namespace: Namespace, scripts: Iterator[str] | Sequence[str]) -> None:
-    """Run `nft` inside the namespace for each script. Raises `UnavailableError`."""
+def load(namespace: Namespace, scripts: Sequence[str], options: Sequence[str] = ()) -> list[str]:
+    """Run `nft` inside the namespace for each script; return the answers. Raises
+    `UnavailableError`."""
+    command = ["nft", *options, "-f", "-"]
     run = namespace.session.host.run
 
-    def run_all() -> None:
-        for script in scripts:
-            run(["nft", "-f", "-"], input_text=script + "\n", timeout_s=LOAD_TIMEOUT_S)
+    def run_all() -> list[str]:
+        return [
+            run(command, input_text=script + "\n", timeout_s=LOAD_TIMEOUT_S).stdout
+            for script in scripts
+        ]
 
     try:
-        namespaces.inside(namespace.name, run_all)
+        return namespaces.inside(namespace.name, run_all)
     except UsageError:
         raise
     except SwitchmarkError as error:
@@ -424,6 +433,12 @@ class Filters:
         if self.scripts:
             load(self.namespace, self.scripts)
 
+    def table_changes(self, table: FunctionTable) -> list[TableChange]:
+        """Return the changes of the list under load; empty if it has no rules."""
+        if self.acl is None or not table.rules:
+            return []
+        return [rule_changes(self.namespace, self.acl, table)]
+
     def with_policed(self, counters: SwitchCounters, ports: Sequence[int]) -> SwitchCounters:
         """Add the frames that policers dropped; `ports` are the numbers of the policed devices."""
         if not self.policed:
@@ -448,6 +463,45 @@ class Filters:
             announced["nft copies"] = 1
             observed["nft copies"] = count_entries(self.namespace, "netdev", MIRROR)[0]
         return FunctionEntries(announced, observed, load_time_s)
+
+
+def rule_changes(namespace: Namespace, acl: NftList, table: FunctionTable) -> TableChange:
+    """Return the changes of a list: elements of the set that has denials of the form of the spare
+    rules, or rules in front of all others if there is no such set."""
+    where = f"{acl.family} {TABLE}"
+    expression = " . ".join(part.expression for part in fields_of(spare_rule(table, 0)))
+    nft_set = next(
+        (s for s in acl.sets
+         if s.expression == expression and f"{expression} @{s.name} drop" in acl.lines), None
+    )  # fmt: skip
+    spare_handles: list[str] = []
+
+    def elements(verb: str, first: int, end: int) -> None:
+        assert nft_set is not None
+        parts = (fields_of(spare_rule(table, number)) for number in range(first, end))
+        texts = ", ".join(" . ".join(part.text for part in parts_) for parts_ in parts)
+        load(namespace, [f"{verb} element {where} {nft_set.name} {{ {texts} }}"])
+
+    def insert(first: int, end: int) -> None:
+        lines = [
+            f"insert rule {where} {CHAIN} {rule_text(spare_rule(table, number))}"
+            for number in range(first, end)
+        ]
+        answer = "".join(load(namespace, ["\n".join(lines)], ["--echo", "--handle"]))
+        spare_handles.extend(HANDLE.findall(answer))
+
+    def delete(first: int, end: int) -> None:
+        lines = [f"delete rule {where} {CHAIN} handle {one}" for one in spare_handles[first:end]]
+        load(namespace, ["\n".join(lines)])
+
+    def count(kind: int) -> int:
+        return count_entries(namespace, acl.family)[kind]
+
+    if nft_set is None:
+        return TableChange("rules", insert, delete, lambda: count(0))
+    return TableChange(
+        "rules", partial(elements, "add"), partial(elements, "delete"), lambda: count(1)
+    )
 
 
 def policer_drops(namespace: Namespace) -> list[int]:

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 
 from switchmark.errors import UsageError
 from switchmark.function.support.table import UDP, FunctionTable, Rule
+from switchmark.model.changes import TableChange
 from switchmark.model.functions import FunctionEntries, FunctionSupport
+from switchmark.switch.support.changes import spare_route, spare_rule
 from switchmark.switch.support.ovs_instance import OvsInstance
 from switchmark.switch.support.ovs_rules import openflow_port
 from switchmark.switch.support.ovs_tunnels import tunnel_entries
@@ -314,6 +316,40 @@ class LoadedFunctions:
             port.index: dropped.get(openflow_port(port.index), 0)
             for port in self._translation.table.ports
         }
+
+    def table_changes(self) -> list[TableChange]:
+        """Return the changes of the tables of routes and rules, by spare entries."""
+        table, names = self._translation.table, {ROUTES: "routes"}
+        if table.rules:
+            names[ACL] = "rules"
+        return [
+            self._table_change(names[stage.name], stage)
+            for stage in sorted(self._translation.stages, key=lambda one: -one.number)
+            if stage.name in names
+        ]
+
+    def _table_change(self, entries: str, stage: Stage) -> TableChange:
+        table = self._translation.table
+
+        def match(number: int) -> str:
+            if stage.name == ROUTES:
+                field = "nw_dst" if table.ip_version == 4 else "ipv6_dst"
+                address = spare_route(table, number)
+                return f"priority={table.host_bits},{ip_match(table.ip_version)},{field}={address}"
+            (found,) = rule_matches(spare_rule(table, number), table.ip_version)
+            return f"priority={HIGHEST_PRIORITY},{found}"
+
+        def add(first: int, end: int) -> None:
+            self._instance.flows(
+                [f"table={stage.number},{match(k)},actions=drop" for k in range(first, end)]
+            )
+
+        def remove(first: int, end: int) -> None:
+            self._instance.flows(
+                [f"delete_strict table={stage.number},{match(k)}" for k in range(first, end)]
+            )
+
+        return TableChange(entries, add, remove, lambda: self._instance.count_flows(stage.number))
 
     def entries(self) -> FunctionEntries:
         """Return the announced entries, and those that the switch daemon counts."""

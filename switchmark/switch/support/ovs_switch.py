@@ -19,7 +19,7 @@ from switchmark.host.kernel.device_settings import set_up
 from switchmark.host.place import Facility
 from switchmark.host.programs import find_program
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
-from switchmark.model.changes import Change
+from switchmark.model.changes import Change, TableChange
 from switchmark.model.functions import FunctionEntries
 from switchmark.model.ports import (
     ConnectMode,
@@ -61,6 +61,7 @@ COMMON = Capabilities(
     splits=True,
     takes_program=True,
     reconfigures=True,
+    changes_tables=("route", "acl"),
     functions=ovs_functions.SUPPORT,
     taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
 )
@@ -142,6 +143,11 @@ class OvsSwitch(WithProgram, WithResources):
             Change(f"{RULES} rules added", lambda: self.instance.flows(flows)),
             Change(f"{RULES} rules removed", lambda: self.instance.remove_flows(SPARE_COOKIE)),
         ]
+
+    def table_changes(self) -> Sequence[TableChange]:
+        """Return the changes of the routes, and of the rules, that its functions have."""
+        assert self._functions is not None
+        return self._functions.table_changes()
 
     def makes_devices(self) -> bool:
         """Return True if the datapath makes network devices, for which the daemons need a network

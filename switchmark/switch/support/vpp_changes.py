@@ -7,14 +7,18 @@ so the result is checked, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
-from switchmark.model.changes import Change
+from switchmark.function.support.table import FunctionTable
+from switchmark.model.changes import Change, TableChange
 from switchmark.model.ports import ConnectMode
-from switchmark.switch.support.changes import PORTS, RULES, rule_mac
+from switchmark.switch.support.changes import PORTS, RULES, rule_mac, spare_route, spare_rule
 from switchmark.switch.support.vpp_commands import BRIDGE_DOMAIN, WITNESS
+from switchmark.switch.support.vpp_functions import list_command
 
 
 def changes(
@@ -58,6 +62,60 @@ def changes(
         change(f"{RULES} table entries added", learn, lambda: entries() >= RULES),
         change(f"{RULES} table entries removed", forget, lambda: entries() < RULES),
     ]
+
+
+def table_changes(
+    table: FunctionTable,
+    names: Mapping[int, str],
+    folder: Path,
+    cli: Callable[..., str],
+    until: Callable[[Callable[[], bool], str], None],
+    counts: Mapping[str, Callable[[], int]],
+) -> list[TableChange]:
+    """Return the changes of routes, one command each, and of the access control list, which VPP
+    replaces as a whole; `counts` count the entries of both in VPP. A call waits until VPP has the
+    entries."""
+    script = folder / "changes"
+
+    def execute(lines: Sequence[str], count: Callable[[], int], expected: int) -> None:
+        script.write_text("\n".join(lines) + "\n")
+        if answer := cli("exec", str(script)).strip():
+            raise TrialFailed(f"vpp: {' '.join(answer.split())[:300]}")
+        until(lambda: count() == expected, f"{expected} entries")
+
+    def routes(verb: str, first: int, end: int) -> None:
+        hop, count = table.next_hops[0], counts["routes"]
+        way = f"via {hop.address} {names[hop.port]}"
+        lines = [
+            f"ip route {verb} {spare_route(table, number)}/{table.host_bits} {way}"
+            for number in range(first, end)
+        ]
+        execute(lines, count, count() + (len(lines) if verb == "add" else -len(lines)))
+
+    def rules(spare: Sequence[int]) -> None:
+        entries = [spare_rule(table, number) for number in spare]
+        changed = replace(table, rules=(*entries, *table.rules))
+        expected = len(changed.rules) + int(table.default_permit)
+        execute([list_command(changed, replaced=0)], counts["rules"], expected)
+
+    def remove_rules(first: int, end: int) -> None:
+        assert first < end
+        rules(range(end, most[0]))
+
+    def add_rules(first: int, end: int) -> None:
+        assert first < end
+        most[0] = end
+        rules(range(end))
+
+    most = [0]  # number of spare rules that were added
+    changes = []
+    if table.is_routed:
+        changes.append(TableChange(
+            "routes", partial(routes, "add"), partial(routes, "del"), counts["routes"]
+        ))  # fmt: skip
+    if table.rules:
+        changes.append(TableChange("rules", add_rules, remove_rules, counts["rules"]))
+    return changes
 
 
 def spare_ports(*, bridged: bool) -> tuple[list[str], list[str]]:

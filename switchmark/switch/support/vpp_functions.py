@@ -138,7 +138,7 @@ def setup_commands(
         lines += _router(table, names)
     if table.rules:
         lines.append(f"set acl-plugin use-hash-acl-matching {int(options['acl_lookup'] == 'hash')}")
-        lines.append("set acl-plugin acl " + ", ".join(_entries(table)))
+        lines.append(list_command(table))
         lines += [f"set acl-plugin interface {names[p.index]} input acl 0" for p in table.ports]
     if table.mirror and table.mirror.copies:
         source, monitor = every[table.mirror.source], every[table.mirror.monitor]
@@ -165,6 +165,13 @@ def _router(table: FunctionTable, names: Mapping[int, str]) -> Iterator[str]:
         yield f"set ip neighbor {names[port_index]} {address} {mac} static"
     for port in table.ports:
         yield f"ip route add {port.host}/{table.host_bits} via {port.host} {names[port.index]}"
+
+
+def list_command(table: FunctionTable, replaced: int | None = None) -> str:
+    """Return the command that makes the access control list, or replaces the one of this
+    number."""
+    index = "" if replaced is None else f"index {replaced} "
+    return f"set acl-plugin acl {index}" + ", ".join(_entries(table))
 
 
 def _entries(table: FunctionTable) -> Iterator[str]:

@@ -52,7 +52,7 @@ class Scripted:
         duration_s: float,
         load_pps: float,
         at_s: float,
-        action: Callable[[], None],
+        action: Callable[[], object],
         tail_s: float,
     ) -> Disturbance:
         self.asked.append((duration_s, load_pps, at_s, tail_s))

@@ -13,7 +13,14 @@ from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.bess import Bess
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support import vpp_changes
-from switchmark.switch.support.changes import PORTS, RULES, UNKNOWN_WAY, Reconfigurable, changes_of
+from switchmark.switch.support.changes import (
+    PORTS,
+    RULES,
+    UNKNOWN_WAY,
+    ChangesTables,
+    Reconfigurable,
+    changes_of,
+)
 from switchmark.switch.support.vpp_changes import spare_entries, spare_ports
 from switchmark.switch.vale import Vale
 from tests.unit.trial_fakes import SESSION
@@ -30,6 +37,17 @@ def test_a_switch_says_whether_it_can_be_changed(name: str) -> None:
     with pytest.raises(TrialFailed) as refused:
         changes_of(switch)
     assert str(refused.value) == f"{name}: {switch.capabilities.cannot_reconfigure or UNKNOWN_WAY}"
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_switch_says_which_tables_can_be_changed(name: str) -> None:
+    """Each table that method reconfiguration changes can be changed, or there is a reason."""
+    capabilities = SWITCHES[name]().capabilities
+    assert bool(capabilities.changes_tables) == isinstance(SWITCHES[name](), ChangesTables)
+    for function in {"route", "acl"} & capabilities.functions.keys():
+        can = function in capabilities.changes_tables
+        why = function in capabilities.cannot_change_tables
+        assert can != why
 
 
 class TestVpp:
