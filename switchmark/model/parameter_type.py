@@ -79,6 +79,11 @@ class Axis:
 BEFORE_ONE = 0.5  # the place of 0 on a logarithmic axis of whole numbers
 
 
+def counted(noun: str) -> Callable[[int], str]:
+    """Return a function that gives a number with its noun: `1 route`, `10,000 routes`."""
+    return lambda number: f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def label_scale(place: float) -> str:
     """Label a place on the axis of a scale: `0`, `100`, `10k`, `1M`."""
     if place < 1:

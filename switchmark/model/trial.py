@@ -50,6 +50,7 @@ from switchmark.model.parameter_type import (
     Kind,
     Parameter,
     Wire,
+    counted,
     label_scale,
 )
 from switchmark.model.ports import ConnectMode, PortKind
@@ -388,7 +389,7 @@ class Trial(Frozen):
     routes: Annotated[int, Parameter(
         "routes", FUNCTION, DEFAULT, "1, 1000, 100k, 1M",
         "number of routes of function `route`", unit="routes", limits=read.ROUTES, ranges=True,
-        say="{} routes".format, axis=Axis("routes", label=label_scale))] = 1
+        say=counted("route"), axis=Axis("routes", label=label_scale))] = 1
     prefix_length: Annotated[PrefixLength, Parameter(
         "prefix_length", FUNCTION, DEFAULT, "mix, 24, 32",
         "prefix length of the routes: a number, or `mix` (lengths as in a full routing table of "
@@ -397,7 +398,7 @@ class Trial(Frozen):
     rules: Annotated[int, Parameter(
         "rules", FUNCTION, DEFAULT, "0, 10, 1000, 10k",
         "number of rules of function `acl`; 0: no list, for a baseline", unit="rules",
-        limits=read.RULES, ranges=True, say="{} rules".format,
+        limits=read.RULES, ranges=True, say=counted("rule"),
         axis=Axis("rules", lambda value: float(value) or BEFORE_ONE, label_scale))] = 100
     rule_hit: Annotated[Literal["last", "uniform", "none"], Parameter(
         "rule_hit", FUNCTION, DEFAULT, "last, uniform",
@@ -408,11 +409,11 @@ class Trial(Frozen):
     masks: Annotated[int, Parameter(
         "masks", FUNCTION, DEFAULT, "1, 4, 16",
         "number of different combinations of prefix lengths in the rules of `acl`", unit="masks",
-        limits=read.MASKS, ranges=True, say="{} masks".format, axis=Axis("masks"))] = 1
+        limits=read.MASKS, ranges=True, say=counted("mask"), axis=Axis("masks"))] = 1
     tunnels: Annotated[int, Parameter(
         "tunnels", FUNCTION, DEFAULT, "1, 100, 1000",
         "number of tunnels of function `vxlan`, each with its own VNI", unit="tunnels",
-        limits=read.TUNNELS, ranges=True, say="{} tunnels".format,
+        limits=read.TUNNELS, ranges=True, say=counted("tunnel"),
         axis=Axis("tunnels", label=label_scale))] = 1
     vni: Annotated[int, Parameter(
         "vni", FUNCTION, DEFAULT, "100",

@@ -71,9 +71,9 @@ class TriedRatio:
 
     @property
     def words(self) -> str:
-        """The ratio in words: `linux-router, routes 100000 / 1: 0.81 (0.78 to 0.84)`."""
+        """The ratio in words: `linux-router, 100,000 routes / 1 route: 0.81 (0.78 to 0.84)`."""
         sides = " / ".join(
-            ", ".join(f"{_name(field)} {value}" for field, value in side.items())
+            ", ".join(map(_say, side, side.values()))
             for side in (self.claim.left, self.claim.right)
         )
         text = f"{self.contender}, {sides}: "
@@ -172,8 +172,11 @@ def _metric(items: Sequence[Observed], name: str) -> Metric | None:
     return next((m for item in items for m in item.figures if m.name == name), None)
 
 
-def _name(field: str) -> str:
-    return next((row.name for row in BY_NAME.values() if row.field == field), field)
+def _say(field: str, value: object) -> str:
+    row = next((row for row in BY_NAME.values() if row.field == field), None)
+    if row is None or row.say is None:
+        return f"{row.name if row else field} {value}"
+    return row.say(value)
 
 
 def _range(claim: RatioClaim) -> str:

@@ -167,7 +167,7 @@ def _sentence(group: Sequence[FunctionShare]) -> str:
     parts = [f"{share.contender} {_value(share)}" for share in ordered]
     verb = "keeps" if rate else "takes"
     parts[0] = f"{ordered[0].contender} {verb} {_value(ordered[0])}"
-    figure = "rate" if rate else "time"
+    figure = "rate" if rate else first.metric.name
     of = f"of its {figure} {_without(first)}" if rate else f"times its {figure} {_without(first)}"
     parts[0] += f" {of}"
     return f"{_where(first.trial)}: {', '.join(parts)}"

@@ -90,7 +90,7 @@ def test_a_finding_has_its_interval_and_the_published_ratio() -> None:
         [finding("at_least: 0.7, at_most: 0.9, published: 0.82")], items, names
     )
     assert re.fullmatch(
-        r"Holds: A list costs a fifth \(Somebody 2020\)\. Here: ovs-dpdk, rules 100 / rules 0: "
+        r"Holds: A list costs a fifth \(Somebody 2020\)\. Here: ovs-dpdk, 100 rules / 0 rules: "
         r"0\.80 \(0\.7\d to 0\.8\d\), expected 0\.7 to 0\.9, published 0\.82",
         result.words,
     )

@@ -72,7 +72,7 @@ def test_times_are_factors() -> None:
     slow, fast = trial("route", routes=1000), trial("route", routes=1)
     observed = [*measured(slow, [12e3] * 3, RTT), *measured(fast, [10e3] * 3, RTT)]
     (text,) = share_sentences(function_shares(observed, {slow.id: "vpp"}))
-    assert "vpp takes 1.20 (1.20 to 1.20) times its time with one route" in text
+    assert "vpp takes 1.20 (1.20 to 1.20) times its rtt-p50 with one route" in text
 
 
 def test_without_a_baseline_there_is_no_share() -> None:
