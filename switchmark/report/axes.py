@@ -107,6 +107,15 @@ def facets(rows: Sequence[SummaryRow], x: XAxis | None) -> list[tuple[str, list[
     return titled
 
 
+def compared_facets(
+    rows: Sequence[SummaryRow], x: XAxis | None
+) -> list[tuple[str, list[SummaryRow]]]:
+    """Group rows as `facets` does, without groups of baselines alone if other rows exist."""
+    groups = facets(rows, x)
+    compared = [one for one in groups if not all(row.is_baseline for row in one[1])]
+    return compared or groups
+
+
 def ranked(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
     """Sort the rows as they are drawn: the best first, the bare wire last."""
     return sorted(rows, key=lambda row: (row.is_baseline, -mean_forwarded_pps(row)))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from switchmark.model.choices import Dimension
 from switchmark.report import plot_style, words
-from switchmark.report.axes import facets, x_axis
+from switchmark.report.axes import compared_facets, x_axis
 from switchmark.report.drawing_files import write_drawing
 from switchmark.report.figures import looks
 from switchmark.report.latency import spread_panels
@@ -36,7 +36,7 @@ def write_plots(run_directory: Path, folder: Path) -> list[Path]:
     papers = paper_pictures(rows, run.records(), published, look, times)
     drawn = [
         ("Throughput", title, frames_drawing(title, members, look, x))
-        for title, members in facets(throughput, x)
+        for title, members in compared_facets(throughput, x)
     ]
     drawn += [("Latency", one.title, one) for one in spread_panels(latency, look).figures]
     for panel in function_pictures(run, rows, look):

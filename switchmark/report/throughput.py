@@ -12,7 +12,15 @@ from typing import Any
 
 from switchmark.formatting import number
 from switchmark.report import plot
-from switchmark.report.axes import XAxis, bar_label, facets, mean_forwarded_pps, ranked, x_axis
+from switchmark.report.axes import (
+    XAxis,
+    bar_label,
+    compared_facets,
+    facets,
+    mean_forwarded_pps,
+    ranked,
+    x_axis,
+)
 from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
@@ -24,7 +32,7 @@ def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
     """Forwarded load, with confidence intervals and the bare wire beside it."""
     x = x_axis(rows)
     figures: list[Drawing] = []
-    for title, members in facets(rows, x):
+    for title, members in compared_facets(rows, x):
         figures.append(frames_drawing(title, members, look, x))
         if x is not None:
             figures.append(_lines(title, members, look, x, bits=True))

@@ -202,9 +202,12 @@ def test_functions_are_drawn_over_their_scale(tmp_path: Path) -> None:
         for switch in ("ovs-netdev", "ovs-dpdk")
     ]
     records = [synthetic_record(trial, number=number) for number, trial in enumerate(trials)]
+    # A baseline only forwards, so it shares no plot with the functions, and gets none for itself.
+    records.append(synthetic_record(synthetic_trial(switch="direct"), number=len(records)))
     directory = write_run(tmp_path / "results", records)
     rows = summary(directory)
-    figure = throughput_panels(rows, looks(rows)).figures[0]
+    figure, bits = throughput_panels(rows, looks(rows)).figures
+    assert bits.title.startswith("Gbit/s")
     assert figure.layout["xaxis"]["type"] == "log"
     assert figure.layout["xaxis"]["ticktext"] == ["0", "100", "10k"]
     (panel,) = function_pictures(open_run(directory), rows, looks(rows))
