@@ -5,6 +5,29 @@ void expectation_reset(struct expectation *e)
 {
     memset(e->wrong, 0, sizeof e->wrong);
     e->sample_length = 0;
+    e->prepared = 0; /* the table may be another */
+}
+
+void expectation_prepare(struct expectation *e, uint64_t sequence, unsigned count)
+{
+    e->prepared = 0;
+    if (e->table == NULL)
+        return;
+    row_table_choose(e->table, sequence, e->flows, count);
+    e->prepared_first = sequence;
+    e->prepared = count;
+    for (unsigned i = 0; i < count && i < ROWS_FETCHED_AHEAD; i++)
+        row_table_fetch(e->table, e->flows[i]);
+}
+
+static const uint8_t *row_of(const struct expectation *e, uint64_t sequence)
+{
+    const uint64_t place = sequence - e->prepared_first;
+
+    if (place + ROWS_FETCHED_AHEAD < e->prepared)
+        row_table_fetch(e->table, e->flows[place + ROWS_FETCHED_AHEAD]);
+    return row_table_row(e->table, place < e->prepared ? e->flows[place]
+                                                       : row_table_flow(e->table, sequence));
 }
 
 static uint32_t bit(bool is_wrong, enum wrong_field field)
@@ -160,7 +183,7 @@ uint32_t expectation_check(const struct expectation *e, const struct opened_fram
     uint32_t wrong = opened->wrong, hop = 0, tunnel = 0;
 
     if (table != NULL) {
-        const uint8_t *row = row_table_row(table, row_table_flow(table, sequence));
+        const uint8_t *row = row_of(e, sequence);
         const uint32_t addresses = layout->ip6 ? 32 : 8;
         hop = row_next_hop(table, row);
         tunnel = row_tunnel(table, row);

@@ -33,7 +33,10 @@ struct expectation {
     const struct row_table *tunnels;   /* MACs, and outer headers with --decap; NULL: any */
     bool reversed;                     /* rows describe sent frames; these go the other way */
     const struct field_writes *fields; /* fields that modifiers of the sender set */
-    bool used; /* a header, the content of a table or modified fields are expected */
+    bool used;               /* a header, the content of a table or modified fields are expected */
+    uint64_t prepared_first; /* number of the first frame whose flow is prepared */
+    uint32_t prepared;       /* number of such frames */
+    uint32_t flows[IO_BURST_MAX];       /* their flows */
     uint64_t wrong[WRONG_FIELDS_COUNT]; /* number of frames of the trial with this field wrong */
     uint8_t sample[256];                /* the first bytes of the first wrong frame */
     uint32_t sample_length;             /* 0: no frame was wrong */
@@ -56,6 +59,10 @@ static inline bool expected_headers_are_given(const struct expected_headers *h)
 
 /* Begin a trial. */
 void expectation_reset(struct expectation *e);
+
+/* The next frames probably have these numbers: choose their flows together, and fetch their rows.
+ */
+void expectation_prepare(struct expectation *e, uint64_t sequence, unsigned count);
 
 /* Remove the outer header and the tags of a frame, if they are expected. */
 struct opened_frame expectation_open(const struct expectation *e, const struct io_frame *frame);

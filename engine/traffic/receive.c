@@ -396,6 +396,9 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
     uint64_t counts[VERDICTS] = {0};
     uint64_t bytes = 0;
 
+    if (expects && rx->tracking)
+        expectation_prepare(rx->expectation,
+                            sequence_extended(rx->tracker, (uint32_t)rx->tracker->next), count);
     for (unsigned i = 0; i < count; i++) {
         struct opened_frame opened;
         const struct io_frame *frame = &frames[i];

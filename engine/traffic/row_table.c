@@ -61,6 +61,19 @@ bool row_table_add(struct row_table *t, const uint8_t *bytes, size_t length, uin
     return true;
 }
 
+void row_table_choose(const struct row_table *t, uint64_t sequence, uint32_t *flows, unsigned count)
+{
+    if (t->is_zipf) {
+        zipf_ranks(&t->zipf, t->seed + sequence * ZIPF_STEP, flows, count);
+        return;
+    }
+    uint32_t flow = (uint32_t)(sequence % t->count);
+    for (unsigned i = 0; i < count; i++) {
+        flows[i] = flow;
+        flow = flow + 1 == t->count ? 0 : flow + 1;
+    }
+}
+
 void row_table_free(struct row_table *t)
 {
     free(t->rows);

@@ -21,6 +21,10 @@
 #define ROW_BYTES_IP6 40
 #define ROW_INDEX_BYTES 4 /* next hop and tunnel */
 
+/* How many rows ahead a row is fetched: a core waits for about as many cache lines at a time, and
+ * may drop the fetches of more. */
+#define ROWS_FETCHED_AHEAD 16
+
 struct row_table {
     uint8_t *rows;
     uint32_t count;     /* 0: there is no table */
@@ -65,6 +69,20 @@ static inline uint32_t row_table_flow(const struct row_table *t, uint64_t sequen
     return t->is_zipf ? zipf_rank(&t->zipf, t->seed + sequence * ZIPF_STEP)
                       : (uint32_t)(sequence % t->count);
 }
+
+/* Fetch a row that is needed after some others. */
+static inline void row_table_fetch(const struct row_table *t, uint32_t flow)
+{
+    const uint8_t *row = row_table_row(t, flow);
+
+    __builtin_prefetch(row);
+    if (t->row_bytes > ROW_BYTES_IP4) /* it may lie in two cache lines */
+        __builtin_prefetch(row + ROW_BYTES_IP6 - 1);
+}
+
+/* Choose the flows of consecutive frames. */
+void row_table_choose(const struct row_table *t, uint64_t sequence, uint32_t *flows,
+                      unsigned count);
 
 static inline uint16_t row_next_hop(const struct row_table *t, const uint8_t *row)
 {

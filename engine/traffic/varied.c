@@ -198,30 +198,32 @@ static void write_flows(struct varied *v, struct io_frame *frames, unsigned coun
     }
 }
 
-/* The rows of the flows of a burst; rows in random order are fetched before they are needed. */
+/* The flows of a burst; the first of their rows are fetched, the others while frames are written.
+ */
 static void choose_rows(const struct varied *v, struct burst *b, unsigned count, uint64_t sequence)
 {
-    uint32_t flow = choose_flows(v, b, count, sequence);
+    row_table_choose(v->table, sequence, b->flow, count);
+    for (unsigned i = 0; i < count && i < ROWS_FETCHED_AHEAD; i++)
+        row_table_fetch(v->table, b->flow[i]);
+}
 
-    if (v->zipf != NULL) {
-        for (unsigned i = 0; i < count; i++)
-            __builtin_prefetch(row_table_row(v->table, b->flow[i]));
-        return;
-    }
-    for (unsigned i = 0; i < count; i++) {
-        b->flow[i] = flow;
-        flow = flow + 1 == v->flows ? 0 : flow + 1;
-    }
+/* Fetch the row of a frame behind frame i. */
+static inline void fetch_ahead(const struct varied *v, const struct burst *b, unsigned i,
+                               unsigned count)
+{
+    if (i + ROWS_FETCHED_AHEAD < count)
+        row_table_fetch(v->table, b->flow[i + ROWS_FETCHED_AHEAD]);
 }
 
 /* Addresses and ports of frames that also differ otherwise. */
-static void write_rows(const struct varied *v, struct io_frame *frames, unsigned count,
-                       struct burst *b, uint64_t sequence)
+static void write_rows(struct varied *v, struct io_frame *frames, unsigned count, struct burst *b,
+                       uint64_t sequence)
 {
     const uint32_t bytes = v->table->row_bytes - ROW_INDEX_BYTES;
 
     choose_rows(v, b, count, sequence);
     for (unsigned i = 0; i < count; i++) {
+        fetch_ahead(v, b, i, count);
         const uint8_t *row = row_table_row(v->table, b->flow[i]);
         const uint64_t addresses = sum_bytes(row, bytes - 4);
         memcpy(frames[i].data + v->headers - 4 - bytes, row, bytes);
@@ -296,9 +298,9 @@ static void write_modified(struct varied *v, struct io_frame *frames, unsigned c
 }
 
 /* The usual case of a table: IPv4 frames that differ only in the fields of their row. */
-static void fill_rows(const struct varied *v, const struct frame_template *t,
-                      struct io_frame *frames, unsigned count, uint64_t sequence,
-                      const struct frame_times *times, struct burst *b)
+static void fill_rows(struct varied *v, const struct frame_template *t, struct io_frame *frames,
+                      unsigned count, uint64_t sequence, const struct frame_times *times,
+                      struct burst *b)
 {
     const struct frame_times local_times = *times; /* frames are bytes, which may alias anything */
     const uint32_t headers = v->headers, payload_length = t->payload_length;
@@ -307,6 +309,7 @@ static void fill_rows(const struct varied *v, const struct frame_template *t,
 
     choose_rows(v, b, count, sequence);
     for (unsigned i = 0; i < count; i++) {
+        fetch_ahead(v, b, i, count);
         const uint8_t *row = rows + (size_t)b->flow[i] * ROW_BYTES_IP4;
         uint8_t *data = frames[i].data;
         const uint64_t addresses = load64(row);
