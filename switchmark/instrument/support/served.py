@@ -20,9 +20,8 @@ class ServedClient:
         job: Job,
         server: ApplicationServer,
         command: Callable[[float], list[str]],  # for a duration in seconds
-        read: Callable[
-            [ProgramEnd, float], WorkloadReading
-        ],  # reads the client, which ran for these seconds
+        # Reads the output of the client, which ran for a time in seconds.
+        read: Callable[[ProgramEnd, float], WorkloadReading],
         *,
         ends: bool = True,  # by itself, after its duration; otherwise it is ended then
     ) -> None:
