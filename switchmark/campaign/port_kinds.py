@@ -28,9 +28,10 @@ def usable_ports(
 
     Sockets (udp, raw) and netmap need a kernel device; DPDK reaches every kind but a VALE port,
     which is netmap's own. A foreign instrument has its own port kinds."""
+    more = capabilities.application_ports if workload != FRAMES else ()
     return [
         kind
-        for kind in capabilities.port_kinds
+        for kind in (*capabilities.port_kinds, *more)
         if port_kind in {None, kind}
         and (environment_ports is None or kind in environment_ports)
         and _reaches(io, kind)

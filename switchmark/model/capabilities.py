@@ -84,6 +84,8 @@ class Capabilities:
     # filled in yet, and segments of TCP that are not cut yet. A program that reads frames from a
     # device loses that state.
     keeps_offloads: bool = False
+    # Kinds of port beside `port_kinds` for workloads of applications, which need a device.
+    application_ports: tuple[PortKind, ...] = ()
     overhead_s: float | None = None  # per trial; None: the usual overhead (`usual_overhead_s`)
     multi_core: bool = False
     main_thread: bool = False  # a thread that does not forward and can have its own core

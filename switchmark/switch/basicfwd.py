@@ -30,7 +30,7 @@ from switchmark.switch.support.options import WithOptions, WithProgram
 from switchmark.switch.support.pages import WithPages
 from switchmark.switch.support.ports import check_request, device_of, require, socket_of
 from switchmark.switch.support.private import Resources, WithResources, check_socket_path
-from switchmark.switch.support.rights import rights_of
+from switchmark.switch.support.rights import MAPPED, rights_of
 
 MEMORY_MB = 128  # for each process
 INTERVAL_S = 1.0  # between reports that nobody asked for
@@ -51,7 +51,8 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
     name = "basicfwd"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
-        linux_capabilities={PortKind.VHOST_USER: ()},
+        application_ports=(PortKind.VETH,),
+        linux_capabilities={PortKind.VHOST_USER: (), PortKind.VETH: MAPPED},
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
@@ -142,13 +143,13 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
 
     def _end_of(self, port: SwitchPort) -> str:
         """The port in words, for messages."""
-        return port.pci or (device_of(port) if port.cable else socket_of(port))
+        return port.pci or (port.device or socket_of(port))
 
     def _port_of(self, port: SwitchPort) -> str:
         """The port as the engine's `--port` takes it."""
         if port.pci is not None:
             return f"dpdk:pci={port.pci}"
-        if port.cable:
+        if port.device is not None:
             return f"dpdk:{self.option('cable_driver')}={device_of(port)}"
         return f"dpdk:vhost={check_socket_path(socket_of(port))},client"
 

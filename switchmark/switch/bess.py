@@ -41,7 +41,7 @@ from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch
-from switchmark.switch.support.rights import rights_of
+from switchmark.switch.support.rights import MAPPED, rights_of
 from switchmark.switch.support.tools import own_text
 
 MEMORY_MB = 256
@@ -101,7 +101,8 @@ class Bess(WithOptions, ProgramSwitch):
     capabilities = Capabilities(
         longest_frame_bytes=ONE_BUFFER_FRAME_BYTES,
         port_kinds=(PortKind.VHOST_USER,),
-        linux_capabilities={PortKind.VHOST_USER: ()},
+        application_ports=(PortKind.VETH,),
+        linux_capabilities={PortKind.VHOST_USER: (), PortKind.VETH: MAPPED},
         writes=(),
         connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,

@@ -33,6 +33,7 @@ from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC, peer_index
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import DEADLINE_S, MAC_AGING_S, ProgramSwitch, dpdk_version
+from switchmark.switch.support.rights import MAPPED
 from switchmark.switch.support.tools import memory_nodes
 
 # Frames that FastClick makes buffers for on each NUMA node, unless its element DPDKInfo says
@@ -162,7 +163,8 @@ class FastClick(WithOptions, ProgramSwitch):
     capabilities = Capabilities(
         longest_frame_bytes=ONE_BUFFER_FRAME_BYTES,
         port_kinds=(PortKind.VHOST_USER,),
-        linux_capabilities={PortKind.VHOST_USER: ()},
+        application_ports=(PortKind.VETH,),
+        linux_capabilities={PortKind.VHOST_USER: (), PortKind.VETH: MAPPED},
         writes=(),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,

@@ -38,6 +38,7 @@ from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.pages import WithPages
 from switchmark.switch.support.ports import lent_of, socket_of
 from switchmark.switch.support.private import check_socket_path
+from switchmark.switch.support.rights import MAPPED
 from switchmark.switch.support.tools import memory_nodes, other_cores
 from switchmark.switch.support.work import SwitchWork, parse_pmd_stats
 
@@ -101,7 +102,8 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
     capabilities = replace(
         COMMON,
         port_kinds=(PortKind.VHOST_USER,),
-        linux_capabilities={PortKind.VHOST_USER: ("net_admin",)},
+        application_ports=(PortKind.VETH,),
+        linux_capabilities={PortKind.VHOST_USER: ("net_admin",), PortKind.VETH: MAPPED},
         polling=True,
         overhead_s=0.35,
         multi_core=True,
@@ -134,10 +136,10 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
 
     def _datapath_for(self, ports: Sequence[SwitchPort]) -> str:
         """The type of the datapath. Raises UsageError for one that cannot have these ports."""
-        chosen, cables = self.option("datapath"), lent_of(ports)
+        chosen, cables = self.option("datapath"), [port.device for port in ports if port.device]
         if chosen == DUMMY and cables:
             raise UsageError(
-                f"{self.name}: datapath {DUMMY} cannot have the interface {cables[0]} of a cable",
+                f"{self.name}: datapath {DUMMY} cannot have the device {cables[0]}",
                 remedy=f"use datapath {NETDEV}",
             )
         if chosen != "auto":
@@ -188,8 +190,9 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
         """Check that there is memory for the buffers, and take in the interfaces of cables."""
         self.require_memory(self._pools.memory_mb * memory_nodes())
         namespace = self.instance.namespace if self.makes_devices() else None
-        if namespace and (cables := lent_of(self._ports)):
-            namespace.adopt(cables, cables)
+        devices = [port.device for port in self._ports if port.device is not None]
+        if namespace and devices:
+            namespace.adopt(devices, lent_of(self._ports))
         self._at_interface = AtInterface(namespace, self._ports)
 
     def counters(self) -> SwitchCounters:
@@ -233,9 +236,9 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
         return " ".join(own) or "--no-pci"
 
     def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
-        """A vhost-user client, whose socket is the application's; for a cable, its interface by a
+        """A vhost-user client, whose socket is the application's; for a device, its interface by a
         DPDK driver: PCI's own, or one that leaves the kernel's in place."""
-        if port.cable:
+        if port.cable or port.device is not None:
             where = devargs(self.name, port, self.option("cable_driver"))
             columns = ["type=dpdk", option("options:dpdk-devargs", where)]
         else:

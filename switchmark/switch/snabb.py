@@ -25,8 +25,9 @@ from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCo
 from switchmark.model.taxonomy import MODULAR, PIPELINE, STRUCTURED, Taxonomy
 from switchmark.switch.support import snabb_functions
 from switchmark.switch.support.changes import PORTS
-from switchmark.switch.support.ports import device_of, peer_index, socket_of
+from switchmark.switch.support.ports import peer_index, socket_of
 from switchmark.switch.support.program import DEADLINE_S, MAC_AGING_S, ProgramSwitch
+from switchmark.switch.support.rights import SOCKET
 from switchmark.switch.support.tools import own_text
 
 PROGRAM, FUNCTIONS = "snabb.lua", "snabb_functions.lua"  # in this folder
@@ -75,7 +76,8 @@ class Snabb(ProgramSwitch):
     needs = (Facility.PHYSICAL_ADDRESSES,)
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
-        linux_capabilities={PortKind.VHOST_USER: ()},
+        application_ports=(PortKind.VETH,),
+        linux_capabilities={PortKind.VHOST_USER: (), PortKind.VETH: SOCKET},
         writes=("/tmp",),  # a lock, whose place is not to be chosen
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT),
         polling=True,
@@ -119,7 +121,7 @@ class Snabb(ProgramSwitch):
                 raise UnavailableError(impossible.reason, remedy=impossible.remedy)
             (self._shm / FUNCTIONS).write_text(own_text(FUNCTIONS))
             plan = str(snabb_functions.write_plan(table, self._shm))
-        ports = [device_of(port) if port.cable else socket_of(port) for port in self.ports]
+        ports = [port.device or socket_of(port) for port in self.ports]
         self.run(
             [
                 *(str(program), "snsh", str(self._shm / PROGRAM)),

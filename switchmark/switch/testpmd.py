@@ -21,6 +21,7 @@ from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCo
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.program import dpdk_version
+from switchmark.switch.support.rights import MAPPED
 from switchmark.switch.support.telemetry import ANSWER_TIMEOUT_S, TelemetrySwitch
 
 BUFFERS_A_PORT = 16384
@@ -42,7 +43,8 @@ class Testpmd(TelemetrySwitch):
     obtain = "apt install dpdk-dev"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
-        linux_capabilities={PortKind.VHOST_USER: ("ipc_lock",)},
+        application_ports=(PortKind.VETH,),
+        linux_capabilities={PortKind.VHOST_USER: ("ipc_lock",), PortKind.VETH: MAPPED},
         writes=(),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,

@@ -124,6 +124,20 @@ def test_tcp_passes_a_switch_that_reads_frames() -> None:
     assert size is not None and size <= LARGEST_PACKET
 
 
+@pytest.mark.parametrize(
+    "switch", ["af-packet", "vpp", "basicfwd", "testpmd", "ovs-dpdk", "bess", "fastclick", "snabb"]
+)
+def test_tcp_passes_switches_that_poll(switch: str) -> None:
+    """Their ports for applications are devices of the kernel, whose checksums are filled in."""
+    record = measured(switch, workload="tcp-rr", rate="100", duration="2s")
+    assert record.status == "finished", record.message
+    path = record.transport
+    assert path is not None and path.requests_answered
+    assert set(path.checksum_errors.values()) == {0}
+    assert f"{switch} reads frames" in path.offload_note
+    assert path.switch_cpu is not None and path.switch_cpu.seconds > 0
+
+
 def test_with_usual_offloads_tcp_would_not_pass_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same trial with the offloads of a new veth: the kernel drops segments because of their
     checksums, and the trial fails instead of giving a figure."""

@@ -34,15 +34,15 @@ def end_of(name: str) -> CableEnd:
 
 def devargs(name: str, port: SwitchPort, driver: str) -> str:
     """A port as DPDK's device arguments (the switch's name is for messages). A vhost-user port is
-    the client of its application's socket."""
+    the client of its application's socket, a device has one of DPDK's drivers for interfaces."""
     if port.pci is not None:
         return port.pci
-    if not port.cable:
+    if port.device is None:
         return f"net_vhost{port.index},iface={socket_of(port)},client=1"
     if port.mtu_bytes > LONGEST_MTU_BYTES:
         raise UsageError(
-            f"{name}: over a cable its frames have up to {LONGEST_MTU_BYTES} bytes behind the "
-            f"header, not {port.mtu_bytes}",
+            f"{name}: over a device of the kernel its frames have up to {LONGEST_MTU_BYTES} bytes "
+            f"behind the header, not {port.mtu_bytes}",
             remedy="use a packet_size up to 1518",
         )
     return f"{DRIVERS[driver]}{port.index},iface={device_of(port)}"
@@ -74,12 +74,12 @@ def take_in(resources: Resources, ports: Sequence[SwitchPort]) -> Namespace | No
 
 
 class AtInterface:
-    """The kernel's counters at the ends of cables. A switch that reaches an interface by a socket
-    sees neither the frames that found no room in it, nor those that the interface did not send
-    after all."""
+    """The kernel's counters at ports that are devices, such as the ends of cables. A switch that
+    reaches an interface by a socket sees neither the frames that found no room in it, nor those
+    that the interface did not send after all."""
 
     def __init__(self, namespace: Namespace | None, ports: Sequence[SwitchPort]) -> None:
-        self._ends = [port for port in ports if port.cable and port.device is not None]
+        self._ends = [port for port in ports if port.device is not None]
         self._namespace = namespace if self._ends else None
         self._before = namespace.link_counters() if namespace and self._ends else {}
 

@@ -37,7 +37,7 @@ def check_request(
                 raise UsageError(
                     f"{name}: port {port.index} is a cable by {end}", remedy=f"it takes: {can}"
                 )
-        elif port.kind not in capabilities.port_kinds:
+        elif port.kind not in (*capabilities.port_kinds, *capabilities.application_ports):
             can = ", ".join(capabilities.port_kinds)
             raise UsageError(f"{name}: port {port.index} is {port.kind}", remedy=f"it takes: {can}")
     cabled = any(port.cable for port in ports)  # many ports may lie behind that one

@@ -8,7 +8,9 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.campaign.notation import from_notation, to_notation
+from switchmark.campaign.port_kinds import usable_ports
 from switchmark.errors import UsageError
+from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.workload.registry import WORKLOADS, workload_names
 
@@ -103,7 +105,7 @@ def test_a_notation_with_a_workload_is_read_back() -> None:
             {"workload": "http", "generator": "wrk2", "dimension": "latency", "rate": "1k"},
             "leaves out its first 10 s",
         ),
-        ({"workload": "tcp-rr", "switch": "ovs-dpdk"}, "takes veth and macvlan and"),
+        ({"workload": "tcp-rr", "switch": "t4p4s"}, "takes veth and macvlan and"),
         ({"workload": "tcp-rr", "environment": "docker"}, "does not run in docker"),
         ({"workload": "tcp-rr", "congestion_control": "a b"}, "is not a name"),
         (
@@ -121,3 +123,14 @@ def test_a_notation_with_a_workload_is_read_back() -> None:
 )  # fmt: skip
 def test_an_impossible_workload_is_refused(given: dict[str, str], says: str) -> None:
     assert says in refusal(**given)
+
+
+@pytest.mark.parametrize("switch", ["basicfwd", "bess", "fastclick", "ovs-dpdk", "testpmd"])
+def test_applications_have_a_device_at_switches_with_sockets(switch: str) -> None:
+    """Frames keep the socket, and a port of frames cannot be such a device."""
+    capabilities = THERE.switches[switch]
+    ports = THERE.environments["netns"]
+    assert usable_ports(capabilities, ports, workload="tcp-rr") == [PortKind.VETH]
+    assert PortKind.VETH not in usable_ports(capabilities, ports)
+    assert [one.workload for one in planned(switch=switch, workload="tcp-rr")] == ["tcp-rr"]
+    assert "port_kind" in refusal(switch=switch, port_kind="veth")
