@@ -5,6 +5,16 @@ median time of a request), in turns over one veth pair. Needs root, iperf3 and s
 sockperf waits in recv() in `latency`, and in epoll, as the engine does, in `latency-epoll`. Each
 turn runs both programs once, in alternating order. The last line has the medians, and the median of
 the ratios of the turns with its 95 % interval.
+
+Three comparisons look for the cause of a difference in bulk. Each differs from `bulk` in one thing:
+`bulk-64k` and `bulk-256k` in the size of the writes of both programs, which is also the size of
+reads of iperf3 (the engine reads 256 KiB), `bulk-memory` in the buffer of iperf3, which is a file
+in /dev/shm instead of one in /tmp. The CPU time of client and server for a gigabit stands beside
+the rates: other load on the machine changes it less than a rate.
+
+    bench/tcp/agreement.py --seconds 2 bulk bulk-64k bulk-256k bulk-memory latency latency-epoll
+
+takes less than ten minutes.
 """
 
 from __future__ import annotations
@@ -22,13 +32,15 @@ import contextlib
 import json
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from switchmark.engine.binary import find_engine
 from switchmark.engine.events import TcpInterval, TcpResult, parse
@@ -52,6 +64,13 @@ class Wire:
     namespaces: tuple[str, str]
     cores: tuple[int, int] | None
     real_time: bool
+    # Of each bulk program, turn by turn: CPU time of client and server in ms for a gigabit.
+    cpu_ms: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def note_cpu(self, program: str, bits: float, client_s: float, server_s: float) -> None:
+        """Keep the CPU time of both ends of one run."""
+        each = 1e3 / (bits / 1e9)
+        self.cpu_ms.setdefault(program, []).append((client_s * each, server_s * each))
 
     def prefix(self, side: int) -> list[str]:
         """The command that runs a program at this side, pinned if there are two cores."""
@@ -124,14 +143,28 @@ def with_engine(
     return result, intervals, parsed(received)[1]
 
 
-def engine_goodput(wire: Wire, seconds: float) -> float:
+WRITE_BYTES = 131_072
+
+
+def children_s() -> float:
+    """CPU time of all programs that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def engine_goodput(wire: Wire, seconds: float, write_bytes: int = WRITE_BYTES) -> float:
     """Bits per second that the server received after the first second."""
     address = f"{ADDRESSES[1]}:{ENGINE_PORT}"
-    _, sent, received = with_engine(
+    begun_s = children_s()
+    result, sent, received = with_engine(
         wire,
         TcpServer(listen=address, workload="stream", interval_s=0.1),
-        TcpClient(connect=address, workload="stream", interval_s=0.1),
+        TcpClient(connect=address, workload="stream", interval_s=0.1, request_bytes=write_bytes),
         WARM_UP_S + seconds,
+    )
+    client_s = result.cpu.cpu_ns / 1e9
+    wire.note_cpu(
+        "engine", 8 * result.totals.sent_bytes, client_s, children_s() - begun_s - client_s
     )
     begin_ns = sent[0].t_ns - sent[0].duration_ns + WARM_UP_S * 1e9
     end_ns = begin_ns + seconds * 1e9
@@ -142,21 +175,32 @@ def engine_goodput(wire: Wire, seconds: float) -> float:
     return bits / sum(one.duration_ns for one in steady) * 1e9
 
 
-def iperf3_goodput(wire: Wire, seconds: float) -> float:
+def iperf3_goodput(
+    wire: Wire, seconds: float, write_bytes: int = WRITE_BYTES, buffer_folder: str = "/tmp"
+) -> float:
     """Bits per second that the server of iperf3 received after the first second."""
     server = ["iperf3", "-s", "-1", "-B", ADDRESSES[1], "-p", str(OTHER_PORT)]
-    client = ["iperf3", "-c", ADDRESSES[1], "-p", str(OTHER_PORT), "-J", "-l", "131072",
+    client = ["iperf3", "-c", ADDRESSES[1], "-p", str(OTHER_PORT), "-J", "-l", str(write_bytes),
               "-O", f"{WARM_UP_S:g}", "-t", f"{seconds:g}"]  # fmt: skip
-    with subprocess.Popen([*wire.prefix(1), *server], stdout=subprocess.DEVNULL) as serving:
+    environment = os.environ | {"TMPDIR": buffer_folder}
+    begun_s = children_s()
+    with subprocess.Popen(
+        [*wire.prefix(1), *server], stdout=subprocess.DEVNULL, env=environment
+    ) as serving:
         time.sleep(SETTLE_S)
         try:
             done = subprocess.run(
                 [*wire.prefix(0), *client], capture_output=True, text=True, timeout=PATIENCE_S,
-                check=True,
+                check=True, env=environment,
             )  # fmt: skip
+            client_s = children_s() - begun_s
+            serving.wait(PATIENCE_S)  # it ends after its client
         finally:
             serving.terminate()
-    return float(json.loads(done.stdout)["end"]["sum_received"]["bits_per_second"])
+    end = json.loads(done.stdout)["end"]["sum_received"]
+    whole_bits = float(end["bits_per_second"]) * (WARM_UP_S + seconds)
+    wire.note_cpu("iperf3", whole_bits, client_s, children_s() - begun_s - client_s)
+    return float(end["bits_per_second"])
 
 
 def engine_median(wire: Wire, seconds: float) -> float:
@@ -218,6 +262,25 @@ def ratio_interval(ratios: Sequence[float]) -> str:
 Program = Callable[[Wire, float], float]
 COMPARISONS: dict[str, tuple[str, Program, str, Program, float, bool]] = {
     "bulk": ("Gbit/s", engine_goodput, "iperf3", iperf3_goodput, 1e9, False),
+    **{
+        f"bulk-{size >> 10}k": (
+            "Gbit/s",
+            partial(engine_goodput, write_bytes=size),
+            "iperf3",
+            partial(iperf3_goodput, write_bytes=size),
+            1e9,
+            False,
+        )
+        for size in (65_536, 262_144)
+    },
+    "bulk-memory": (
+        "Gbit/s",
+        engine_goodput,
+        "iperf3",
+        partial(iperf3_goodput, buffer_folder="/dev/shm"),
+        1e9,
+        False,
+    ),
     "latency": ("us", engine_median, "sockperf", sockperf_median, 1.0, True),
     "latency-epoll": ("us", engine_median, "sockperf", sockperf_epoll_median, 1.0, True),
 }
@@ -243,6 +306,10 @@ def compare(name: str, turns: int, seconds: float, congestion_control: str) -> l
         f"{statistics.median(values[other_name]):.2f} {unit}; engine / {other_name} "
         f"{ratio_interval(ratios)}"
     )
+    for program, pairs in wire.cpu_ms.items():
+        client, server = (statistics.median(one) for one in zip(*pairs, strict=True))
+        print(f"{name}: {program} takes {client:.1f} ms/Gbit at the client, {server:.1f} at the "
+              "server")  # fmt: skip
     return ratios
 
 
@@ -251,7 +318,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("comparison", nargs="*", help="bulk, latency, latency-epoll (default: all)")
+    parser.add_argument("comparison", nargs="*", help=f"{', '.join(COMPARISONS)} (default: all)")
     parser.add_argument("--turns", type=int, default=11, help="runs of each program")
     parser.add_argument("--seconds", type=float, default=3.0, help="measured time of a run")
     parser.add_argument("--congestion-control", default="reno", help="of both routes")

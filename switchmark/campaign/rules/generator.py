@@ -136,7 +136,10 @@ def _layout(
     for environment in sweep.environment:
         if environment not in can.environments:
             where = " or ".join(can.environments)
-            yield Refusal(f"{name} does not run in {environment}", f"use environment: {where}")
+            reason = f"{name} does not run in {environment}"
+            if workload != FRAMES:
+                reason += ", whose processes hide the CPU time of client and server"
+            yield Refusal(reason, f"use environment: {where}")
             continue
         offered = None if environment_ports is None else environment_ports.get(environment, ())
         for kind in sweep.port_kind:
