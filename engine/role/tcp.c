@@ -18,7 +18,7 @@
 #define LONG_NAP_NS 10000000U /* the longest time that a stop waits */
 #define SHORT_NAP_NS 5000U    /* timers are not exact for shorter waits */
 #define LIVE_CONNECTIONS_MAX 256
-#define FILLER 'x' /* of requests and responses */
+#define FILLER 'x'
 
 bool tcp_state_open(struct trial *trial, uint64_t connections, char *error, size_t size)
 {
