@@ -27,6 +27,7 @@ ABOVE = math.inf  # everything that the senders can offer
 TOLERANCE = 0.025  # relative; an error of 5 % is beyond it
 HIGHER, NOTICED = 1.05, 0.03  # a CIR so much higher must pass so many more frames
 ATTEMPTS = 4
+FAR_BELOW = 0.7  # load as a share of the CIR
 SHORTEST_S, LONGEST_S = 1.0, 4.0
 FEWEST_FRAMES = 400  # at the CIR, so that a whole frame is 0.25 %
 SHARE_OF_BURST = 0.2  # most of a burst in the duration, as a share of the CIR
@@ -59,6 +60,7 @@ class Attempt:
 
     error: float
     is_judged: bool
+    is_far_below: bool = False  # the senders offered so little that no further attempt can judge
 
 
 def measure_policing(
@@ -85,31 +87,34 @@ def measure_policing(
         time.sleep(fill_s)  # the bucket is full after this time
         return _attempt(streams, bucket, share, duration_s, tick)
 
-    below, above = _judged(attempt, BELOW), _judged(attempt, ABOVE)
+    below, above = attempt_until_judged(attempt, BELOW), attempt_until_judged(attempt, ABOVE)
     if below is None or above is None:
         reason = "the senders could not offer enough, or the receivers had no room"
         return note.model_copy(update={"unjudged": reason})
     for load_text, result in ((f"at {BELOW:g} of", below), ("above", above)):
         if abs(result.error) > TOLERANCE:
+            compared = "more" if result.error > 0 else "fewer"
             raise TrialFailed(
                 f"{switch} does not keep the rate of its policer: {load_text} the CIR of "
-                f"{policer.cir_bps} bit/s it forwarded {result.error:+.1%} more frames of "
-                f"{table.frame_bytes} bytes than a token bucket passes"
+                f"{policer.cir_bps} bit/s it forwarded {abs(result.error):.1%} {compared} frames "
+                f"of {table.frame_bytes} bytes than a token bucket passes"
             )
     return note.model_copy(update={"error": above.error, "error_below": below.error})
 
 
-def _judged(attempt: Callable[[float], Attempt], share: float) -> Attempt | None:
+def attempt_until_judged(attempt: Callable[[float], Attempt], share: float) -> Attempt | None:
     """Try until an attempt judges the policer and agrees. Return the judged attempt with the
     smallest error; None if there is none."""
-    judged = []
+    judging = []
     for _ in range(ATTEMPTS):
         result = attempt(share)
         if result.is_judged:
-            judged.append(result)
+            judging.append(result)
             if abs(result.error) <= TOLERANCE:
                 break
-    return min(judged, key=lambda result: abs(result.error), default=None)
+        elif result.is_far_below:
+            break
+    return min(judging, key=lambda result: abs(result.error), default=None)
 
 
 def _attempt(
@@ -131,11 +136,15 @@ def judge(pair: PairEnds, bucket: Bucket, share: float) -> Attempt:
     expected = bucket.passed(samples)
     higher = Bucket(bucket.cir_pps * HIGHER, bucket.cbs_frames).passed(samples)
     counts = load(f"pair {pair.a.pair}", pair.a.result, pair.b.result)
-    shows_error = share < 1 or higher >= expected * (1 + NOTICED)
+    offered = sum(frames for _, frames in samples)
+    is_far_below = offered < FAR_BELOW * bucket.cir_pps * sum(seconds for seconds, _ in samples)
+    # So far below the CIR, lost frames would be those of an overloaded switch.
+    is_below = share < 1 and not is_far_below
+    shows_error = is_below or higher >= expected * (1 + NOTICED)
     has_room = pair.b.result.totals.rx_socket_drops == 0
     if not expected:
         return Attempt(0.0, is_judged=False)
-    return Attempt(counts.unique_frames / expected - 1, shows_error and has_room)
+    return Attempt(counts.unique_frames / expected - 1, shows_error and has_room, is_far_below)
 
 
 def offered_of(intervals: Sequence[IntervalEvent], duration_ns: int) -> list[tuple[float, int]]:
@@ -151,4 +160,8 @@ def offered_of(intervals: Sequence[IntervalEvent], duration_ns: int) -> list[tup
 def worst_of(attempts: Sequence[Attempt]) -> Attempt:
     """Return the largest error of the streams; unjudged if a stream is."""
     error = max((attempt.error for attempt in attempts), key=abs)
-    return Attempt(error, all(attempt.is_judged for attempt in attempts))
+    return Attempt(
+        error,
+        all(attempt.is_judged for attempt in attempts),
+        any(attempt.is_far_below for attempt in attempts),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from switchmark.trial.policing import Attempt, Bucket, worst_of
+from switchmark.trial.policing import Attempt, Bucket, attempt_until_judged, worst_of
 
 BUCKET = Bucket(10_000, 1_000)
 STEADY = [(0.02, 400)] * 50  # twice the CIR for a second
@@ -37,3 +37,16 @@ def test_streams_are_judged_by_the_worst() -> None:
     """The largest error counts, and a stream that was not judged makes the whole so."""
     assert worst_of([Attempt(0.01, True), Attempt(-0.03, True)]) == Attempt(-0.03, True)
     assert not worst_of([Attempt(0.0, True), Attempt(0.0, False)]).is_judged
+    assert worst_of([Attempt(0.0, True), Attempt(0.0, False, True)]).is_far_below
+
+
+def test_a_sender_far_below_the_cir_judges_nothing() -> None:
+    """Frames that an overloaded switch loses are not the policer's, and no attempt is repeated."""
+    shares: list[float] = []
+
+    def attempt(share: float) -> Attempt:
+        shares.append(share)
+        return Attempt(-0.8, is_judged=False, is_far_below=True)
+
+    assert attempt_until_judged(attempt, 0.95) is None
+    assert shares == [0.95]
