@@ -21,6 +21,8 @@ FUNCTIONS: PluginRegistry[Function] = PluginRegistry(
     "switchmark.function", attribute_loader("FUNCTION")
 )
 
+RULES_IN_SAMPLE, TUNNELS_IN_SAMPLE = 200, 8
+
 
 def functions_of(functions: FunctionList) -> list[Function]:
     """Return the functions of a list in the order in which a frame passes them. Filters come before
@@ -66,6 +68,34 @@ def _table(trial: Trial, topology: Topology, _files: tuple[tuple[int, int], ...]
     base = FUNCTIONS[trial.function.base]
     for function in (base, *(FUNCTIONS[name] for name in trial.function.added)):
         table = function.fill(table, trial)
+    return table
+
+
+def sample_table(trial: Trial) -> FunctionTable:
+    """Return a table with the parameters of a trial, by which a switch can refuse it before it
+    runs: one pair of ports, no routes, and a part of the rules and tunnels that a generator makes.
+    Rules of a file are there in full."""
+    function = trial.function
+    enough = max(RULES_IN_SAMPLE, 2 * trial.masks)
+    small = {
+        "rules": min(trial.rules, enough), "tunnels": min(trial.tunnels, TUNNELS_IN_SAMPLE),
+        "repetition": 0, "switch": "reference",
+    }  # fmt: skip
+    return _sample(trial.changed(small), file_identity(trial.rules_file)
+                   if trial.rules_file and "acl" in function.added else None)  # fmt: skip
+
+
+@lru_cache(maxsize=32)
+def _sample(trial: Trial, _file: tuple[int, int] | None) -> FunctionTable:
+    version, sizes = trial.ip_version, trial.frame_sizes
+    hosts = [f"10.64.0.{k + 1}" if version == 4 else host_ip6(0, k) for k in range(2)]
+    ports = tuple(router_port(k, hosts[k], f"02:74:00:00:00:0{k}", version) for k in range(2))
+    table = FunctionTable(
+        trial.function.names, version, ports,
+        frame_bytes=sizes.largest, smallest_frame_bytes=sizes.smallest,
+    )  # fmt: skip
+    for name in trial.function.added:
+        table = FUNCTIONS[name].fill(table, trial)
     return table
 
 

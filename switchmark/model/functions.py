@@ -106,7 +106,7 @@ class FunctionSupport:
     bases: tuple[str, ...] = BASES
     version: str = ""  # version of the switch for which this was tried
     directions: tuple[str, ...] = ()  # which vxlan or vlan can have; empty: all
-    # Limits of single options: value of the switch option -> (scale, reason).
+    # Limits of single options, or of an IP version: `option:value` -> (scale, reason).
     scale_by_option: Mapping[str, tuple[int, str]] = field(default_factory=dict, hash=False)
     # Campaign key -> the number of which its value must be a multiple.
     units: Mapping[str, int] = field(default_factory=dict, hash=False)

@@ -17,7 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.errors import Refusal, SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.function.support.table import FunctionTable
 from switchmark.host.host import Spawned
 from switchmark.host.privileges.sandbox import sandbox_command
 from switchmark.host.process_output import last_line, output_of, parse_counter, parse_json, parsing
@@ -185,8 +186,8 @@ class Bess(WithOptions, ProgramSwitch):
         table = self.function_table
         if table is None:
             return None
-        if (impossible := bess_functions.refusal(table, self.options())) is not None:
-            raise UnavailableError(impossible.reason, remedy=impossible.remedy)
+        if (impossible := self.table_refusal(table)) is not None:
+            raise UnavailableError(impossible.about(f"{self.name}: "))
         return bess_functions.plan_of(table, self.options())
 
     def _load_routes(self, folder: Path) -> None:
@@ -199,6 +200,10 @@ class Bess(WithOptions, ProgramSwitch):
         answer = self._request({"do": "routes", "file": str(file)}, timeout_s)
         with parsing(self.name):
             self._acknowledged = parse_counter(answer["added"])
+
+    def table_refusal(self, table: FunctionTable) -> Refusal | None:
+        """See `RefusesTables`."""
+        return bess_functions.refusal(table, self.options())
 
     def function_entries(self) -> FunctionEntries:
         """Count the entries: modules that count them are asked, others have acknowledged them."""

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from io import BufferedIOBase
 from pathlib import Path
 
-from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.errors import Refusal, TrialFailed, UnavailableError
+from switchmark.function.support.table import FunctionTable
 from switchmark.host.process_output import output_of, parse_counter, parsing
 from switchmark.host.programs import digest, has_bytes
 from switchmark.model.capabilities import (
@@ -252,9 +253,13 @@ class FastClick(WithOptions, ProgramSwitch):
         table = self.function_table
         if table is None:
             return None
-        if (impossible := fastclick_functions.refusal(table)) is not None:
-            raise UnavailableError(impossible.reason, remedy=impossible.remedy)
+        if (impossible := self.table_refusal(table)) is not None:
+            raise UnavailableError(impossible.about(f"{self.name}: "))
         return fastclick_functions.configuration(table, self.options())
+
+    def table_refusal(self, table: FunctionTable) -> Refusal | None:
+        """See `RefusesTables`."""
+        return fastclick_functions.refusal(table)
 
     def function_entries(self) -> FunctionEntries:
         """Count the native entries by Click's handlers. The load time is that of the start, in

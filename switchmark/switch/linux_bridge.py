@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.errors import Refusal, SwitchmarkError, UnavailableError, UsageError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host import place
 from switchmark.host.place import Facility
@@ -122,6 +122,15 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         self._tables.load()
         self._load_time_s += time.monotonic() - begun
 
+    def table_refusal(self, table: FunctionTable) -> Refusal | None:
+        """See `RefusesTables`."""
+        if table.tunnels and self._filters:
+            return Refusal(
+                "vlan_filtering is on, and function vxlan has untagged ports only",
+                "use vlan_filtering: off",
+            )
+        return nft.refusal(table, self.option("acl_engine"), bridged=True)
+
     def function_entries(self) -> FunctionEntries:
         """Count rules, elements of sets, policers, copies and tunnels in the kernel."""
         assert self._tables is not None
@@ -138,11 +147,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
 
     def _connect_tunnels(self, table: FunctionTable) -> None:
         """Bridge the access port with a VXLAN device for each tunnel, by static entries."""
-        if self._filters:
-            raise UsageError(
-                f"{self.name}: vlan_filtering is on, and function vxlan has untagged ports only",
-                remedy="use vlan_filtering: off",
-            )
+        if (impossible := self.table_refusal(table)) is not None:
+            raise UsageError(impossible.about(f"{self.name}: "))
         bridge = f"sm{self.session.id}br"
         access = device_of(self.ports[table.access_port])
         underlay = device_of(self.ports[table.underlay_port])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from switchmark.errors import UsageError
+from switchmark.errors import Refusal, UsageError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host import place
 from switchmark.host.place import Facility
@@ -97,6 +97,10 @@ class LinuxRouter(WithOptions, InKernelSwitch):
 
     def _devices(self) -> Mapping[int, str]:
         return {port.index: device_of(port) for port in self.ports}
+
+    def table_refusal(self, table: FunctionTable) -> Refusal | None:
+        """See `RefusesTables`."""
+        return nft.refusal(table, self.option("acl_engine"), bridged=False)
 
     def function_entries(self) -> FunctionEntries:
         """Count routes, rules, elements of sets and policers in the kernel."""

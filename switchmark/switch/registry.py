@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from switchmark.errors import UsageError
+from switchmark.errors import Refusal, UsageError
+from switchmark.function.support.table import FunctionTable
 from switchmark.model.capabilities import PROGRAM_OVERHEAD_S, Capabilities
 from switchmark.plugins import PluginRegistry, load_class
-from switchmark.switch.support.base import Switch
+from switchmark.switch.support.base import RefusesTables, Switch
+from switchmark.switch.support.options import configured
 
 SWITCHES: PluginRegistry[Callable[[], Switch]] = PluginRegistry("switchmark.switch", load_class)
 
@@ -26,6 +28,19 @@ def contenders_that(can: Callable[[Capabilities], bool]) -> str:
     """The contenders of these capabilities, in words for messages."""
     every = {name: make().capabilities for name, make in SWITCHES.items()}
     return " or ".join(name for name, its in every.items() if its.is_contender and can(its))
+
+
+def table_refusal(name: str, options: str, table: FunctionTable) -> Refusal | None:
+    """Return why a switch with these options cannot express a table; None if it can, or if the
+    switch or the options are not known."""
+    if name not in SWITCHES:
+        return None
+    try:
+        switch = configured(SWITCHES[name](), options)
+    except UsageError:  # which other rules refuse
+        return None
+    refusal = switch.table_refusal(table) if isinstance(switch, RefusesTables) else None
+    return refusal and refusal.about(f"{name}: ")
 
 
 @cache

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.errors import Refusal, TrialFailed, UnavailableError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.place import Facility
 from switchmark.host.process_output import output_of
@@ -117,8 +117,8 @@ class Snabb(ProgramSwitch):
         (self._shm / PROGRAM).write_text(own_text(PROGRAM))
         plan = "-"
         if (table := self.function_table) is not None:
-            if (impossible := snabb_functions.refusal(table)) is not None:
-                raise UnavailableError(impossible.reason, remedy=impossible.remedy)
+            if (impossible := self.table_refusal(table)) is not None:
+                raise UnavailableError(impossible.about(f"{self.name}: "))
             (self._shm / FUNCTIONS).write_text(own_text(FUNCTIONS))
             plan = str(snabb_functions.write_plan(table, self._shm))
         ports = [port.device or socket_of(port) for port in self.ports]
@@ -131,6 +131,10 @@ class Snabb(ProgramSwitch):
         )
         timeout_s = DEADLINE_S if table is None else LOAD_TIMEOUT_S
         self.until(lambda: self._read("engine/breaths") > 0, "first round of its loop", timeout_s)
+
+    def table_refusal(self, table: FunctionTable) -> Refusal | None:
+        """See `RefusesTables`."""
+        return snabb_functions.refusal(table)
 
     def function_entries(self) -> FunctionEntries:
         """Count what our Lua program has found in the apps after they were made."""

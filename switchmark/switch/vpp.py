@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.errors import Refusal, TrialFailed, UnavailableError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.kernel.packet_rings import PacketRings
 from switchmark.host.process_output import output_of
@@ -179,6 +179,10 @@ class Vpp(WithOptions, ProgramSwitch):
         version = "6" if self.function_table and self.function_table.ip_version == 6 else ""
         return vpp_functions.routes_in(self._cli("show", f"ip{version}", "fib", "summary"))
 
+    def table_refusal(self, table: FunctionTable) -> Refusal | None:
+        """See `RefusesTables`."""
+        return vpp_functions.refusal(table, self.options())
+
     def function_entries(self) -> FunctionEntries:
         """Count routes, list entries and policers by VPP's own commands."""
         readers: dict[str, Callable[[], int]] = {
@@ -230,8 +234,8 @@ class Vpp(WithOptions, ProgramSwitch):
         table = self.function_table
         if table is None:
             return commands(self.ports, self.mode, self.options())
-        if (impossible := vpp_functions.refusal(table, self.options())) is not None:
-            raise UnavailableError(impossible.reason, remedy=impossible.remedy)
+        if (impossible := self.table_refusal(table)) is not None:
+            raise UnavailableError(impossible.about(f"{self.name}: "))
         has_addresses = table.is_routed or table.tunnels
         macs = {port.index: port.mac for port in table.ports} if has_addresses else None
         functions = vpp_functions.setup_commands(table, self._names, self.options())

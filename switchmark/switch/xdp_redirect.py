@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from switchmark.errors import UnavailableError, UsageError
+from switchmark.errors import Refusal, UnavailableError, UsageError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host import place
 from switchmark.host.kernel import namespaces, netlink
@@ -189,8 +189,8 @@ class XdpRedirect(InKernelSwitch):
         table = self.function_table
         if table is None or not table.rules:
             return None
-        if (impossible := xdp_acl.refusal(table)) is not None:
-            raise UnavailableError(impossible.reason, remedy=impossible.remedy)
+        if (impossible := self.table_refusal(table)) is not None:
+            raise UnavailableError(impossible.about(f"{self.name}: "))
         begun = time.monotonic()
         acl = xdp_acl.Filter.load(table)
         self._keep(acl.map_fd)
@@ -204,6 +204,10 @@ class XdpRedirect(InKernelSwitch):
                 remedy="use function: route",
             )
         return self.function_table
+
+    def table_refusal(self, table: FunctionTable) -> Refusal | None:
+        """See `RefusesTables`."""
+        return xdp_acl.refusal(table)
 
     def function_entries(self) -> FunctionEntries:
         """Count the routes of the kernel, and the entries of the map of the access list."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 
-from switchmark.errors import Refusal
-from switchmark.function.registry import FUNCTIONS, unread_keys
+from switchmark.errors import Refusal, UsageError
+from switchmark.function.registry import FUNCTIONS, sample_table, unread_keys
+from switchmark.function.support.files import read_routes, read_rules
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE, WIRE, Dimension
@@ -21,6 +23,9 @@ from switchmark.model.io import sends_datagrams
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.model.ports import ConnectMode
 from switchmark.model.trial import Trial
+from switchmark.switch.registry import table_refusal
+
+ACL = "acl"
 
 
 def function_refusals(sweep: Sweep, switch: str, abilities: Capabilities) -> Iterator[Refusal]:
@@ -43,6 +48,28 @@ def function_refusals(sweep: Sweep, switch: str, abilities: Capabilities) -> Ite
                 yield refused
         yield from _scale_refusals(sweep, switch, abilities, functions)
         yield from _unit_refusals(sweep, switch, abilities, functions)
+        if all(name in abilities.functions for name in functions.added):
+            yield from _table_refusals(sweep, switch, functions)
+
+
+def _table_refusals(sweep: Sweep, switch: str, functions: FunctionList) -> Iterator[Refusal]:
+    """Return why a switch cannot express a table of these functions, each reason once. Impossible
+    values of keys are refused elsewhere."""
+    keys = [key for name in functions.added for key in FUNCTIONS[name].keys]
+    fields = ("ip_version", "packet_size_bytes", "packet_mix", "switch_options",
+              *(BY_NAME[key].field for key in keys))  # fmt: skip
+    usual = Trial(switch=switch, dimension=sweep.dimension,
+                  packet_size_bytes=sweep.packet_size_bytes[0])  # fmt: skip
+    refused: dict[Refusal, None] = {}
+    for values in product(*(getattr(sweep, field) for field in fields)):
+        changes = dict(zip(fields, values, strict=True)) | {"function": functions}
+        trial = usual.changed(changes)
+        if any(True for name in functions.names for _ in FUNCTIONS[name].refusals(trial)):
+            continue
+        refusal = table_refusal(switch, trial.switch_options, sample_table(trial))
+        if refusal is not None:
+            refused[refusal] = None
+    yield from refused
 
 
 def _unit_refusals(
@@ -64,10 +91,18 @@ def _scale_refusals(
         function, support = FUNCTIONS[name], abilities.functions.get(name)
         if support is None or function.scale_key is None:
             continue
-        scale = max(getattr(sweep, BY_NAME[function.scale_key].field))
+        scale = max(_scales(sweep, name, function.scale_key), default=0)
         if (refused := scale_refusal(switch, name, support, scale, function.unit)) is not None:
             yield refused
             continue
+        for version in sweep.ip_version:
+            limit = support.scale_by_option.get(f"ip_version:{version}")
+            if limit is not None and scale > limit[0]:
+                yield Refusal(
+                    f"{switch} has at most {limit[0]} {function.unit} with IPv{version}, not "
+                    f"{scale}: {limit[1]}",
+                    f"use {limit[0]} or less, or another ip_version",
+                )
         for options in sweep.switch_options:
             for option in abilities.options:
                 value = options.chosen.get(option.name, option.default)
@@ -78,6 +113,21 @@ def _scale_refusals(
                         f"{function.unit}, not {scale}: {limit[1]}",
                         f"use {limit[0]} or less, or another {option.name}",
                     )
+
+
+def _scales(sweep: Sweep, name: str, key: str) -> Iterator[int]:
+    """Yield the numbers of entries of a function, of files too. Other rules refuse files with
+    mistakes."""
+    yield from getattr(sweep, BY_NAME[key].field)
+    for path, version in product(
+        sweep.routes_file if name == ROUTE else sweep.rules_file if name == ACL else (),
+        sweep.ip_version,
+    ):
+        with suppress(UsageError):
+            if path and name == ROUTE:
+                yield len(read_routes(path, [[0, 1]], version))
+            elif path:
+                yield len(read_rules(path, version))
 
 
 def sweep_refusals(sweep: Sweep) -> Iterator[Refusal]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeGuard, cast, runtime_checkable
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import Refusal, TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.host import Session
 from switchmark.host.network.counted import KnownNetwork
@@ -59,6 +59,16 @@ class PerformsFunctions(Protocol):
     def function_entries(self) -> FunctionEntries:
         """Count the native entries of the tables that `start` has loaded, in the switch itself.
         Called after `start`, before and after the traffic. Raises `TrialFailed`."""
+        ...
+
+
+@runtime_checkable
+class RefusesTables(Protocol):
+    """A switch that cannot express every neutral table."""
+
+    def table_refusal(self, table: FunctionTable) -> Refusal | None:
+        """Return why it cannot express a table with the options that it has; None if it can.
+        Changes nothing, so that a campaign can be refused when it is read."""
         ...
 
 

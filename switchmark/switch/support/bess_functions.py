@@ -108,15 +108,14 @@ def refusal(table: FunctionTable, options: Mapping[str, str]) -> Refusal | None:
         tuples = len({_mask(rule) for rule in table.rules})
         if tuples > TUPLES_MOST:
             return Refusal(
-                f"bess: the rules have {tuples} combinations of masks; WildcardMatch takes "
-                f"{TUPLES_MOST}",
+                f"the rules have {tuples} combinations of masks; WildcardMatch takes {TUPLES_MOST}",
                 "use fewer masks, or acl_lookup: linear",
             )
     for number, rule in enumerate(table.rules):
         for ports in (rule.source_ports, rule.destination_ports):
             if ports is not None and (ports[0] != ports[1] or ports[0] == 0):
                 return Refusal(
-                    f"bess: rule {number} has ports {ports[0]}-{ports[1]}; its modules compare "
+                    f"rule {number} has ports {ports[0]}-{ports[1]}; its modules compare "
                     "with one port from 1 on",
                     "use single ports, or leave bess out",
                 )

@@ -31,7 +31,11 @@ RULES_MOST = 1000
 ELEMENTS = {RADIX: "RadixIPLookup", DIRECT: "DirectIPLookup"}
 SUPPORT: Mapping[str, FunctionSupport] = {
     "route": FunctionSupport(
-        DIRECT_ROUTES_MOST, "DirectIPLookup has room for 262,144 (RT_SIZE_MAX)"
+        DIRECT_ROUTES_MOST,
+        "DirectIPLookup has room for 262,144 (RT_SIZE_MAX)",
+        scale_by_option={
+            "ip_version:6": (IPV6_ROUTES_MOST, "LookupIP6Route compares routes one by one")
+        },
     ),
     "acl": FunctionSupport(
         RULES_MOST, "IPFilter compiles its list while Click starts", ip_versions=(4,)
@@ -61,7 +65,7 @@ def refusal(table: FunctionTable) -> Refusal | None:
     count = len(table.routes or ())
     if table.is_routed and table.ip_version == 6 and count > IPV6_ROUTES_MOST:
         return Refusal(
-            f"fastclick: {count} IPv6 routes; LookupIP6Route compares one by one",
+            f"{count} IPv6 routes; LookupIP6Route compares one by one",
             f"use {IPV6_ROUTES_MOST} or less",
         )
     return None

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
+from switchmark.errors import Refusal, SwitchmarkError, TrialFailed, UnavailableError, UsageError
 from switchmark.function.support.table import FunctionTable, Policer, Rule
 from switchmark.host.kernel import namespaces
 from switchmark.host.process_output import parse_counter, parsing
@@ -388,6 +388,29 @@ def load(namespace: Namespace, scripts: Sequence[str], options: Sequence[str] = 
         ) from None
 
 
+def refusal(table: FunctionTable, engine: str, *, bridged: bool) -> Refusal | None:
+    """Return why nftables cannot express a table; None if it can."""
+    try:
+        if table.has_acl:
+            list_of(table, engine, bridged=bridged)
+        if table.policer is not None:
+            check_one_size(table)
+            frame_limit(table.policer, table.frame_bytes)
+    except UsageError as error:
+        return error.refusal
+    return None
+
+
+def check_one_size(table: FunctionTable) -> None:
+    """Raise `UsageError` if the frames of the load have several sizes."""
+    if table.smallest_frame_bytes != table.frame_bytes:
+        raise UsageError(
+            "the kernel polices in frames per second here, so function policer needs frames of "
+            "one size",
+            remedy="leave packet_mix out",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Filters:
     """The access control list, the policers and the mirror of a neutral table, in the namespace of
@@ -419,12 +442,7 @@ class Filters:
             return cls(namespace, acl, scripts=scripts, has_mirror=True)
         if table.policer is None:
             return cls(namespace, acl, scripts=scripts)
-        if table.smallest_frame_bytes != table.frame_bytes:
-            raise UsageError(
-                "the kernel polices in frames per second here, so function policer needs frames of "
-                "one size",
-                remedy="leave packet_mix out",
-            )
+        check_one_size(table)
         scripts += policer_scripts(devices, table.policer, table.frame_bytes)
         return cls(namespace, acl, devices, scripts)
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from switchmark.errors import UsageError
+from switchmark.errors import Refusal, UsageError
 from switchmark.function.support.table import UDP, FunctionTable, Rule
 from switchmark.model.changes import TableChange
 from switchmark.model.functions import FunctionEntries, FunctionSupport
@@ -211,13 +211,8 @@ def acl_entries(table: FunctionTable, onward: str) -> Iterator[str]:
     """Yield the entries of an access control list, without those that an equal entry before them
     makes superfluous. Raises UsageError for a list that needs more priorities than there are."""
     levels = priority_levels(table.rules)
-    highest = max(levels, default=0)
-    if highest >= HIGHEST_PRIORITY:
-        raise UsageError(
-            f"rules: the list has {highest + 1} changes between permit and deny that must stay in "
-            f"order, and Open vSwitch has {HIGHEST_PRIORITY} priorities for them",
-            remedy="use fewer rules, or fewer that overlap",
-        )
+    if (impossible := _too_many(levels)) is not None:
+        raise UsageError(impossible)
     written: set[str] = set()
     for rule, level in zip(table.rules, levels, strict=True):
         actions = onward if rule.permit else "drop"
@@ -227,6 +222,22 @@ def acl_entries(table: FunctionTable, onward: str) -> Iterator[str]:
                 written.add(entry)
                 yield f"{entry},actions={actions}"
     yield f"priority=0,actions={onward if table.default_permit else 'drop'}"
+
+
+def refusal(table: FunctionTable) -> Refusal | None:
+    """Return why Open vSwitch cannot express a table; None if it can."""
+    return _too_many(priority_levels(table.rules))
+
+
+def _too_many(levels: Sequence[int]) -> Refusal | None:
+    highest = max(levels, default=0)
+    if highest < HIGHEST_PRIORITY:
+        return None
+    return Refusal(
+        f"rules: the list has {highest + 1} changes between permit and deny that must stay in "
+        f"order, and Open vSwitch has {HIGHEST_PRIORITY} priorities for them",
+        "use fewer rules, or fewer that overlap",
+    )
 
 
 def priority_levels(rules: Sequence[Rule]) -> list[int]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from switchmark.errors import TrialFailed, UsageError
+from switchmark.errors import Refusal, TrialFailed, UsageError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host import place
 from switchmark.host.host import Session
@@ -230,6 +230,10 @@ class OvsSwitch(WithProgram, WithResources):
         else:
             self._functions = LoadedFunctions(self.instance, self._translation)
             self._functions.load()
+
+    def table_refusal(self, table: FunctionTable) -> Refusal | None:
+        """See `RefusesTables`."""
+        return ovs_functions.refusal(table)
 
     def function_entries(self) -> FunctionEntries:
         """See `PerformsFunctions`."""

@@ -38,7 +38,7 @@ def refusal(table: FunctionTable) -> Refusal | None:
         has_ports = rule.source_ports or rule.destination_ports
         if has_ports and rule.protocol not in _PROTOCOLS:
             return Refusal(
-                f"snabb: rule {number} has ports and protocol {rule.protocol}; its filter "
+                f"rule {number} has ports and protocol {rule.protocol}; its filter "
                 "language has ports of TCP and UDP only",
                 "change the rule, or leave snabb out",
             )

@@ -48,12 +48,12 @@ def refusal(table: FunctionTable, options: Mapping[str, str]) -> Refusal | None:
     """Return why VPP cannot express this table; None if it can."""
     if table.policer and table.policer.cbs_bytes < LEAST_BURST_BYTES:
         return Refusal(
-            f"vpp: cbs is {table.policer.cbs_bytes}; VPP raises it to {LEAST_BURST_BYTES}",
+            f"cbs is {table.policer.cbs_bytes}; VPP raises it to {LEAST_BURST_BYTES}",
             f"use {LEAST_BURST_BYTES} or more",
         )
     if table.policer and table.policer.cir_bps % 1000:
         return Refusal(
-            f"vpp: cir is {table.policer.cir_bps}; VPP takes whole kbit/s", "round it to 1000"
+            f"cir is {table.policer.cir_bps}; VPP takes whole kbit/s", "round it to 1000"
         )
     if table.vlan and options["cross_connect"] == "l2patch":
         return Refusal(

@@ -86,18 +86,18 @@ def refusal(table: FunctionTable) -> Refusal | None:
         ranges = [ports for ports in (rule.source_ports, rule.destination_ports) if ports]
         if any(low != high for low, high in ranges):
             return Refusal(
-                f"xdp-redirect: rule {number} has a range of ports; keys of BPF maps are exact",
+                f"rule {number} has a range of ports; keys of BPF maps are exact",
                 "use single ports, or leave xdp-redirect out",
             )
         if ranges and rule.protocol not in PORT_PROTOCOLS:
             return Refusal(
-                f"xdp-redirect: rule {number} has ports and protocol {rule.protocol}",
+                f"rule {number} has ports and protocol {rule.protocol}",
                 "use protocol 6 or 17 for rules with ports",
             )
     combinations = len({Masks.of(rule) for rule in table.rules})
     if combinations > MASKS_MOST:
         return Refusal(
-            f"xdp-redirect: the list has {combinations} combinations of masks; the program has "
+            f"the list has {combinations} combinations of masks; the program has "
             f"room for {MASKS_MOST}",
             "use fewer masks, or leave xdp-redirect out",
         )

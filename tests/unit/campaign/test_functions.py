@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from switchmark.campaign.expand import expand
 from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
+from switchmark.function.registry import sample_table
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.functions import FunctionSupport
+from switchmark.model.choices import Dimension
+from switchmark.model.functions import FunctionList, FunctionSupport
 from switchmark.model.parameter_type import Known
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
+from switchmark.switch.registry import SWITCHES as REAL
 
 ROUTER = Capabilities(
     port_kinds=(PortKind.VETH,),
@@ -105,6 +109,46 @@ def test_a_mistake_in_a_value_has_its_line(text: str, message: str) -> None:
 def test_tunnels_have_each_direction(text: str) -> None:
     (trial,) = trials(f"switch: tunnels\nfunction: forward+vxlan\ntunnels: 5\nflows: 9\n{text}")
     assert trial.tunnels == 5 and trial.direction in text
+
+
+FILE = "permit, 198.18.0.0/15, 0.0.0.0/0, udp, any, 1000-2000\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("switch: vpp\nfunction: forward+policer\ncbs: 4000", "vpp: cbs is 4000; VPP raises it"),
+        ("switch: vpp\nfunction: forward+policer\ncir: 10500", "vpp: cir is 10500"),
+        ("switch: vpp\nfunction: forward+vlan\nswitch_options: {cross_connect: l2patch}",
+         "l2patch passes whole interfaces"),
+        ("switch: linux-router\nfunction: route+policer\ncir: 30G", "nftables cannot keep a frame"),
+        ("switch: linux-bridge\nfunction: forward+policer\npacket_mix: imix", "frames of one size"),
+        ("switch: bess\nfunction: forward+acl\nrules_file: FILE", "rule 0 has ports 1000-2000"),
+        ("switch: xdp-redirect\nfunction: route+acl\nrules_file: FILE", "a range of ports"),
+        ("switch: fastclick\nfunction: route\nroutes: 5k\nip_version: 6",
+         "at most 1000 routes with IPv6, not 5000"),
+        ("switch: snabb\nfunction: forward+acl\nrules_file: LONG", "at most 250 rules for acl"),
+    ],
+)  # fmt: skip
+def test_a_table_beyond_a_switch_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    """A campaign with real switches is refused when it is read, without a switch that starts."""
+    for name, lines in (("FILE", FILE), ("LONG", FILE * 300)):
+        (tmp_path / name).write_text(lines)
+        text = text.replace(name, str(tmp_path / name))
+    capabilities = {name: make().capabilities for name, make in REAL.items()}
+    known = Known(switches=tuple(REAL), environments=("netns",))
+    size = "" if "packet_mix" in text else "packet_size: 84\n"
+    with pytest.raises(UsageError, match=message):
+        expand(load_text(f"{size}{text}", "c.yaml", known, []), capabilities)
+
+
+def test_the_sample_of_a_table_is_small_and_has_all_masks() -> None:
+    trial = Trial(switch="bess", dimension=Dimension.THROUGHPUT, packet_size_bytes=64)
+    functions = FunctionList.of("route+acl")
+    changed = trial.changed({"function": functions, "routes": 10**6, "rules": 10**5, "masks": 16})
+    table = sample_table(changed)
+    assert table.routes is None and len(table.rules) < 300
+    assert len({rule.source.partition("/")[2] for rule in table.rules if not rule.permit}) == 16
 
 
 def test_a_router_has_the_connect_mode_route() -> None:

@@ -21,7 +21,7 @@ def cells() -> set[tuple[str, str]]:
         (name, mutation.name)
         for name in SWITCHES
         for mutation in EVERY_MUTATION
-        if mutation.function in SWITCHES[name].capabilities.functions
+        if mutation.function in SWITCHES[name]().capabilities.functions
     }
 
 
@@ -33,7 +33,7 @@ def test_every_planted_error_has_a_test_in_every_switch() -> None:
 
 def test_every_function_of_a_switch_has_a_planted_error() -> None:
     planted = {mutation.function for mutation in EVERY_MUTATION}
-    functions = {name for switch in SWITCHES for name in SWITCHES[switch].capabilities.functions}
+    functions = {name for switch in SWITCHES for name in SWITCHES[switch]().capabilities.functions}
     assert functions == planted
 
 
