@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from switchmark.formatting import number
 from switchmark.report import plot
-from switchmark.report.axes import bar_label, facets, mean_forwarded_pps, ranked
+from switchmark.report.axes import bar_label, compared_facets, mean_forwarded_pps, ranked
 from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.rows import CpuSummary, SummaryRow
 
@@ -81,7 +81,7 @@ def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
         "interrupts in their time, and by other soft interrupts. A switch in the kernel has no "
         "process, so its work is part of the other two. A switch that polls uses its whole core "
         "at any load.",
-        [_cpu(title, members) for title, members in facets(measured, None)],
+        [_cpu(title, members) for title, members in compared_facets(measured, None)],
     )
 
 
