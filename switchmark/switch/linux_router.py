@@ -52,7 +52,7 @@ class LinuxRouter(WithOptions, InKernelSwitch):
             **nft.SUPPORT,
         },
         functions_not_built={
-            "vlan": "the kernel needs a VLAN device for each tag, which is not built",
+            "vlan": "vlan is defined on base forward, for pairs of ports",
             "mirror": "mirror is defined on base forward, see linux-bridge",
             "vxlan": "VXLAN is built on base forward, in linux-bridge",
         },
