@@ -261,7 +261,7 @@ def ratio_interval(ratios: Sequence[float]) -> str:
 
 Program = Callable[[Wire, float], float]
 COMPARISONS: dict[str, tuple[str, Program, str, Program, float, bool]] = {
-    "bulk": ("Gbit/s", engine_goodput, "iperf3", iperf3_goodput, 1e9, False),
+    "bulk": ("Gbit/s", engine_goodput, "iperf3", iperf3_goodput, 1e9, True),
     **{
         f"bulk-{size >> 10}k": (
             "Gbit/s",
@@ -269,7 +269,7 @@ COMPARISONS: dict[str, tuple[str, Program, str, Program, float, bool]] = {
             "iperf3",
             partial(iperf3_goodput, write_bytes=size),
             1e9,
-            False,
+            True,
         )
         for size in (65_536, 262_144)
     },
@@ -279,17 +279,20 @@ COMPARISONS: dict[str, tuple[str, Program, str, Program, float, bool]] = {
         "iperf3",
         partial(iperf3_goodput, buffer_folder="/dev/shm"),
         1e9,
-        False,
+        True,
     ),
     "latency": ("us", engine_median, "sockperf", sockperf_median, 1.0, True),
     "latency-epoll": ("us", engine_median, "sockperf", sockperf_epoll_median, 1.0, True),
 }
 
 
-def compare(name: str, turns: int, seconds: float, congestion_control: str) -> list[float]:
+def compare(
+    name: str, turns: int, seconds: float, congestion_control: str, *, normal_priority: bool = False
+) -> list[float]:
     """Run both programs in turns; print each turn and the summary. Returns the ratios."""
     unit, engine, other_name, other, scale, real_time = COMPARISONS[name]
     values: dict[str, list[float]] = {"engine": [], other_name: []}
+    real_time = real_time and not normal_priority
     with joined(congestion_control, real_time=real_time) as wire:
         for turn in range(turns):
             order = [("engine", engine), (other_name, other)]
@@ -322,6 +325,9 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=11, help="runs of each program")
     parser.add_argument("--seconds", type=float, default=3.0, help="measured time of a run")
     parser.add_argument("--congestion-control", default="reno", help="of both routes")
+    parser.add_argument(
+        "--normal-priority", action="store_true", help="leave real-time priority out"
+    )
     arguments = parser.parse_args()
     names = arguments.comparison or list(COMPARISONS)
     for name in names:
@@ -333,7 +339,13 @@ def main() -> None:
     if os.geteuid() != 0:
         parser.error("needs root, for network namespaces")
     for name in names:
-        compare(name, arguments.turns, arguments.seconds, arguments.congestion_control)
+        compare(
+            name,
+            arguments.turns,
+            arguments.seconds,
+            arguments.congestion_control,
+            normal_priority=arguments.normal_priority,
+        )
 
 
 if __name__ == "__main__":
