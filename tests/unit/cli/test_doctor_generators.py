@@ -24,5 +24,5 @@ def test_missing_generators_have_one_command_for_all_packages() -> None:
     assert "not installed: apt install nginx-light redis-tools memtier: build memtier" in text
 
 
-def test_no_generator_is_no_error() -> None:
+def test_without_generators_none_is_named() -> None:
     assert "none installed" in shown({"iperf3": unavailable("not found", "apt install iperf3")})
