@@ -52,7 +52,7 @@ SMALL_EAL_MB = 512  # that bessd gives EAL on small pages (init_eal in core/dpdk
 QUEUE_FRAMES = 1024  # descriptors of each direction of a port
 BURST = 32  # compiled in
 ANSWER_TIMEOUT_S = 10.0
-SLOWEST_ROUTES_A_S = 500
+SLOWEST_COMMANDS_A_S = 500
 LONGEST_CHANGE_S = 60.0
 PYTHON_SETTING = "SWITCHMARK_BESS_PYTHON"
 DRIVER = own_text("support/bess_driver.py")
@@ -177,7 +177,11 @@ class Bess(WithOptions, ProgramSwitch):
         self._plan = self._functions()
         began = time.monotonic()
         driver = self.option("cable_driver")
-        self._request(build_request(self.ports, self.mode, core, driver, self._plan))
+        commands = len(self._plan.commands) if self._plan else 0
+        self._request(
+            build_request(self.ports, self.mode, core, driver, self._plan),
+            ANSWER_TIMEOUT_S + commands / SLOWEST_COMMANDS_A_S,
+        )
         if self._plan is not None:
             self._load_routes(folder)
             self._load_time_s = time.monotonic() - began
@@ -196,7 +200,7 @@ class Bess(WithOptions, ProgramSwitch):
             return
         file = folder / "routes"
         file.write_bytes(bess_functions.route_rows(table))
-        timeout_s = ANSWER_TIMEOUT_S + len(table.routes or ()) / SLOWEST_ROUTES_A_S
+        timeout_s = ANSWER_TIMEOUT_S + len(table.routes or ()) / SLOWEST_COMMANDS_A_S
         answer = self._request({"do": "routes", "file": str(file)}, timeout_s)
         with parsing(self.name):
             self._acknowledged = parse_counter(answer["added"])

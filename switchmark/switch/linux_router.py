@@ -46,7 +46,7 @@ class LinuxRouter(WithOptions, InKernelSwitch):
         options=(nft.ACL_ENGINE,),
         functions={
             "route": FunctionSupport(
-                1_000_000, "more were not tried; a million takes 130 MiB of the kernel's memory",
+                1_000_000, "more were not tried",
                 version=nft.TRIED,
             ),
             **nft.SUPPORT,

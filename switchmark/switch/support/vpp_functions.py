@@ -16,7 +16,7 @@ from switchmark.model.capabilities import SwitchOption
 from switchmark.model.functions import FunctionSupport
 
 ROUTES_MOST = 1_000_000
-RULES_MOST = 50_000
+RULES_MOST = 100_000
 TUNNEL_DOMAIN = 2
 TUNNELS_MOST = 1000
 LEAST_BURST_BYTES = 9216  # VPP raises smaller bursts to this value
@@ -28,7 +28,7 @@ ACL_LOOKUP = SwitchOption(
 )
 SUPPORT: Mapping[str, FunctionSupport] = {
     "route": FunctionSupport(ROUTES_MOST, "more were not tried"),
-    "acl": FunctionSupport(RULES_MOST, "crashes with more are reported (VPP-1866)"),
+    "acl": FunctionSupport(RULES_MOST, "more were not tried"),
     "policer": FunctionSupport(),
     "vlan": FunctionSupport(bases=("forward",)),
     "mirror": FunctionSupport(bases=("forward",)),
