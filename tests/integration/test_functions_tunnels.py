@@ -30,6 +30,7 @@ pytestmark = [
     needs_root,
 ]
 Change = Callable[[FunctionTable], FunctionTable]
+ATTEMPTS = 3
 KINDS: tuple[Any, ...] = (LinuxBridge, OvsNetdev, OvsAfxdp, OvsDpdk, Vpp, Bess)
 SETTINGS = {
     "function": "forward+vxlan", "tunnels": "20", "flows": "200", "rate": "2k", "burst": "1",
@@ -57,7 +58,8 @@ def with_last_vni(change: Callable[[FunctionTable], int]) -> Change:
 
 
 def measured(kind: Any, change: Change = unchanged, **settings: str) -> Record:
-    """Return the record of a trial whose switch gets a changed table."""
+    """Return the record of a trial whose switch gets a changed table. On a machine so busy that no
+    sample is whole, the trial runs again."""
 
     class Given(kind):  # type: ignore[misc]
         def start(self, *arguments: object) -> None:
@@ -68,12 +70,15 @@ def measured(kind: Any, change: Change = unchanged, **settings: str) -> Record:
     switch = Given()
     if not switch.availability().available:
         pytest.skip(f"{switch.name}: {switch.availability().reason}")
-    plan = planned(switch, **{**SETTINGS, **settings})
-    with open_session(measuring=False) as session:
-        record = run_trial(
-            session, plan, campaign="tunnels", run_id="tunnels", provenance={},
-            observe=lambda _: None, baseline=Baseline(),
-        )  # fmt: skip
+    for _ in range(ATTEMPTS):
+        plan = planned(Given(), **{**SETTINGS, **settings})
+        with open_session(measuring=False) as session:
+            record = run_trial(
+                session, plan, campaign="tunnels", run_id="tunnels", provenance={},
+                observe=lambda _: None, baseline=Baseline(),
+            )  # fmt: skip
+        if "kept it from its core" not in (record.message or ""):
+            break
     assert record.status == "finished", record.message
     assert record.function is not None and record.verdict is not None
     assert record.throughput is not None and record.throughput.forwarded_pps > 0
@@ -119,3 +124,14 @@ def test_unknown_vni_that_passes_under_load_is_found(
     assert note is not None and record.verdict is not None
     assert note.denied_arrived > 0
     assert "function-violated" in record.verdict.marks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_largest_number_of_tunnels_is_performed(kind: Any) -> None:
+    """The scale that the switch declares loads, passes its proof, and carries load."""
+    scale = kind.capabilities.functions["vxlan"].scale
+    record = measured(kind, tunnels=str(scale), flows=str(scale))
+    note = record.function
+    assert note is not None and note.announced == note.read_back
+    assert (note.wrong_next_hop, note.wrong_header, note.denied_arrived) == (0, 0, 0)

@@ -75,6 +75,19 @@ def test_times_are_factors() -> None:
     assert "vpp takes 1.20 (1.20 to 1.20) times its rtt-p50 with one route" in text
 
 
+def test_tunnels_have_forwarding_both_ways_as_baseline() -> None:
+    keys = {"direction": "both", "bidirectional": True}
+    names, observed = {}, measured(trial("forward", bidirectional=True), [1e6] * 2)
+    for tunnels in (1, 1000):
+        tunnelled = trial("forward+vxlan", tunnels=tunnels, **keys)
+        names[tunnelled.id] = "ovs-dpdk"
+        observed += measured(tunnelled, [0.5e6] * 2)
+    first, second = share_sentences(function_shares(observed, names))
+    assert first.startswith("At 1 tunnel (forward+vxlan): ovs-dpdk keeps 0.50")
+    assert second.startswith("At 1,000 tunnels (forward+vxlan): ovs-dpdk keeps 0.50")
+    assert second.endswith(" of its rate with function forward")
+
+
 def test_without_a_baseline_there_is_no_share() -> None:
     only = trial("route+acl", rules=100)
     assert function_shares(measured(only, [1e6] * 3), {only.id: "x"}) == []
