@@ -175,6 +175,17 @@ def unit_refusal(
 
 
 @dataclass(frozen=True, slots=True)
+class TableMemory:
+    """Memory before and after the load of the tables, in KiB. Of a program it is the resident
+    memory of its processes without hugepages; of the kernel, what the whole machine has allocated
+    in kernel slabs and by vmalloc, so that other programs can also change it."""
+
+    before_kib: int
+    after_kib: int
+    is_kernel: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionEntries:
     """The entries of a switch's own tables that a translation made, by table: their number as the
     translation announced it, and as it was read back; and the time to load them, in seconds."""
@@ -182,6 +193,7 @@ class FunctionEntries:
     announced: Mapping[str, int]
     read_back: Mapping[str, int]
     load_time_s: float = 0.0
+    memory: TableMemory | None = None  # None: unknown
 
     @property
     def disagreement(self) -> str | None:

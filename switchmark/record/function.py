@@ -48,6 +48,11 @@ class FunctionNote(Value):
     copies_due: Count = 0
     copies_arrived: Count = 0
     copies_doubled: Count = 0
+    # Memory before and after the load of the tables. Of processes it is their resident memory
+    # without hugepages; of the kernel, the machine's slabs and vmalloc. None: unknown.
+    memory_before_kib: Count | None = None
+    memory_after_kib: Count | None = None
+    memory_is_kernel: bool = False
     # Resident memory of the switch's processes with the table, without hugepages; None: it works in
     # the kernel.
     memory_kib: Count | None = None
@@ -56,6 +61,13 @@ class FunctionNote(Value):
     def entries(self) -> int:
         """The number of native entries."""
         return sum(self.announced.values())
+
+    @property
+    def table_memory_kib(self) -> int | None:
+        """Growth of the memory while the tables were loaded; it may be below 0 in the kernel."""
+        if self.memory_before_kib is None or self.memory_after_kib is None:
+            return None
+        return self.memory_after_kib - self.memory_before_kib
 
     @property
     def copy_loss_ratio(self) -> float | None:

@@ -19,7 +19,7 @@ from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, available
 from switchmark.model.changes import Change, TableChange
-from switchmark.model.functions import FORWARD, FunctionEntries, FunctionSupport
+from switchmark.model.functions import FORWARD, FunctionEntries, FunctionSupport, TableMemory
 from switchmark.model.options import mode_refusal
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
@@ -28,6 +28,7 @@ from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import device_of, require
+from switchmark.switch.support.table_memory import MemoryBefore
 from switchmark.switch.support.tools import kernel_lacks, kernel_release
 
 VLAN = 1
@@ -90,6 +91,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
     function_table: FunctionTable | None = None
     _tables: nft.Filters | None = None
     _load_time_s = 0.0
+    _memory: TableMemory | None = None
 
     def availability(self) -> Availability:
         """Available where the kernel has a bridge; the version is the kernel's."""
@@ -118,9 +120,11 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         devices = [device_of(port) for port in self.ports]
         engine = self.option("acl_engine")
         self._tables = nft.Filters.of(self.namespace, table, engine, devices, bridged=True)
+        memory = MemoryBefore()
         begun = time.monotonic()
         self._tables.load()
         self._load_time_s += time.monotonic() - begun
+        self._memory = None if table.tunnels else memory.after()
 
     def table_refusal(self, table: FunctionTable) -> Refusal | None:
         """See `RefusesTables`."""
@@ -134,7 +138,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
     def function_entries(self) -> FunctionEntries:
         """Count rules, elements of sets, policers, copies and tunnels in the kernel."""
         assert self._tables is not None
-        filters = self._tables.entries(self._load_time_s)
+        filters = replace(self._tables.entries(self._load_time_s), memory=self._memory)
         table = self.function_table
         if table is None or not table.tunnels:
             return filters

@@ -16,13 +16,14 @@ from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.changes import TableChange
-from switchmark.model.functions import FunctionEntries, FunctionSupport
+from switchmark.model.functions import FunctionEntries, FunctionSupport, TableMemory
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support import kernel_routes, nft
 from switchmark.switch.support.in_kernel import InKernelSwitch
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import device_of
+from switchmark.switch.support.table_memory import MemoryBefore
 from switchmark.switch.support.tools import kernel_release
 
 
@@ -60,6 +61,7 @@ class LinuxRouter(WithOptions, InKernelSwitch):
     function_table: FunctionTable | None = None
     _filters: nft.Filters
     _load_time_s = 0.0
+    _memory: TableMemory | None = None
 
     def availability(self) -> Availability:
         """Available where network namespaces can be made; the version is the kernel's."""
@@ -82,10 +84,12 @@ class LinuxRouter(WithOptions, InKernelSwitch):
             self.namespace, table, self.option("acl_engine"), list(devices.values()), bridged=False
         )
         routes = kernel_routes.RouteLoad.of(self.namespace, table, devices)
+        memory = MemoryBefore()
         begun = time.monotonic()
         routes.load()
         self._filters.load()
         self._load_time_s = time.monotonic() - begun
+        self._memory = memory.after()
 
     def _table(self) -> FunctionTable:
         if self.function_table is None:
@@ -112,6 +116,7 @@ class LinuxRouter(WithOptions, InKernelSwitch):
             {kernel_routes.MAIN: written, **filters.announced},
             {kernel_routes.MAIN: routes, **filters.read_back},
             self._load_time_s,
+            self._memory,
         )
 
     def table_changes(self) -> Sequence[TableChange]:

@@ -22,7 +22,7 @@ from switchmark.host.programs import which
 from switchmark.host.undo.entries import FilesNamed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change, TableChange
-from switchmark.model.functions import FunctionEntries
+from switchmark.model.functions import FunctionEntries, TableMemory
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
@@ -31,6 +31,7 @@ from switchmark.switch.support.cable import DPDK_ENDS
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import DEADLINE_S, ProgramSwitch
+from switchmark.switch.support.table_memory import MemoryBefore
 from switchmark.switch.support.tools import allowed_cores, memory_nodes
 from switchmark.switch.support.vpp_answers import links_up, parse_statistics
 from switchmark.switch.support.vpp_commands import (
@@ -97,6 +98,7 @@ class Vpp(WithOptions, ProgramSwitch):
     _announced: Mapping[str, int] = MappingProxyType({})
     _fib_before = 0
     _load_time_s = 0.0
+    _memory: TableMemory | None = None
 
     def version_of(self, program: Path) -> str:
         """The version that `vpp --version` prints, without where and when it was built."""
@@ -150,11 +152,13 @@ class Vpp(WithOptions, ProgramSwitch):
         assert self.process is not None
         self._rings = PacketRings(self.process.pid)
         self.until(lambda: self._cli("show", "version").startswith("vpp"), "its CLI")
+        memory = MemoryBefore([self.process.pid])
         began = time.monotonic()
         self._apply(script)
         if table is not None:
             self._load(table)
             self._load_time_s = time.monotonic() - began
+            self._memory = memory.after()
 
     def _load(self, table: FunctionTable) -> None:
         """Load the routes, and wait until VPP has them. Route commands run by thousands a second,
@@ -199,7 +203,7 @@ class Vpp(WithOptions, ProgramSwitch):
             ),
         }
         counted = {name: readers[name]() for name in self._announced}
-        return FunctionEntries(self._announced, counted, self._load_time_s)
+        return FunctionEntries(self._announced, counted, self._load_time_s, self._memory)
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Wait for every peer, then set the receive modes that need one."""

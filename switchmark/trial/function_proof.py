@@ -109,6 +109,7 @@ def prove(
             f"{switch} does not perform function {'+'.join(table.functions)}: "
             f"{'; '.join(wrong[:MOST_WRONG])}{more}"
         )
+    memory = counted.memory
     arriving = sum(bool(probe.egresses) for probe in probes)
     return FunctionNote(
         functions=list(table.functions),
@@ -116,6 +117,9 @@ def prove(
         announced=dict(counted.announced),
         read_back=dict(counted.read_back),
         load_time_s=counted.load_time_s,
+        memory_before_kib=memory.before_kib if memory else None,
+        memory_after_kib=memory.after_kib if memory else None,
+        memory_is_kernel=memory is not None and memory.is_kernel,
         cases=len(probes),
         must_arrive=arriving,
         must_not_arrive=len(probes) - arriving,

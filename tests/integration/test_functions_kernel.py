@@ -199,3 +199,11 @@ def test_tc_filters_mirror() -> None:
 @pytest.mark.parametrize("mutation", mutations_of(("mirror",)), ids=lambda mutation: mutation.name)
 def test_planted_error_in_tc_filters_is_found(mutation: Mutation) -> None:
     assert_is_found(trial_of("tc-redirect", **BRIDGE_CELLS["mirror"]), mutation)
+
+
+def test_memory_of_the_kernel_grows_with_routes() -> None:
+    """Each route has an entry of 56 bytes or more; other programs change the memory of the machine
+    by less than half of that of 200,000 routes."""
+    note = run_proof(trial_of("linux-router", function=functions("route"), routes=200_000))
+    assert note.memory_is_kernel
+    assert (note.table_memory_kib or 0) > 200_000 * 56 // 2048

@@ -244,3 +244,11 @@ def test_record_has_lookups_and_memory() -> None:
     assert decided > record.lookups.upcalls
     assert record.lookups.megaflows_after > 0
     assert (record.function.memory_kib or 0) > 1000
+
+
+def test_memory_of_the_daemon_grows_with_routes() -> None:
+    """A rule of OpenFlow takes more than 100 bytes."""
+    record = record_of(function="route", routes="10000", rate="1000")
+    note = record.function
+    assert note is not None and not note.memory_is_kernel
+    assert (note.table_memory_kib or 0) > 10_000 * 100 // 1024

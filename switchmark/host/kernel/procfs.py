@@ -86,6 +86,14 @@ def resident_kib(pids: Iterable[int]) -> int:
     return total
 
 
+def kernel_tables_kib() -> int:
+    """Return the memory of the machine in slabs that cannot be reclaimed, and by vmalloc, in KiB:
+    routes and rules of the kernel are there."""
+    text = Path("/proc/meminfo").read_text()
+    rows = re.findall(r"^(?:SUnreclaim|VmallocUsed):\s*(\d+) kB$", text, re.MULTILINE | re.ASCII)
+    return sum(map(int, rows))
+
+
 _POLICIES = ("other", "fifo", "rr", "batch", "iso", "idle", "deadline", "ext")  # by their numbers
 
 

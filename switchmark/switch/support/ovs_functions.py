@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from switchmark.errors import Refusal, UsageError
 from switchmark.function.support.table import UDP, FunctionTable, Rule
 from switchmark.model.changes import TableChange
-from switchmark.model.functions import FunctionEntries, FunctionSupport
+from switchmark.model.functions import FunctionEntries, FunctionSupport, TableMemory
 from switchmark.switch.support.changes import spare_route, spare_rule
 from switchmark.switch.support.ovs_instance import OvsInstance
 from switchmark.switch.support.ovs_rules import openflow_port
 from switchmark.switch.support.ovs_tunnels import tunnel_entries
+from switchmark.switch.support.table_memory import MemoryBefore
 
 TCP = 6
 HIGHEST_PRIORITY = 65_535
@@ -311,15 +312,18 @@ class LoadedFunctions:
         self._instance = instance
         self._translation = translation
         self._load_time_s = 0.0
+        self._memory: TableMemory | None = None
 
     def load(self) -> None:
         """Write all entries; meters come first, since rules refer to them."""
+        memory = MemoryBefore(self._instance.process_ids)
         begun = time.monotonic()
         for meter in meters(self._translation.table):
             self._instance.add_meter(meter)
             self._translation.written[METERS] += 1
         self._load_time_s = time.monotonic() - begun
         self._load_time_s += self._instance.load_flows(self._translation.lines())
+        self._memory = memory.after()
 
     def policed_frames(self) -> dict[int, int]:
         """Return the frames that the meter of each port has dropped, by the index of the port."""
@@ -377,4 +381,6 @@ class LoadedFunctions:
             read_back[PORT_VLANS] = self._instance.count_port_vlans()
         if MIRRORS in self._translation.written:
             read_back[MIRRORS] = self._instance.count_mirrors()
-        return FunctionEntries(dict(self._translation.written), read_back, self._load_time_s)
+        return FunctionEntries(
+            dict(self._translation.written), read_back, self._load_time_s, self._memory
+        )
