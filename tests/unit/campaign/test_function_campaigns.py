@@ -1,4 +1,4 @@
-"""The built-in campaigns of network functions: three scales, one-way times, findings, 15 minutes."""
+"""The built-in campaigns of network functions: three scales, one-way times and findings."""
 
 from __future__ import annotations
 
