@@ -71,7 +71,9 @@ def test_dpdk_gets_the_cable_as_any_other_port() -> None:
     assert devargs("x", INTERFACE[1], "af-xdp") == "net_af_xdp1,iface=eth7"
     assert eal_devices("x", BY_PCI, "af-packet")[-2:] == ["-a", NIC]
     assert "--no-pci" not in eal_devices("x", BY_PCI, "af-packet")
-    with pytest.raises(UsageError, match="x: over a cable its frames have up to 1500 bytes"):
+    with pytest.raises(
+        UsageError, match="x: over a device of the kernel its frames have up to 1500 bytes"
+    ):
         devargs("x", replace(INTERFACE[1], mtu_bytes=9000), "af-packet")
     assert devargs("x", replace(BY_PCI[1], mtu_bytes=9000), "af-packet") == NIC
 

@@ -195,8 +195,8 @@ def test_a_cable_to_another_host_is_reached_by_a_driver(
     )
     with pytest.raises(UsageError, match="packet_size up to 1518"):
         switch.interface(replace(port, mtu_bytes=9000))
-    with pytest.raises(UsageError, match="port 1 is veth"):
-        uncabled = [port_of(0), replace(port, cable=False)]
+    with pytest.raises(UsageError, match="port 1 is tap"):
+        uncabled = [port_of(0), replace(port, cable=False, kind=PortKind.TAP)]
         check_request("ovs-dpdk", switch.capabilities, uncabled, ConnectMode.LEARNING)
 
 

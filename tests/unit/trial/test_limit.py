@@ -148,4 +148,4 @@ def test_datagrams_that_full_sockets_dropped_are_the_receivers(drops: int, what:
         socket_drops=drops,
     )
     single = trial(workload="udp-stream", rate_pps=None)
-    assert limit(single, Figures(transfer=seen), known).what == what
+    assert limit(single, Figures(transfer=seen), known).factor == what
