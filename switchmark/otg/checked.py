@@ -16,7 +16,7 @@ from switchmark.otg.plan import FlowPlan
 from switchmark.otg.refusal import Refused
 
 TIMEOUT_S = 60.0
-_OPTION = re.compile(r"(?:port \d+ \(.*?\): )?(?:--)?([a-z][a-z-]*)(?: [^ :]\S*)?: ")
+_OPTION = re.compile(r"(?:port \d+ \(.*?\): )?(?:--)?([a-z][a-z-]*)(?: ([^ :]\S*?))?: ")
 
 
 def check_plans(host: Host, plans: Sequence[FlowPlan], commands: Sequence[Sequence[str]]) -> None:
@@ -45,7 +45,8 @@ def refusal_of(plan: FlowPlan, role: str, message: str) -> str:
     found = _OPTION.match(message)
     option = found[1] if found else ""
     key = f"receiver {option}" if role == "receiver" else option
-    path = plan.paths.get(key) or plan.paths.get(option)
+    field = f"{option} {found[2]}" if found else ""
+    path = plan.paths.get(field) or plan.paths.get(key) or plan.paths.get(option)
     if found is None or path is None:
         return f"{plan.path}: {message}"
     return f"{path}: {message[found.end() :]}"

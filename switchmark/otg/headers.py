@@ -4,6 +4,7 @@ client's own payload."""
 from __future__ import annotations
 
 import ipaddress
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import lcm
@@ -16,6 +17,21 @@ from switchmark.otg.refusal import Refused, chosen
 MOST_FLOWS = 1_000_000  # of the engine
 ENGINE_BITS = 32  # the lowest bits of an address, in which the engine counts
 _ENGINE_FIELDS = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port")  # of a cycle
+MOST_MODIFIER_CHARACTERS = 100_000  # of all modifiers of a flow, on a command line
+# The fields that a router leaves as they are: receivers compare them.
+_COMPARED = {"src-ip", "dst-ip", "src-port", "dst-port", "vlan", "service-vlan", "id", "flow-label"}
+# Further fields by header: the attribute of the API, and the field of the engine.
+_FURTHER = {
+    "vlan": (("priority", "pcp"), ("cfi", "dei")),
+    "ipv4": (
+        ("priority.raw", "traffic-class"), ("priority.dscp.phb", "dscp"),
+        ("priority.dscp.ecn", "ecn"), ("identification", "id"), ("dont_fragment", "df"),
+        ("time_to_live", "ttl"),
+    ),
+    "ipv6": (
+        ("traffic_class", "traffic-class"), ("flow_label", "flow-label"), ("hop_limit", "ttl"),
+    ),
+}  # fmt: skip
 _MIRRORED = {"src": "dst", "dst": "src"}
 _ORDER = "ethernet, up to two vlan, ipv4 or ipv6, udp, custom"
 
@@ -29,6 +45,20 @@ class _Field:
 
 
 @dataclass(frozen=True, slots=True)
+class Modifier:
+    """A field that the engine's `--modify` sets."""
+
+    name: str  # of the field, in the engine
+    text: str
+    path: str  # of the field in the configuration
+
+    @property
+    def arguments(self) -> tuple[str, str]:
+        """The option and its value."""
+        return "--modify", f"{self.name}={self.text}"
+
+
+@dataclass(frozen=True, slots=True)
 class Headers:
     """The headers of all frames of a flow."""
 
@@ -36,10 +66,25 @@ class Headers:
     ip_version: int
     counted: tuple[tuple[str, int], ...]  # fields with more than one value that count up by 1
     others: bool  # whether there are fields that do not, or a port 0, which the engine refuses
+    several: tuple[Modifier, ...] = ()  # addresses and ports with several values, or 0
+    further: tuple[Modifier, ...] = ()  # all other fields that are set
+
+    @property
+    def modifiers(self) -> tuple[Modifier, ...]:
+        """The fields that the engine modifies. Fields that count up by 1 are its flows, unless
+        another field is modified."""
+        if self.flows() is not None:
+            return self.further
+        return (*self.several, *self.further)
+
+    @property
+    def are_short(self) -> bool:
+        """Return True if a command line has room for the modifiers."""
+        return sum(len(one.text) for one in self.modifiers) <= MOST_MODIFIER_CHARACTERS
 
     def flows(self) -> str | None:
         """The engine's `--flows`, empty for one flow; None where it cannot describe them."""
-        if self.others or self.cycle.payload:
+        if self.others:
             return None
         if not self.counted:
             return ""
@@ -51,13 +96,23 @@ class Headers:
     def sender_arguments(self, *, replays: bool) -> list[str]:
         """The engine's options for the addresses of the first frame and its tags, which frames of a
         file have already."""
-        return [*self._addresses(turned=False), *([] if replays else self._vlan())]
+        if replays:
+            return self._addresses(turned=False)
+        modified = [word for one in self.modifiers for word in one.arguments]
+        return [*self._addresses(turned=False), *self._vlan(), *modified]
 
-    def receiver_arguments(self, flows: str | None) -> list[str]:
+    def receiver_arguments(self, flows: str | None, *, replays: bool) -> list[str]:
         """The receiver's options: the same from the other end. Where frames come from a file, only
-        the fields that are the same in all are verified."""
-        found = [*self._addresses(turned=True, constant_only=flows is None), *self._vlan()]
-        if flows:
+        the fields that are the same in all are verified. Modified fields that a router changes are
+        not compared."""
+        found = [
+            *self._addresses(turned=True, constant_only=replays or flows is None),
+            *self._vlan(),
+        ]
+        if not replays:
+            compared = [one for one in self.modifiers if one.name in _COMPARED]
+            found += [word for one in compared for word in one.arguments]
+        if flows and not replays:
             count, _, fields = flows.partition(":")
             turned = "+".join(_MIRRORED[one[:3]] + one[3:] for one in fields.split("+"))
             found += ["--flows", f"{count}:{turned}"]
@@ -108,9 +163,22 @@ def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Header
         own: _field(getattr(held[part], name), f"{at[part]}.{name}", kind)
         for own, (part, name, kind) in zip(_ENGINE_FIELDS, places, strict=True)
     }
+    tags = [_vlan_id(one.vlan, where) for kind, one, where in parts if kind == "vlan"]
+    further = [
+        Modifier(_tag_field("vlan", n, vlans), text, f"{parts[1 + n][2]}.vlan.id")
+        for n, (_, text) in enumerate(tags)
+        if text
+    ]
+    for n, (kind, one, where) in enumerate(parts):
+        for name, field in _FURTHER.get(kind, ()):
+            pattern = _attribute(getattr(one, kind), name)
+            if pattern is not None:
+                own = _tag_field(field, n - 1, vlans) if kind == "vlan" else field
+                spot = f"{where}.{kind}.{name}"
+                further.append(Modifier(own, _modifier_text(pattern, spot), spot))
     cycle = Cycle(
         **{name.replace("-", "_"): one.values for name, one in fields.items()},
-        vlans=tuple(_vlan_id(one.vlan, where) for kind, one, where in parts if kind == "vlan"),
+        vlans=tuple(tag for tag, _ in tags),
         payload=_payload(held["custom"], at["custom"]) if "custom" in held else b"",
     )
     several = {name: one for name, one in fields.items() if len(one.values) > 1}
@@ -120,7 +188,49 @@ def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Header
         counted=tuple((name, len(one.values)) for name, one in several.items() if one.counts_up),
         others=any(not one.counts_up for one in several.values())
         or any(0 in fields[name].values for name in ("src-port", "dst-port")),
+        several=tuple(
+            Modifier(own, _modifier_text(pattern, spot), spot)
+            for own, (part, name, _) in zip(_ENGINE_FIELDS, places, strict=True)
+            if (own in several or 0 in fields[own].values)
+            for spot in [f"{at[part]}.{name}"]
+            for pattern in [getattr(held[part], name)]
+        ),
+        further=tuple(further),
     )
+
+
+def _attribute(part: Any, name: str) -> Any:
+    """Return a part of a part, or None if it, or a part around it, is not given or not meant."""
+    for step in name.split("."):
+        if part is None or (step in ("raw", "dscp") and chosen(part) != step):
+            return None
+        part = getattr(part, step)
+    return part
+
+
+def _tag_field(name: str, place: int, vlans: int) -> str:
+    """Return the engine's name for a field of a tag."""
+    return f"service-{name}" if vlans == 2 and place == 0 else name
+
+
+def _modifier_text(pattern: Any, path: str) -> str:
+    """Return a pattern as the value of the engine's `--modify`."""
+    if pattern is None:  # a port of which nothing is given is 0
+        return "0"
+    choice = chosen(pattern)
+    match choice:
+        case "value":
+            return str(pattern.value)
+        case "values":
+            if not pattern.values:
+                raise Refused(f"{path}.values: holds no values")
+            return "values," + ",".join(map(str, pattern.values))
+    part = getattr(pattern, choice) or type(pattern).model_fields[choice].annotation.__args__[0]()
+    if part.count < 1:
+        raise Refused(f"{path}.{choice}: count {part.count} cannot be; use 1 or more")
+    if choice == "random":
+        return f"random,{part.min},{part.max},{part.count},{part.seed}"
+    return f"{choice},{part.start},{part.step},{part.count}"
 
 
 def _empty(kind: str) -> Any:
@@ -142,11 +252,15 @@ def _payload(custom: types.FlowCustom, path: str) -> bytes:
     return found
 
 
-def _vlan_id(vlan: types.FlowVlan | None, path: str) -> int:
-    tag = vlan.id.value if vlan is not None and vlan.id is not None else 0
+def _vlan_id(vlan: types.FlowVlan | None, path: str) -> tuple[int, str]:
+    """Return the VLAN ID, and the text of a modifier if it has a pattern of several values."""
+    pattern = vlan.id if vlan is not None else None
+    if pattern is not None and chosen(pattern) != "value":
+        return 1, _modifier_text(pattern, f"{path}.vlan.id")
+    tag = pattern.value if pattern is not None else 0
     if not 1 <= tag <= 4094:
         raise Refused(f"{path}.vlan.id.value: {tag} is no VLAN ID; use 1 to 4094")
-    return tag
+    return tag, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +313,26 @@ def _field(pattern: Any, path: str, kind: _FieldType) -> _Field:
                     raise ValueError("holds no values")
                 values = tuple(kind.text(kind.number(one)) for one in pattern.values)
                 return _Field(values, counts_up=False)
+            case "random":
+                return _drawn(pattern.random, kind)
             case _:
                 return _counted(getattr(pattern, choice), kind, down=choice == "decrement")
     except ValueError as error:
         raise Refused(f"{path}.{choice}: {error}") from None
+
+
+def _drawn(draw: Any, kind: _FieldType) -> _Field:
+    """Return random values for a file; the engine draws its values itself."""
+    if draw is None:
+        return _Field((kind.default,), counts_up=True)
+    lowest, highest = kind.number(draw.min), kind.number(draw.max)
+    if highest < lowest:
+        raise ValueError(f"max {draw.max} is below min {draw.min}")
+    if not 1 <= draw.count <= MOST_FLOWS:
+        raise ValueError(f"count {draw.count} cannot be; use 1 to {MOST_FLOWS}")
+    source = random.Random(draw.seed)
+    values = tuple(kind.text(source.randint(lowest, highest)) for _ in range(draw.count))
+    return _Field(values, counts_up=False)
 
 
 def _counted(counter: Any, kind: _FieldType, *, down: bool) -> _Field:

@@ -188,10 +188,22 @@ def _plan(
     rate = rate_arguments(flow.rate, f"{path}.rate", speeds.get(tx_name))
     duration = SendingTime.of(flow.duration, f"{path}.duration", flow.rate)
     flows = headers.flows()
-    is_simple = duration.step_ns is None and flows is not None and sizes.spec is not None
+    is_simple = (
+        duration.step_ns is None
+        and sizes.spec is not None
+        and not headers.cycle.payload
+        and headers.are_short
+    )
+    if not is_simple and headers.further:
+        raise Refused(
+            f"{headers.further[0].path}: is not possible in frames from a file; leave it out, or "
+            "leave out what only a file can have: gaps and bursts, a custom payload, lists of "
+            "sizes or values that are too long for the engine"
+        )
     replay = None if is_simple else _replay(headers.cycle, sizes, duration, path)
     tx = named[tx_name]
     paths = _paths(flow, path, sizes_path := _size_path(flow, path))
+    paths |= {f"modify {one.name}": one.path for one in headers.modifiers}
     _check_mtu(tx, tx_name, sizes.largest, headers, sizes_path)
     metrics = flow.metrics or types.FlowMetrics()
     if metrics.timestamps:
@@ -208,7 +220,7 @@ def _plan(
         sender += ["--packet-size", str(sizes.spec)]
         sender += ["--flows", flows] if flows else []
     room = ("--packet-size", str(sizes.largest))  # the receiver's port must hold such a frame
-    receiver = [*common, *room, *headers.receiver_arguments(flows if replay is None else None)]
+    receiver = [*common, *room, *headers.receiver_arguments(flows, replays=replay is not None)]
     rx = named[rx_name] if rx_name is not None else None
     if rx is not None and rx.loses_outer_tag and len(headers.cycle.vlans) > 1:
         raise Refused(

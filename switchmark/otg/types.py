@@ -163,13 +163,35 @@ class FlowHeader(Part):
 class FlowIpv4(Part):
     """OTG `Flow.Ipv4`: IPv4 packet header."""
 
+    priority: FlowIpv4Priority | None = None
+    identification: PatternFlowIpv4Identification | None = None
+    dont_fragment: PatternFlowIpv4DontFragment | None = None
+    time_to_live: PatternFlowIpv4TimeToLive | None = None
     src: PatternFlowIpv4Src | None = None
     dst: PatternFlowIpv4Dst | None = None
+
+
+class FlowIpv4Dscp(Part):
+    """OTG `Flow.Ipv4.Dscp`: Differentiated services code point (DSCP) packet field."""
+
+    phb: PatternFlowIpv4DscpPhb | None = None
+    ecn: PatternFlowIpv4DscpEcn | None = None
+
+
+class FlowIpv4Priority(Part):
+    """OTG `Flow.Ipv4.Priority`: A container for ipv4 raw, tos, dscp ip priorities."""
+
+    choice: Literal["raw", "dscp"] = "dscp"
+    raw: PatternFlowIpv4PriorityRaw | None = None
+    dscp: FlowIpv4Dscp | None = None
 
 
 class FlowIpv6(Part):
     """OTG `Flow.Ipv6`: IPv6 packet header."""
 
+    traffic_class: PatternFlowIpv6TrafficClass | None = None
+    flow_label: PatternFlowIpv6FlowLabel | None = None
+    hop_limit: PatternFlowIpv6HopLimit | None = None
     src: PatternFlowIpv6Src | None = None
     dst: PatternFlowIpv6Dst | None = None
 
@@ -305,6 +327,8 @@ class FlowUdp(Part):
 class FlowVlan(Part):
     """OTG `Flow.Vlan`: VLAN packet header."""
 
+    priority: PatternFlowVlanPriority | None = None
+    cfi: PatternFlowVlanCfi | None = None
     id: PatternFlowVlanId | None = None
 
 
@@ -402,14 +426,69 @@ class PatternFlowEthernetSrcCounter(Part):
     count: Annotated[int, Field(ge=0)] = 1
 
 
+class PatternFlowIpv4DontFragment(Part):
+    """OTG `Pattern.Flow.Ipv4.DontFragment`."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=1)] = 0
+    values: list[Annotated[int, Field(ge=0, le=1)]] = [0]
+    increment: PatternFlowIpv4DontFragmentCounter | None = None
+    decrement: PatternFlowIpv4DontFragmentCounter | None = None
+
+
+class PatternFlowIpv4DontFragmentCounter(Part):
+    """OTG `Pattern.Flow.Ipv4.DontFragment.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=1)] = 0
+    step: Annotated[int, Field(ge=0, le=1)] = 1
+    count: Annotated[int, Field(ge=0, le=2)] = 1
+
+
+class PatternFlowIpv4DscpEcn(Part):
+    """OTG `Pattern.Flow.Ipv4.Dscp.Ecn`: Explicit congestion notification."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=3)] = 0
+    values: list[Annotated[int, Field(ge=0, le=3)]] = [0]
+    increment: PatternFlowIpv4DscpEcnCounter | None = None
+    decrement: PatternFlowIpv4DscpEcnCounter | None = None
+
+
+class PatternFlowIpv4DscpEcnCounter(Part):
+    """OTG `Pattern.Flow.Ipv4.Dscp.Ecn.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=3)] = 0
+    step: Annotated[int, Field(ge=0, le=3)] = 1
+    count: Annotated[int, Field(ge=0, le=4)] = 1
+
+
+class PatternFlowIpv4DscpPhb(Part):
+    """OTG `Pattern.Flow.Ipv4.Dscp.Phb`: Per hop behavior."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=63)] = 0
+    values: list[Annotated[int, Field(ge=0, le=63)]] = [0]
+    increment: PatternFlowIpv4DscpPhbCounter | None = None
+    decrement: PatternFlowIpv4DscpPhbCounter | None = None
+
+
+class PatternFlowIpv4DscpPhbCounter(Part):
+    """OTG `Pattern.Flow.Ipv4.Dscp.Phb.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=63)] = 0
+    step: Annotated[int, Field(ge=0, le=63)] = 1
+    count: Annotated[int, Field(ge=0, le=64)] = 1
+
+
 class PatternFlowIpv4Dst(Part):
     """OTG `Pattern.Flow.Ipv4.Dst`: Destination address."""
 
-    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    choice: Literal["value", "values", "increment", "decrement", "random"] = "value"
     value: str = "0.0.0.0"
     values: list[str] = ["0.0.0.0"]
     increment: PatternFlowIpv4DstCounter | None = None
     decrement: PatternFlowIpv4DstCounter | None = None
+    random: PatternFlowIpv4DstRandom | None = None
 
 
 class PatternFlowIpv4DstCounter(Part):
@@ -420,14 +499,60 @@ class PatternFlowIpv4DstCounter(Part):
     count: Annotated[int, Field(ge=0)] = 1
 
 
+class PatternFlowIpv4DstRandom(Part):
+    """OTG `Pattern.Flow.Ipv4.Dst.Random`: ipv4 random pattern."""
+
+    min: str = "0.0.0.0"
+    max: str = "255.255.255.255"
+    seed: Annotated[int, Field(ge=0)] = 1
+    count: Annotated[int, Field(ge=0)] = 1
+
+
+class PatternFlowIpv4Identification(Part):
+    """OTG `Pattern.Flow.Ipv4.Identification`: Identification."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=65535)] = 0
+    values: list[Annotated[int, Field(ge=0, le=65535)]] = [0]
+    increment: PatternFlowIpv4IdentificationCounter | None = None
+    decrement: PatternFlowIpv4IdentificationCounter | None = None
+
+
+class PatternFlowIpv4IdentificationCounter(Part):
+    """OTG `Pattern.Flow.Ipv4.Identification.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=65535)] = 0
+    step: Annotated[int, Field(ge=0, le=65535)] = 1
+    count: Annotated[int, Field(ge=0, le=65536)] = 1
+
+
+class PatternFlowIpv4PriorityRaw(Part):
+    """OTG `Pattern.Flow.Ipv4.Priority.Raw`: Raw priority."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=255)] = 0
+    values: list[Annotated[int, Field(ge=0, le=255)]] = [0]
+    increment: PatternFlowIpv4PriorityRawCounter | None = None
+    decrement: PatternFlowIpv4PriorityRawCounter | None = None
+
+
+class PatternFlowIpv4PriorityRawCounter(Part):
+    """OTG `Pattern.Flow.Ipv4.Priority.Raw.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=255)] = 0
+    step: Annotated[int, Field(ge=0, le=255)] = 1
+    count: Annotated[int, Field(ge=0, le=256)] = 1
+
+
 class PatternFlowIpv4Src(Part):
     """OTG `Pattern.Flow.Ipv4.Src`: Source address."""
 
-    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    choice: Literal["value", "values", "increment", "decrement", "random"] = "value"
     value: str = "0.0.0.0"
     values: list[str] = ["0.0.0.0"]
     increment: PatternFlowIpv4SrcCounter | None = None
     decrement: PatternFlowIpv4SrcCounter | None = None
+    random: PatternFlowIpv4SrcRandom | None = None
 
 
 class PatternFlowIpv4SrcCounter(Part):
@@ -436,6 +561,33 @@ class PatternFlowIpv4SrcCounter(Part):
     start: str = "0.0.0.0"
     step: str = "0.0.0.1"
     count: Annotated[int, Field(ge=0)] = 1
+
+
+class PatternFlowIpv4SrcRandom(Part):
+    """OTG `Pattern.Flow.Ipv4.Src.Random`: ipv4 random pattern."""
+
+    min: str = "0.0.0.0"
+    max: str = "255.255.255.255"
+    seed: Annotated[int, Field(ge=0)] = 1
+    count: Annotated[int, Field(ge=0)] = 1
+
+
+class PatternFlowIpv4TimeToLive(Part):
+    """OTG `Pattern.Flow.Ipv4.TimeToLive`: Time to live."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=255)] = 64
+    values: list[Annotated[int, Field(ge=0, le=255)]] = [64]
+    increment: PatternFlowIpv4TimeToLiveCounter | None = None
+    decrement: PatternFlowIpv4TimeToLiveCounter | None = None
+
+
+class PatternFlowIpv4TimeToLiveCounter(Part):
+    """OTG `Pattern.Flow.Ipv4.TimeToLive.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=255)] = 64
+    step: Annotated[int, Field(ge=0, le=255)] = 1
+    count: Annotated[int, Field(ge=0, le=256)] = 1
 
 
 class PatternFlowIpv6Dst(Part):
@@ -456,6 +608,42 @@ class PatternFlowIpv6DstCounter(Part):
     count: Annotated[int, Field(ge=0)] = 1
 
 
+class PatternFlowIpv6FlowLabel(Part):
+    """OTG `Pattern.Flow.Ipv6.FlowLabel`: Flow label."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=1048575)] = 0
+    values: list[Annotated[int, Field(ge=0, le=1048575)]] = [0]
+    increment: PatternFlowIpv6FlowLabelCounter | None = None
+    decrement: PatternFlowIpv6FlowLabelCounter | None = None
+
+
+class PatternFlowIpv6FlowLabelCounter(Part):
+    """OTG `Pattern.Flow.Ipv6.FlowLabel.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=1048575)] = 0
+    step: Annotated[int, Field(ge=0, le=1048575)] = 1
+    count: Annotated[int, Field(ge=0, le=1048576)] = 1
+
+
+class PatternFlowIpv6HopLimit(Part):
+    """OTG `Pattern.Flow.Ipv6.HopLimit`: Hop limit."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=255)] = 64
+    values: list[Annotated[int, Field(ge=0, le=255)]] = [64]
+    increment: PatternFlowIpv6HopLimitCounter | None = None
+    decrement: PatternFlowIpv6HopLimitCounter | None = None
+
+
+class PatternFlowIpv6HopLimitCounter(Part):
+    """OTG `Pattern.Flow.Ipv6.HopLimit.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=255)] = 64
+    step: Annotated[int, Field(ge=0, le=255)] = 1
+    count: Annotated[int, Field(ge=0, le=256)] = 1
+
+
 class PatternFlowIpv6Src(Part):
     """OTG `Pattern.Flow.Ipv6.Src`: Source address."""
 
@@ -474,14 +662,33 @@ class PatternFlowIpv6SrcCounter(Part):
     count: Annotated[int, Field(ge=0)] = 1
 
 
+class PatternFlowIpv6TrafficClass(Part):
+    """OTG `Pattern.Flow.Ipv6.TrafficClass`: Traffic class."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=255)] = 0
+    values: list[Annotated[int, Field(ge=0, le=255)]] = [0]
+    increment: PatternFlowIpv6TrafficClassCounter | None = None
+    decrement: PatternFlowIpv6TrafficClassCounter | None = None
+
+
+class PatternFlowIpv6TrafficClassCounter(Part):
+    """OTG `Pattern.Flow.Ipv6.TrafficClass.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=255)] = 0
+    step: Annotated[int, Field(ge=0, le=255)] = 1
+    count: Annotated[int, Field(ge=0, le=256)] = 1
+
+
 class PatternFlowUdpDstPort(Part):
     """OTG `Pattern.Flow.Udp.DstPort`: Destination port."""
 
-    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    choice: Literal["value", "values", "increment", "decrement", "random"] = "value"
     value: Annotated[int, Field(ge=0, le=65535)] = 0
     values: list[Annotated[int, Field(ge=0, le=65535)]] = [0]
     increment: PatternFlowUdpDstPortCounter | None = None
     decrement: PatternFlowUdpDstPortCounter | None = None
+    random: PatternFlowUdpDstPortRandom | None = None
 
 
 class PatternFlowUdpDstPortCounter(Part):
@@ -492,14 +699,24 @@ class PatternFlowUdpDstPortCounter(Part):
     count: Annotated[int, Field(ge=0, le=65536)] = 1
 
 
+class PatternFlowUdpDstPortRandom(Part):
+    """OTG `Pattern.Flow.Udp.DstPort.Random`: integer random pattern."""
+
+    min: Annotated[int, Field(ge=0, le=65535)] = 0
+    max: Annotated[int, Field(ge=0, le=65535)] = 65535
+    seed: Annotated[int, Field(ge=0)] = 1
+    count: Annotated[int, Field(ge=0)] = 1
+
+
 class PatternFlowUdpSrcPort(Part):
     """OTG `Pattern.Flow.Udp.SrcPort`: Source port."""
 
-    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    choice: Literal["value", "values", "increment", "decrement", "random"] = "value"
     value: Annotated[int, Field(ge=0, le=65535)] = 0
     values: list[Annotated[int, Field(ge=0, le=65535)]] = [0]
     increment: PatternFlowUdpSrcPortCounter | None = None
     decrement: PatternFlowUdpSrcPortCounter | None = None
+    random: PatternFlowUdpSrcPortRandom | None = None
 
 
 class PatternFlowUdpSrcPortCounter(Part):
@@ -510,11 +727,67 @@ class PatternFlowUdpSrcPortCounter(Part):
     count: Annotated[int, Field(ge=0, le=65536)] = 1
 
 
+class PatternFlowUdpSrcPortRandom(Part):
+    """OTG `Pattern.Flow.Udp.SrcPort.Random`: integer random pattern."""
+
+    min: Annotated[int, Field(ge=0, le=65535)] = 0
+    max: Annotated[int, Field(ge=0, le=65535)] = 65535
+    seed: Annotated[int, Field(ge=0)] = 1
+    count: Annotated[int, Field(ge=0)] = 1
+
+
+class PatternFlowVlanCfi(Part):
+    """OTG `Pattern.Flow.Vlan.Cfi`: Canonical format indicator or drop eligible indicator."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=1)] = 0
+    values: list[Annotated[int, Field(ge=0, le=1)]] = [0]
+    increment: PatternFlowVlanCfiCounter | None = None
+    decrement: PatternFlowVlanCfiCounter | None = None
+
+
+class PatternFlowVlanCfiCounter(Part):
+    """OTG `Pattern.Flow.Vlan.Cfi.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=1)] = 0
+    step: Annotated[int, Field(ge=0, le=1)] = 1
+    count: Annotated[int, Field(ge=0, le=2)] = 1
+
+
 class PatternFlowVlanId(Part):
     """OTG `Pattern.Flow.Vlan.Id`: Vlan identifier."""
 
-    choice: Literal["value"] = "value"
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
     value: Annotated[int, Field(ge=0, le=4095)] = 0
+    values: list[Annotated[int, Field(ge=0, le=4095)]] = [0]
+    increment: PatternFlowVlanIdCounter | None = None
+    decrement: PatternFlowVlanIdCounter | None = None
+
+
+class PatternFlowVlanIdCounter(Part):
+    """OTG `Pattern.Flow.Vlan.Id.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=4095)] = 0
+    step: Annotated[int, Field(ge=0, le=4095)] = 1
+    count: Annotated[int, Field(ge=0, le=4096)] = 1
+
+
+class PatternFlowVlanPriority(Part):
+    """OTG `Pattern.Flow.Vlan.Priority`: Priority code point."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=7)] = 0
+    values: list[Annotated[int, Field(ge=0, le=7)]] = [0]
+    increment: PatternFlowVlanPriorityCounter | None = None
+    decrement: PatternFlowVlanPriorityCounter | None = None
+
+
+class PatternFlowVlanPriorityCounter(Part):
+    """OTG `Pattern.Flow.Vlan.Priority.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=7)] = 0
+    step: Annotated[int, Field(ge=0, le=7)] = 1
+    count: Annotated[int, Field(ge=0, le=8)] = 1
 
 
 class Port(Part):

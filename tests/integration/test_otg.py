@@ -309,8 +309,8 @@ def test_a_capture_that_is_replayed_gives_the_same_frames(
     [
         (lambda c, f: f.packet.tcp(), "flows[0].packet[3].tcp: is not supported"),
         (
-            lambda c, f: setattr(f.packet[1].time_to_live, "value", 3),
-            "flows[0].packet[1].ipv4.time_to_live: is not supported",
+            lambda c, f: setattr(f.packet[1].fragment_offset, "value", 3),
+            "flows[0].packet[1].ipv4.fragment_offset: is not supported",
         ),
         (lambda c, f: setattr(f.size, "fixed", 40), "flows[0].size.fixed: 40 cannot be"),
         (lambda c, f: c.devices.device(name="d"), "devices: is not supported"),

@@ -30,7 +30,7 @@ from tests.integration.otg_server import (
 )
 
 pytestmark = pytest.mark.integration
-PATH = "flows[0].packet[1].ipv4.time_to_live: is not supported"
+PATH = "flows[0].packet[1].ipv4.fragment_offset: is not supported"
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_frames_are_sent_counted_and_captured(api: Any, server: Any, streams: An
 
 def test_what_is_not_supported_is_refused_as_by_http(api: Any, server: Any) -> None:
     config = config_of(api, server)
-    add_flow(config).packet[1].time_to_live.value = 3
+    add_flow(config).packet[1].fragment_offset.value = 3
     with pytest.raises(Exception, match=re.escape(PATH)) as caught:
         api.set_config(config)
     told = api.from_exception(caught.value)

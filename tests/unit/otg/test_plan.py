@@ -15,7 +15,7 @@ import snappi
 
 from switchmark.errors import UsageError
 from switchmark.http_guard import is_loopback, read_token
-from switchmark.otg import types
+from switchmark.otg import headers, types
 from switchmark.otg.capture import with_fcs
 from switchmark.otg.frames import MOST_FRAMES, Addresses, Cycle, frame, write_pcap
 from switchmark.otg.plan import plan_flows
@@ -121,6 +121,13 @@ def test_a_set_number_of_frames_needs_no_file(config: Any) -> None:
     assert option(plan.receiver, "--packet-size") == "1518", "for which the port must have room"
 
 
+@pytest.fixture
+def file_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No modifier fits a command line, so that a file has the frames."""
+    monkeypatch.setattr(headers, "MOST_MODIFIER_CHARACTERS", 0)
+
+
+@pytest.mark.usefixtures("file_alone")
 @pytest.mark.parametrize("packets", [30, 65_537, 1_000_000])
 def test_a_set_number_of_frames_of_a_file(config: Any, tmp_path: Path, packets: Any) -> None:
     """The file holds each different frame once; its last round may be a part."""
@@ -137,6 +144,7 @@ def test_a_set_number_of_frames_of_a_file(config: Any, tmp_path: Path, packets: 
     assert len(data) == 24 + 3 * (16 + 96)
 
 
+@pytest.mark.usefixtures("file_alone")
 def test_drawn_sizes_with_a_list_fill_whole_rounds(config: Any) -> None:
     flow = config.flows[0]
     flow.packet[2].src_port.values = [5, 6, 7]
@@ -149,6 +157,7 @@ def test_drawn_sizes_with_a_list_fill_whole_rounds(config: Any) -> None:
     assert planned(config).replay.frames == 10
 
 
+@pytest.mark.usefixtures("file_alone")
 def test_too_many_different_frames_name_the_sizes(config: Any) -> None:
     flow = config.flows[0]
     flow.packet[2].src_port.values = list(range(1, 101))
@@ -177,6 +186,7 @@ def test_a_file_s_frames_are_those_of_the_reference(tmp_path: Path) -> None:
         assert at == len(data)
 
 
+@pytest.mark.usefixtures("file_alone")
 def test_addresses_that_pass_32_bits_come_from_a_file(config: Any) -> None:
     """The engine counts in the lowest 32 bits of a MAC or IPv6 address."""
     src = config.flows[0].packet[0].src
@@ -209,6 +219,7 @@ def test_bursts_have_exact_counts(
         assert option(sender, "--catch-up-us") == "1000000000"
 
 
+@pytest.mark.usefixtures("file_alone")
 def test_a_tag_is_said_to_the_sender_or_in_its_file(config: Any) -> None:
     """The engine refuses tags beside a file, whose frames have their own."""
     flow = config.flows[0]
@@ -264,6 +275,7 @@ def test_more_flows_than_processes_are_good_for_are_refused(config: Any) -> None
     assert len(plan_flows(types.Config.model_validate(document), PORTS)) == 256
 
 
+@pytest.mark.usefixtures("file_alone")
 def test_ports_of_0_are_sent_from_a_file(config: Any) -> None:
     """The API's default, which the engine has no option for."""
     config.flows[0].packet[2].src_port.value = 0
@@ -400,3 +412,30 @@ def test_nobody_listens_beyond_loopback_without_secrets(tmp_path: Path) -> None:
     short.write_text("short\n")
     with pytest.raises(UsageError, match="openssl rand"):
         read_token(short)
+
+
+def test_fields_with_patterns_are_modified_by_the_engine(config: Any) -> None:
+    """Each pattern is a modifier; the receiver compares those that a router leaves."""
+    flow = config.flows[0]
+    flow.packet.clear()
+    eth, tag, ip, udp = flow.packet.ethernet().vlan().ipv4().udp()
+    flow.size.fixed = 128
+    eth.dst.increment.step, eth.dst.increment.count = "00:00:00:00:00:02", 5
+    tag.id.decrement.start, tag.id.decrement.count = 100, 3
+    tag.priority.values = [1, 7]
+    ip.src.random.min, ip.src.random.max, ip.src.random.count = "10.0.0.0", "10.0.0.9", 50
+    ip.time_to_live.decrement.start, ip.time_to_live.decrement.count = 9, 5
+    ip.priority.dscp.phb.values = [1, 2]
+    ip.identification.value = 77
+    udp.src_port.value, udp.dst_port.value = 1, 2
+    plan = planned(config)
+    assert plan.replay is None
+    sent = [b for a, b in itertools.pairwise(plan.sender) if a == "--modify"]
+    assert sorted(sent) == [
+        "dscp=values,1,2", "dst-mac=increment,00:00:00:00:00:00,00:00:00:00:00:02,5", "id=77",
+        "pcp=values,1,7", "src-ip=random,10.0.0.0,10.0.0.9,50,1", "ttl=decrement,9,1,5",
+        "vlan=decrement,100,1,3",
+    ]  # fmt: skip
+    compared = [b for a, b in itertools.pairwise(plan.receiver) if a == "--modify"]
+    assert {one.partition("=")[0] for one in compared} == {"id", "src-ip", "vlan"}
+    assert plan.paths["modify ttl"] == "flows[0].packet[2].ipv4.time_to_live"
