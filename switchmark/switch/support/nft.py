@@ -42,7 +42,10 @@ SUPPORT = {
         "more were not tried",
         version=TRIED,
         scale_by_option={
-            f"acl_engine:{LINEAR}": (10_000, "every frame is compared with each rule in turn")
+            f"acl_engine:{LINEAR}": (
+                10_000,
+                "more were not tried; each frame is compared with each rule in turn",
+            )
         },
     ),
     "policer": FunctionSupport(limit="frames of one size", version=TRIED),
