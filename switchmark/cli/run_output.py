@@ -43,9 +43,11 @@ from switchmark.report.summary_words import (
 )
 from switchmark.report.tables import (
     BETWEEN_HOSTS_TITLE,
+    FUNCTION_TITLE,
     QUALITY_TITLE,
     between_hosts_table,
     cpu_table,
+    function_table,
     quality_table,
     tails_table,
 )
@@ -263,6 +265,7 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
     _print_transport([row for row in rows if row.finished and row.transport is not None])
     _print_methods(words.of_methods(rows))
     _print_cost([row for row in rows if row.finished and row.cpu is not None])
+    _print_functions(rows)
     _print_beside(rows, quality_table([row.quality for row in rows]), QUALITY_TITLE)
     between = between_hosts_table([row.between for row in rows])
     _print_beside(rows, between, BETWEEN_HOSTS_TITLE)
@@ -414,6 +417,13 @@ def _print_cost(rows: list[SummaryRow]) -> None:
     ]
     title = "Cores used, and what each frame costs (docs/methods.md, CPU cost)"
     _print_rows(rows, ["trial", *table.columns], lines, title, table.columns)
+
+
+def _print_functions(rows: list[SummaryRow]) -> None:
+    table = function_table(rows)
+    if table.lines:
+        print_table(table.columns, table.lines, title=FUNCTION_TITLE, right=table.columns[3:])
+        print_line()
 
 
 def _print_beside(

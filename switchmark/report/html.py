@@ -42,9 +42,11 @@ from switchmark.report.samples import samples_figure
 from switchmark.report.summary_words import answers_of, summarise_in_words
 from switchmark.report.tables import (
     BETWEEN_HOSTS_TITLE,
+    FUNCTION_TITLE,
     QUALITY_TITLE,
     between_hosts_table,
     cpu_table,
+    function_table,
     quality_table,
     tails_table,
 )
@@ -164,6 +166,8 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "quality_lines": quality_lines,
         "quality_title": QUALITY_TITLE,
         "quality_varying": words.varying_fields([rows[index] for index in quality_lines]),
+        "function_table": function_table(rows),
+        "function_title": FUNCTION_TITLE,
         "between_headings": between_headings,
         "between_lines": between_lines,
         "between_title": BETWEEN_HOSTS_TITLE,

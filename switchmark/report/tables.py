@@ -6,10 +6,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from statistics import median
 from typing import Any
 
 from switchmark.formatting import number, percent
+from switchmark.function.registry import FUNCTIONS
+from switchmark.model.parameter_table import BY_NAME
+from switchmark.model.trial import Trial
+from switchmark.record.page_sizes import Point
 from switchmark.results.between_hosts import BetweenHostsSummary, QualitySummary
+from switchmark.results.function_load import FunctionLoad
+from switchmark.results.function_share import scale_of
+from switchmark.results.groups import differing
 from switchmark.results.latency_summary import LatencySummary
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.histogram import PERCENTILES
@@ -22,6 +30,10 @@ QUALITY_TITLE = (
 BETWEEN_HOSTS_TITLE = (
     "The other host: one-way times to it in µs with the uncertainty of the clocks, by how much its "
     "clock is ahead, and cores used there"
+)
+FUNCTION_TITLE = (
+    "Tables of network functions: medians of all trials with the same table (kernel: growth of the "
+    "kernel's memory of the whole machine; a policer's error is relative to its CIR)"
 )
 _Cell = Callable[[Any], str | None]  # None: there is no figure
 _Lines = tuple[list[str], dict[int, list[str]]]
@@ -50,6 +62,70 @@ def quality_table(found: Sequence[QualitySummary]) -> _Lines:
 def between_hosts_table(found: Sequence[BetweenHostsSummary]) -> _Lines:
     """The other host: the headings, and the cells of each row that has any figure, by its index."""
     return _with_figures(_BETWEEN_HOSTS, found)
+
+
+def function_table(rows: Sequence[SummaryRow]) -> TextTable:
+    """Load time and memory of the tables of functions, and errors of policers: a line for each
+    contender and table. No line for a function that has neither a table nor a judged policer."""
+    groups: dict[tuple[str, Point], list[FunctionLoad]] = {}
+    scales = {}
+    for row in rows:
+        loads = row.function_loads
+        if loads and (_policings(loads) is not None or scale_of(row.trial) is not None):
+            point = _function_point(row.trial)
+            groups.setdefault((row.contender, point), []).extend(loads)
+            scales[point] = scale_of(row.trial)
+    varying = set(differing(point for _, point in groups)) - {"function"}
+    cells = []
+    for (contender, point), joined in groups.items():
+        values = dict(point)
+        scale = scales[point]
+        named = "-" if scale is None else f"{scale[0]:,} {scale[1]}"
+        more = [f"{name} {value}" for name, value in point
+                if name in varying and (scale is None or value != scale[0])]  # fmt: skip
+        first = (contender, str(values["function"]), ", ".join([named, *more]))
+        cells.append((*first, *(show(joined) or "-" for show in _FUNCTION.values())))
+    return TextTable(("switch", "function", "table", *_FUNCTION), tuple(cells))
+
+
+def _function_point(trial: Trial) -> Point:
+    """The function and the values of its keys."""
+    keys = [BY_NAME[key].field for name in trial.function.names if name in FUNCTIONS
+            for key in FUNCTIONS[name].keys]  # fmt: skip
+    fields = ("function", "ip_version", *dict.fromkeys(keys))
+    return tuple((field, getattr(trial, field)) for field in fields)
+
+
+def _policings(loads: Sequence[FunctionLoad]) -> str | None:
+    """The largest error of a policer, and how many trials could not judge it."""
+    errors = [load.policing_error for load in loads if load.policing_error is not None]
+    unjudged = sum(load.policing_unjudged is not None for load in loads)
+    texts = [f"{max(errors, key=abs):+.2%}"] if errors else []
+    return ", ".join([*texts, *([f"{unjudged} not judged"] if unjudged else [])]) or None
+
+
+def _memory(loads: Sequence[FunctionLoad]) -> str | None:
+    sizes_kib = [load.table_memory_kib for load in loads if load.table_memory_kib is not None]
+    if not sizes_kib:
+        return None
+    return number(median(sizes_kib) / 1024) + " (kernel)" * loads[0].memory_is_kernel
+
+
+def _entries_per_s(loads: Sequence[FunctionLoad]) -> str | None:
+    """The median rate; a table without native entries has none."""
+    rates = [load.entries / load.load_time_s for load in loads
+             if load.entries and load.load_time_s > 0]  # fmt: skip
+    return number(median(rates)) if rates else None
+
+
+_FUNCTION: dict[str, Callable[[Sequence[FunctionLoad]], str | None]] = {
+    "native entries": lambda loads: f"{median(load.entries for load in loads):,.0f}",
+    "load s": lambda loads: number(median(load.load_time_s for load in loads)),
+    "entries/s": _entries_per_s,
+    "memory MiB": _memory,
+    "policer": _policings,
+    "trials": lambda loads: str(len(loads)),
+}
 
 
 def _with_figures(columns: Mapping[str, _Cell], found: Sequence[object]) -> _Lines:

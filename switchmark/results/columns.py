@@ -15,6 +15,7 @@ from typing import Any
 from switchmark.model.parameter_table import PARAMETERS, RESOLVED_BY_PLAN
 from switchmark.model.parameter_type import Parameter
 from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES, QUALITY_PLACES
+from switchmark.results.function_load import FUNCTION_COLUMNS
 from switchmark.statistics.histogram import PERCENTILES
 
 CPU_NUMBERS = (
@@ -116,6 +117,7 @@ def _record_columns() -> list[Column]:
         Column("retransmitted_segments", "/transport/retransmitted_segments"),
         Column("congestion_control_used", "/transport/congestion_control"),
         Column("offload_note", "/transport/offload_note"),
+        *(Column(name, place, kind) for name, (place, kind) in FUNCTION_COLUMNS.items()),
         *(
             Column(f"{part}_{name}", f"/transport/{part}_cpu/{field}", "DOUBLE")
             for part in ("client", "server", "switch")

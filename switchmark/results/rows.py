@@ -23,6 +23,7 @@ from switchmark.results.between_hosts import (
     summarise_quality,
 )
 from switchmark.results.columns import CPU_NUMBERS, HARDWARE_NUMBERS
+from switchmark.results.function_load import FunctionLoad, summarise_function_loads
 from switchmark.results.granted_summary import GrantedSummary, summarise_granted
 from switchmark.results.groups import Group, Records
 from switchmark.results.latency_summary import LatencySummary
@@ -111,6 +112,7 @@ class SummaryRow:
     certificates: tuple[tuple[str | None, int], ...]  # text of a note, number of records
     stages: tuple[SummaryRow, ...] = ()  # a row for each stage, if the run was judged in stages
     has_page_size_apart: bool = False  # rows at its workload have other page sizes
+    function_loads: tuple[FunctionLoad, ...] = ()  # one for each repetition with a function
     planned: int = 0  # repetitions of an unfinished first stage; 0: finished, or no stages
 
     @property
@@ -174,6 +176,7 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         trial_ids=tuple(finished.column("trial_id")),
         failures=tuple(failed.column("message")),
         left_out=_left_out(failed),
+        function_loads=summarise_function_loads(finished),
         certificates=tuple(Counter(finished.column("certificate")).items()),
     )
 
