@@ -20,7 +20,7 @@ from switchmark.instrument.support.base import Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, find, version_of
 from switchmark.instrument.support.reading import CountedInterval, RoundTrips
-from switchmark.instrument.support.udp import UDP_PORT, address, peer_address
+from switchmark.instrument.support.udp import address, peer_address, peer_udp_port, udp_port
 from switchmark.instrument.support.workload import (
     WorkloadEnd,
     WorkloadReading,
@@ -73,13 +73,13 @@ class Dnsperf(Instrument):
             self.name,
             job,
             server=[
-                "dnsmasq", "--no-daemon", f"--port={UDP_PORT}",
+                "dnsmasq", "--no-daemon", f"--port={udp_port(job.target)}",
                 f"--listen-address={address(job.target)}", "--bind-interfaces", "--no-resolv",
                 "--no-hosts", "--conf-file=/dev/null", "--pid-file=", "--cache-size=0",
                 "--no-ping", f"--address=/{NAME}/{ANSWER}",
             ],
             client=partial(client_command, job, queries),
-            listens=("udp", UDP_PORT),
+            listens=("udp", udp_port(job.target)),
             read=read,
             server_ends=False,
         )  # fmt: skip
@@ -89,7 +89,8 @@ def client_command(job: Job, queries: Path, duration_s: float) -> list[str]:
     """Return the command line of the client."""
     rate = job.trial.rate_pps or 1
     return [
-        "dnsperf", "-s", peer_address(job.source), "-p", str(UDP_PORT), "-d", str(queries),
+        "dnsperf", "-s", peer_address(job.source), "-p", str(peer_udp_port(job.source)),
+        "-d", str(queries),
         "-l", f"{duration_s:.0f}", "-Q", str(rate), "-q", str(min(MOST_OPEN, OPEN_S * rate)),
         "-S", f"{job.sample_s:g}", "-v",
     ]  # fmt: skip

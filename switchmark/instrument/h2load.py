@@ -23,7 +23,7 @@ from switchmark.instrument.support.program import (
 )
 from switchmark.instrument.support.reading import count_by_interval
 from switchmark.instrument.support.served import ServedClient
-from switchmark.instrument.support.udp import TCP_PORT, peer_address
+from switchmark.instrument.support.udp import peer_address, peer_tcp_port
 from switchmark.instrument.support.workload import (
     WorkloadEnd,
     WorkloadReading,
@@ -68,7 +68,7 @@ class H2load(Instrument):
             return [
                 "h2load", "--h1", "-c", str(job.trial.connections), "-t", "1",
                 "-D", f"{duration_s:.0f}", f"--log-file={log}",
-                f"http://{peer_address(job.source)}:{TCP_PORT}/",
+                f"http://{peer_address(job.source)}:{peer_tcp_port(job.source)}/",
             ]  # fmt: skip
 
         def ended(client: ProgramEnd, _ran_s: float) -> WorkloadReading:

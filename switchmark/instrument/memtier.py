@@ -23,7 +23,7 @@ from switchmark.instrument.support.program import (
 from switchmark.instrument.support.reading import CountedInterval
 from switchmark.instrument.support.redis import KEY_PREFIX, Redis
 from switchmark.instrument.support.served import ServedClient
-from switchmark.instrument.support.udp import TCP_PORT, peer_address
+from switchmark.instrument.support.udp import peer_address, peer_tcp_port
 from switchmark.instrument.support.workload import (
     WorkloadEnd,
     WorkloadReading,
@@ -77,7 +77,8 @@ class Memtier(Instrument):
 
         def command(duration_s: float) -> list[str]:
             return [
-                PROGRAM, "-s", peer_address(job.source), "-p", str(TCP_PORT), "--ratio", "0:1",
+                PROGRAM, "-s", peer_address(job.source), "-p", str(peer_tcp_port(job.source)),
+                "--ratio", "0:1",
                 "--key-prefix", KEY_PREFIX, "--key-minimum", "1", "--key-maximum", "1",
                 "-c", str(job.trial.connections), "-t", "1", "--pipeline", "1",
                 "--test-time", f"{duration_s:.0f}", "--hide-histogram",

@@ -15,7 +15,7 @@ from switchmark.instrument.support.program import ProgramEnd, find, version_of
 from switchmark.instrument.support.reading import CountedInterval
 from switchmark.instrument.support.redis import KEY, Redis
 from switchmark.instrument.support.served import ServedClient
-from switchmark.instrument.support.udp import TCP_PORT, peer_address
+from switchmark.instrument.support.udp import peer_address, peer_tcp_port
 from switchmark.instrument.support.workload import (
     WorkloadEnd,
     WorkloadReading,
@@ -61,7 +61,7 @@ class RedisBenchmark(Instrument):
 
         def command(_duration_s: float) -> list[str]:
             return [
-                NAME, "-h", peer_address(job.source), "-p", str(TCP_PORT),
+                NAME, "-h", peer_address(job.source), "-p", str(peer_tcp_port(job.source)),
                 "-c", str(job.trial.connections), "-n", str(MOST_REQUESTS), "get", KEY,
             ]  # fmt: skip
 

@@ -21,7 +21,7 @@ from switchmark.instrument.support.nginx import Nginx
 from switchmark.instrument.support.program import ProgramEnd
 from switchmark.instrument.support.reading import RoundTrips
 from switchmark.instrument.support.served import ServedClient
-from switchmark.instrument.support.udp import TCP_PORT, peer_address
+from switchmark.instrument.support.udp import peer_address, peer_tcp_port
 from switchmark.instrument.support.workload import (
     WorkloadEnd,
     WorkloadReading,
@@ -99,7 +99,7 @@ class Wrk2(Instrument):
             return [
                 program, "-t", "1", "-c", str(job.trial.connections), "-d", f"{duration_s:.0f}s",
                 "-R", str(job.trial.rate_pps), "--latency", "--u_latency",
-                f"http://{peer_address(job.source)}:{TCP_PORT}/",
+                f"http://{peer_address(job.source)}:{peer_tcp_port(job.source)}/",
             ]  # fmt: skip
 
         def ended(client: ProgramEnd, _ran_s: float) -> WorkloadReading:

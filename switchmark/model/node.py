@@ -29,6 +29,8 @@ class NodePort:
     peer_ip: str = ""
     udp_port: int | None = None  # of the application; None: the usual one
     peer_udp_port: int | None = None
+    tcp_port: int | None = None  # at which a server of it listens; None: the usual one
+    peer_tcp_port: int | None = None
 
     switch_netns: str | None = None  # where the switch's end of a veth is to be; None: the host's
 

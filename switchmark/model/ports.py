@@ -120,6 +120,7 @@ class NetworkEnd:
     is_host: bool = False  # its namespace is that of the host itself
     port: int | None = None  # UDP port for its application; None: the usual one
     reached_port: int | None = None  # at which others reach that port
+    tcp_port: int | None = None  # TCP port for a server; None: the usual one
 
 
 @dataclass(frozen=True, slots=True)

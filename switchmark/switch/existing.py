@@ -34,7 +34,7 @@ from switchmark.host.network.counted import CountedDevice, KnownNetwork, PathFac
 from switchmark.host.network.entered import OpenEndpoint, open_endpoint, opened
 from switchmark.host.network.handle import NamespaceHandle, own_namespace
 from switchmark.host.network.path import NetworkPath, PathReader, ovs_ports_of
-from switchmark.host.network.probe import Probed, find_port, free_port, probe
+from switchmark.host.network.probe import Probed, find_port, free_port, free_tcp_port, probe
 from switchmark.host.network.state import NamespaceState, read_state
 from switchmark.host.network.watch import RoundTripWatch
 from switchmark.host.place import Facility
@@ -294,6 +294,7 @@ class Existing(WithOptions, MadeFirst):
         except OSError as error:
             raise TrialFailed(f"{near.endpoint} to {far.endpoint}: {error.strerror}") from None
         self._check_mtu(self._facts)
+        tcp_ports = (None, free_tcp_port(far.handle, target))
         own_ends = (
             (path.forth.stations[0].device, path.source_address, port),
             (path.back.stations[0].device, target, far_port),
@@ -308,6 +309,7 @@ class Existing(WithOptions, MadeFirst):
                 port=udp_port,
                 reached_at=others_reach[number][0],
                 reached_port=others_reach[number][1],
+                tcp_port=tcp_ports[number],
             )
             for number, (end, (device, address, udp_port)) in enumerate(
                 zip(ends, own_ends, strict=True)

@@ -16,7 +16,7 @@ from switchmark.environment.support.base import Node, patience_with
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.reading import CountedInterval, RoundTrips
-from switchmark.instrument.support.udp import TCP_PORT, address, peer_address
+from switchmark.instrument.support.udp import address, peer_address, peer_tcp_port, tcp_port
 from switchmark.instrument.support.workload import WebServer, WorkloadEnd, WorkloadReading
 from switchmark.model.trial import Trial
 from switchmark.statistics.histogram import Histogram
@@ -56,12 +56,12 @@ class EngineWorkload:
             request, response = _sizes(trial)
             server = TcpServer(
                 workload=name,
-                listen=f"{address(job.target)}:{TCP_PORT}",
+                listen=f"{address(job.target)}:{tcp_port(job.target)}",
                 interval_s=job.sample_s,
                 request_bytes=request,
                 response_bytes=response,
             )
-        to = f"{peer_address(job.source)}:{TCP_PORT}"  # also of a published port
+        to = f"{peer_address(job.source)}:{peer_tcp_port(job.source)}"  # also of a published port
         self._client = client_of(job, to, path=None if self._web is None else self._web.path)
         self._ends: _Ends | None = None
         self._server = None if server is None else self._spawn(server.arguments(), 1, "tcp-server")

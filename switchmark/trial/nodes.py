@@ -118,4 +118,6 @@ def _with_addresses(port: NodePort, own: NetworkEnd | None, peer: NetworkEnd | N
         peer_ip=peer.reached_at or peer.ip,
         udp_port=own.port,
         peer_udp_port=peer.reached_port or peer.port,
+        tcp_port=own.tcp_port,
+        peer_tcp_port=peer.tcp_port,
     )

@@ -142,7 +142,9 @@ def _gateway(session: Session, netns: str, address: str) -> str:
 
 def seen_congestion_control(session: Session, node: Node, known: Sequence[str]) -> str:
     """Return the congestion control of the open connections of a node; empty if none is open."""
-    ports = f"( sport = :{TCP_PORT} or dport = :{TCP_PORT} )"
+    port = node.spec.port
+    sport, dport = port.tcp_port or TCP_PORT, port.peer_tcp_port or TCP_PORT
+    ports = f"( sport = :{sport} or dport = :{dport} )"
     shown = session.host.run(["ss", "-N", str(node.netns), "-tinH", ports], check=False)
     if shown.exit_code != 0:
         return ""

@@ -329,3 +329,64 @@ def test_connections_beyond_the_ports_are_refused(host: OwnNetwork) -> None:
         "--duration", "10s", "--set", "endpoints=netns:a+netns:b", check=False,
     )  # fmt: skip
     assert done.returncode == 3 and "50000 connections" in done.stderr
+
+
+LISTENING = """
+import socket, time
+taken = socket.create_server(("10.77.0.3", 17000))
+print("bound", flush=True)
+time.sleep(60)
+"""
+
+
+def test_servers_listen_at_a_free_tcp_port(host: OwnNetwork) -> None:
+    user = host.spawn("ip", "netns", "exec", "b", sys.executable, "-c", LISTENING)
+    try:
+        assert user.stdout is not None and user.stdout.readline() == "bound\n"
+        done = host.bench(
+            "trial", "existing", "--no-baseline", "--json", "--set", "workload=tcp-rr", "--rate",
+            "200", "--duration", "1s", "--set", "endpoints=netns:a+netns:b",
+            "--results", str(host.folder / "r"),
+        )  # fmt: skip
+        (found,) = json.loads(done.stdout)
+        assert found["status"] == "finished", found["message"]
+        assert "10.77.0.3:17001" in done.stdout
+    finally:
+        user.kill()
+        user.wait()
+
+
+CHANGING = """
+name: changing
+switch: existing
+endpoints: netns:a+netns:b
+rate: 200
+burst: 1
+duration: 2s
+repetitions: 3
+"""
+
+
+def test_a_network_that_changes_during_a_run_is_marked(host: OwnNetwork) -> None:
+    """A rule appears on the host of the bridge after the first trial."""
+    campaign, results = host.folder / "changing.yaml", host.folder / "changing"
+    campaign.write_text(CHANGING)
+    running = host.spawn(
+        sys.executable, "-m", "switchmark", "run", str(campaign), "--no-baseline", "--results",
+        str(results),
+    )  # fmt: skip
+    try:
+        wait_for(lambda: any(results.glob("*/trials/*.json")) or running.poll() is not None)
+        host.sh("nft add table ip later; nft add chain ip later c "
+                "'{ type filter hook forward priority 0; }'")  # fmt: skip
+        output, _ = running.communicate(timeout=120)
+        assert running.returncode == 0, output
+    finally:
+        running.kill()
+        running.wait()
+        host.run("nft", "delete", "table", "ip", "later", check=False)
+    records = [json.loads(path.read_text()) for path in results.glob("*/trials/*.json")]
+    records.sort(key=lambda one: one["started_at"])
+    marked = [bool(one["crossing"]["changed"]) for one in records]
+    assert (marked[0], marked[-1]) == (False, True)
+    assert "network-changed" in json.dumps(records[-1]), output

@@ -212,6 +212,42 @@ def test_two_containers_are_measured_and_not_touched(docker_host: OwnNetwork) ->
     assert containers(docker_host) == before
 
 
+# Processes, files, control groups, devices, addresses, routes, sockets, rules and settings of a
+# container, read from outside.
+OF_A_CONTAINER = r"""
+pid=$(docker inspect -f '{{.State.Pid}}' $NAME)
+cd /proc/$pid/root; find . -xdev -printf '%P %y %m %U %G %s %T@ %i\n' | sort
+cut -d' ' -f1-2,22 /proc/$pid/stat; cat /proc/$pid/cgroup /proc/$pid/limits
+for p in /proc/[0-9]*; do
+  [ "$(readlink $p/ns/pid)" != "$(readlink /proc/$pid/ns/pid)" ] || echo process ${p#/proc/}
+done
+in="nsenter -t $pid --net"
+$in ip -d link; $in ip addr; $in ip route show table all; $in ip rule; $in tc qdisc
+$in ss -H -lntu; $in nft -s list ruleset
+$in sysctl -a 2>/dev/null | grep '^net' | grep -v -e _count -e random | sort
+"""
+
+
+def inside(host: OwnNetwork, name: str) -> str:
+    return host.sh(f"NAME={name}; {OF_A_CONTAINER}")
+
+
+@needs_docker
+@pytest.mark.parametrize("workload", ["frames", "tcp-rr"])
+def test_nothing_new_remains_in_a_container(docker_host: OwnNetwork, workload: str) -> None:
+    before = [inside(docker_host, name) for name in ("web", "db")]
+    assert all("bin/busybox" in one and "eth0" in one for one in before)
+    settings = ["endpoints=docker:web+docker:db", f"workload={workload}"]
+    options = [word for setting in settings for word in ("--set", setting)]
+    done = docker_host.bench(
+        "trial", "existing", "--rate", "200", "--duration", "1s", "--no-baseline", "--json",
+        *options, "--results", str(docker_host.folder / "r"),
+    )  # fmt: skip
+    (found,) = json.loads(done.stdout)
+    assert found["status"] == "finished", found["message"]
+    assert [inside(docker_host, name) for name in ("web", "db")] == before
+
+
 @needs_docker
 def test_the_path_between_containers_is_shown(docker_host: OwnNetwork) -> None:
     found = json.loads(docker_host.bench("path", "docker:web", "docker:db", "--json").stdout)

@@ -54,6 +54,23 @@ def free_port(handle: NamespaceHandle, address: str, only: int | None = None) ->
     return handle.inside(choose)
 
 
+def free_tcp_port(handle: NamespaceHandle, address: str) -> int:
+    """A TCP port at which no program of this namespace listens, and that no connection has.
+
+    Raises UnavailableError."""
+
+    def choose() -> int:
+        for port in range(FIRST_PORT, LAST_PORT + 1):
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, suppress(OSError):
+                probe.bind(("", port))
+                return port
+        raise UnavailableError(
+            f"{handle.label}: TCP ports from {FIRST_PORT} on are in use at {address}"
+        )
+
+    return handle.inside(choose)
+
+
 def _socket(handle: NamespaceHandle, address: str, port: int) -> socket.socket:
     def bind() -> socket.socket:
         bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

@@ -13,7 +13,7 @@ from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, one_line
 from switchmark.instrument.support.reading import CountedInterval
-from switchmark.instrument.support.udp import TCP_PORT, address, peer_address
+from switchmark.instrument.support.udp import address, peer_address, peer_tcp_port, tcp_port
 from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
 
 NAME = "iperf3"
@@ -61,13 +61,14 @@ class IperfTcpReport(_ReportPart):
 
 def launch(job: Job) -> ClientServer[WorkloadReading]:
     """Start the server, for one client."""
-    common = ["-p", str(TCP_PORT), "-i", f"{job.sample_s:g}", "-J"]
+    common = ["-i", f"{job.sample_s:g}", "-J"]
+    port, to_port = str(tcp_port(job.target)), str(peer_tcp_port(job.source))
     return ClientServer(
         NAME,
         job,
-        server=["iperf3", "-s", "-1", "-B", address(job.target), *common],
-        client=lambda duration_s: [*client_command(job, duration_s), *common],
-        listens=("tcp", TCP_PORT),
+        server=["iperf3", "-s", "-1", "-B", address(job.target), "-p", port, *common],
+        client=lambda duration_s: [*client_command(job, duration_s), "-p", to_port, *common],
+        listens=("tcp", tcp_port(job.target)),
         read=read,
         server_ends=True,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.program import ProgramEnd, close_all, find, running, version_of
-from switchmark.instrument.support.udp import TCP_PORT, address
+from switchmark.instrument.support.udp import address, tcp_port
 from switchmark.model.capabilities import Availability
 
 NAME, PACKAGE = "nginx", "nginx-light"
@@ -27,10 +27,13 @@ class Nginx:
     path = "/"
 
     def __init__(self, job: Job) -> None:
+        self._port = tcp_port(job.target)
         folder = job.folder / f"nginx-{job.target.node}"
         folder.mkdir(mode=0o700, exist_ok=True)
         file = folder / "nginx.conf"
-        file.write_text(configuration(folder, address(job.target), job.trial.response_bytes))
+        file.write_text(
+            configuration(folder, f"{address(job.target)}:{self._port}", job.trial.response_bytes)
+        )
         args = [NAME, "-p", f"{folder}/", "-c", str(file), "-e", "stderr"]
         self.command = tuple(args)
         self.version = version_of(NAME, _ASKED, _SAYS)
@@ -39,7 +42,7 @@ class Nginx:
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once it listens. Raises TrialFailed."""
-        self._end.wait_listening("tcp", TCP_PORT, timeout_s)
+        self._end.wait_listening("tcp", self._port, timeout_s)
 
     def check(self) -> None:
         """Raise TrialFailed if it has ended."""
@@ -55,7 +58,7 @@ class Nginx:
         close_all(self._end)
 
 
-def configuration(folder: Path, ip: str, response_bytes: int) -> str:
+def configuration(folder: Path, listen: str, response_bytes: int) -> str:
     """Return the text of its configuration. A short body stands in it, a longer one in a file,
     which the kernel sends without a copy."""
     body = "x" * response_bytes
@@ -75,5 +78,5 @@ def configuration(folder: Path, ip: str, response_bytes: int) -> str:
         "http {\naccess_log off;\nsendfile on;\ntcp_nopush on;\ntcp_nodelay on;\n"
         f"keepalive_requests 1000000000;\nkeepalive_timeout 1h;\n{places}"
         "open_file_cache max=16;\ndefault_type text/plain;\n"
-        f"server {{ listen {ip}:{TCP_PORT} backlog=4096; location / {{ {answer} }} }}\n}}\n"
+        f"server {{ listen {listen} backlog=4096; location / {{ {answer} }} }}\n}}\n"
     )

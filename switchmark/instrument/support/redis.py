@@ -9,7 +9,7 @@ from switchmark.errors import TrialFailed
 from switchmark.host.programs import not_installed
 from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.program import ProgramEnd, close_all, find, running, version_of
-from switchmark.instrument.support.udp import TCP_PORT, address
+from switchmark.instrument.support.udp import address, tcp_port
 from switchmark.model.capabilities import Availability
 
 SERVER, CLIENT = "redis-server", "redis-cli"
@@ -32,7 +32,8 @@ class Redis:
         folder = job.folder / f"redis-{job.target.node}"
         folder.mkdir(mode=0o700, exist_ok=True)
         args = [
-            SERVER, "--bind", address(job.target), "--port", str(TCP_PORT), "--dir", str(folder),
+            SERVER, "--bind", address(job.target), "--port", str(tcp_port(job.target)),
+            "--dir", str(folder),
             "--save", "", "--appendonly", "no", "--protected-mode", "no", "--daemonize", "no",
             "--tcp-backlog", "4096", "--loglevel", "warning",
         ]  # fmt: skip
@@ -43,7 +44,7 @@ class Redis:
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once it listens and has the value. Raises TrialFailed."""
-        self._end.wait_listening("tcp", TCP_PORT, timeout_s)
+        self._end.wait_listening("tcp", tcp_port(self._job.target), timeout_s)
         reply = self._ask("eval", _FILL, "1", KEY, str(self._job.trial.response_bytes))
         if reply.strip() != "OK":
             raise TrialFailed(self._end.say(f"did not take a value: {reply.strip()[:80]}"))
@@ -70,7 +71,7 @@ class Redis:
     def _ask(self, *words: str) -> str:
         """Return the answer to a command, by a program at the same end."""
         target = self._job.target
-        args = [CLIENT, "-h", address(target), "-p", str(TCP_PORT), *words]
+        args = [CLIENT, "-h", address(target), "-p", str(tcp_port(target)), *words]
         client = ProgramEnd(CLIENT, target.node, args, target.spawn(args))
         try:
             client.wait_end(_CLIENT_S)

@@ -17,7 +17,14 @@ from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, version_of
 from switchmark.instrument.support.reading import count_by_interval
 from switchmark.instrument.support.sockperf_log import counted, read_log, round_trips
-from switchmark.instrument.support.udp import TCP_PORT, UDP_PORT, address, peer_address
+from switchmark.instrument.support.udp import (
+    address,
+    peer_address,
+    peer_tcp_port,
+    peer_udp_port,
+    tcp_port,
+    udp_port,
+)
 from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
 from switchmark.workload import tcp_rr
 
@@ -31,13 +38,14 @@ def launch(job: Job) -> ClientServer[WorkloadReading]:
     """Start the server; the client writes its log into the session's folder."""
     log = job.folder / f"sockperf-{job.source.node}.csv"
     tcp = job.trial.workload == tcp_rr.WORKLOAD.name
-    port = TCP_PORT if tcp else UDP_PORT
-    options = ["-p", str(port), *(["--tcp"] if tcp else [])]
-    to = ["-i", peer_address(job.source), *options]
+    port = tcp_port(job.target) if tcp else udp_port(job.target)
+    to_port = peer_tcp_port(job.source) if tcp else peer_udp_port(job.source)
+    kind = ["--tcp"] if tcp else []
+    to = ["-i", peer_address(job.source), "-p", str(to_port), *kind]
     return ClientServer(
         NAME,
         job,
-        server=["sockperf", "server", "-i", address(job.target), *options],
+        server=["sockperf", "server", "-i", address(job.target), "-p", str(port), *kind],
         client=partial(client_command, job, to, log),
         listens=("tcp" if tcp else "udp", port),
         read=partial(read, job, log),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from switchmark.instrument.support.base import Station
 from switchmark.model.trial import Trial
 
-UDP_PORT = 18_000  # of foreign instruments; our own applications have others
+# The usual ports of foreign instruments and of applications over TCP. In a network of the user,
+# the bench chooses ports that are free there.
+UDP_PORT = 18_000
 TCP_PORT = 18_001
 ETHERNET, IPV4, UDP, FCS = 14, 20, 8, 4  # bytes around the payload in a frame
 
@@ -28,3 +30,23 @@ def address(station: Station) -> str:
 def peer_address(station: Station) -> str:
     """The IP address at which this end reaches its peer, which may be that of a published port."""
     return station.port.peer_ip.partition("/")[0]
+
+
+def tcp_port(station: Station) -> int:
+    """The port at which a TCP server of this end listens."""
+    return station.port.tcp_port or TCP_PORT
+
+
+def peer_tcp_port(station: Station) -> int:
+    """The port at which this end reaches the TCP server of its peer."""
+    return station.port.peer_tcp_port or TCP_PORT
+
+
+def udp_port(station: Station) -> int:
+    """The port at which a UDP server of this end listens."""
+    return station.port.udp_port or UDP_PORT
+
+
+def peer_udp_port(station: Station) -> int:
+    """The port at which this end reaches the UDP server of its peer."""
+    return station.port.peer_udp_port or UDP_PORT
