@@ -106,6 +106,7 @@ TRIALS = st.builds(
     addresses=st.sampled_from(("", "10.77.0.201/24+10.77.0.202/24")),
     max_rate_pps=st.none() | st.integers(1, 10**9),
     abort_if=st.none() | st.integers(2, 1000),
+    change_rate=st.integers(1, 10_000),
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 ).map(
     lambda trial: trial.model_copy(
@@ -141,7 +142,7 @@ def test_the_strategy_knows_every_field() -> None:
         "vid", "direction", "cir_bps", "cbs_bytes", "routes_file", "rules_file",
         "at_once", "workload", "offload", "congestion_control", "tcp_streams", "connections",
         "request_bytes", "response_bytes", "datagram_bytes",
-        "endpoints", "addresses", "max_rate_pps", "abort_if",
+        "endpoints", "addresses", "max_rate_pps", "abort_if", "change_rate",
     }  # fmt: skip
 
 

@@ -452,7 +452,9 @@ def test_results_say_what_is_not_known(tmp_path: Path) -> None:
     assert row.latency is not None and row.latency.curve is not None
     assert row.latency.intended_percentiles_ns == {}
     assert row.latency.intended_curve is None
-    assert row.remarks == ("traffic by sockperf 3.7, which does not tell: when a request was due",)
+    assert row.remarks == (
+        "traffic by sockperf 3.7, which does not report: when a request was due",
+    )
     assert export.flat_rows([row])[0]["rtt_intended_p99_ns"] is None
     (_, due) = tails_table([row]).lines
     assert due[3:] == ("-",) * 6
