@@ -19,57 +19,64 @@ from switchmark.report import words
 from switchmark.results.groups import differing
 from switchmark.results.rows import SummaryRow
 
-_LETTER, _GAP = 0.02, 0.03  # of the axis: what a letter of a label takes, and the space between
-LINE_FROM = 3  # values from which a line is drawn
+# Width of a letter of a label, and of the space between labels, as shares of the axis.
+_LETTER, _GAP = 0.02, 0.03
+LINE_FROM = 3  # number of values from which a line is drawn
 
 
 @dataclass(frozen=True, slots=True)
 class XAxis(Axis):
     """One parameter as an axis; rows that differ in it alone are one line."""
 
-    field: str = ""  # of Trial
+    field: str = ""  # field of Trial
 
     def of(self, row: SummaryRow) -> float | None:
-        """The row's place on the axis; None where it has none."""
+        """Return the row's place on the axis; None if it has none."""
         value = getattr(row.trial, self.field)
         return None if value is None else self.place(value)
 
     def values(self, rows: Sequence[SummaryRow]) -> list[float]:
-        """The distinct values of the rows."""
+        """Return the distinct values of the rows."""
         return sorted({value for row in rows if (value := self.of(row)) is not None})
 
     def ticks(self, rows: Sequence[SummaryRow]) -> list[float]:
-        """The values that get a label: where there are many, only some, so that none overlap. The
-        least and the greatest are among them."""
-        held = self.values(rows)
-        place = {value: math.log(value) if self.log else value for value in held}
-        whole = (place[held[-1]] - place[held[0]]) if held else 0.0
+        """Return the values that get a label. If there are many, only some of them get one, so that
+        labels do not overlap; the least and the greatest value always get one."""
+        values = self.values(rows)
+        place = {value: math.log(value) if self.log else value for value in values}
+        whole = (place[values[-1]] - place[values[0]]) if values else 0.0
         if not whole:
-            return held
-        kept = [held[0]]
-        for value in [*held[1:-1], held[-1]]:
+            return values
+        labelled = [values[0]]
+        for value in [*values[1:-1], values[-1]]:
             room = whole * (_LETTER * len(self.label(value)) + _GAP)
-            if value == held[-1]:
-                while len(kept) > 1 and place[value] - place[kept[-1]] < room:
-                    kept.pop()
-            if value == held[-1] or place[value] - place[kept[-1]] >= room:
-                kept.append(value)
-        return kept
+            if value == values[-1]:
+                while len(labelled) > 1 and place[value] - place[labelled[-1]] < room:
+                    labelled.pop()
+            if value == values[-1] or place[value] - place[labelled[-1]] >= room:
+                labelled.append(value)
+        return labelled
 
 
 def _axes() -> tuple[XAxis, ...]:
-    """The scales of functions, the other axes that the table describes, then every other number."""
+    """Return the axes that the table of parameters describes, then those of every other number."""
     numbers = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.CORES)
-    scales = [one for one in of_kinds(Kind.FUNCTION) if one.axis]
+    scales = [parameter for parameter in of_kinds(Kind.FUNCTION) if parameter.axis]
     described = sorted(
-        (one for one in numbers if one.axis),
-        key=lambda one: (one.axis is not None and one.axis.log, one.kind is not Kind.TRAFFIC),
+        (parameter for parameter in numbers if parameter.axis),
+        key=lambda parameter: (
+            parameter.axis is not None and parameter.axis.log,
+            parameter.kind is not Kind.TRAFFIC,
+        ),
     )
-    others = [one for one in numbers if one.is_number and not one.axis]
+    others = [parameter for parameter in numbers if parameter.is_number and not parameter.axis]
     return tuple(
-        XAxis(axis.title, axis.place, axis.label, axis.log, one.field)
-        for one in (*scales, *described, *others)
-        if (axis := one.axis or Axis(f"{one.name} ({one.unit})" if one.unit else one.name))
+        XAxis(axis.title, axis.place, axis.label, axis.log, parameter.field)
+        for parameter in (*scales, *described, *others)
+        if (
+            axis := parameter.axis
+            or Axis(f"{parameter.name} ({parameter.unit})" if parameter.unit else parameter.name)
+        )
     )
 
 
@@ -77,7 +84,7 @@ AXES = _axes()
 
 
 def x_axis(rows: Sequence[SummaryRow]) -> XAxis | None:
-    """The parameter to draw lines over: the first that takes enough values; None for bars."""
+    """Return the first parameter with enough values for lines; None: draw bars."""
     for axis in AXES:
         if len(axis.values([row for row in rows if not row.is_baseline])) >= LINE_FROM:
             return axis
@@ -85,14 +92,14 @@ def x_axis(rows: Sequence[SummaryRow]) -> XAxis | None:
 
 
 def end_of_cumulative(p90: float, p99: float) -> float:
-    """Where the axis of a cumulative distribution with these percentiles ends: rarer times, far
-    beyond the rest, would press all lines together."""
+    """Return the end of the axis of a cumulative distribution with these percentiles. Rarer times,
+    far beyond the others, would press all lines together."""
     return min(p99, 3 * p90)
 
 
 def facets(rows: Sequence[SummaryRow], x: XAxis | None) -> list[tuple[str, list[SummaryRow]]]:
-    """Group rows that differ in nothing but the contender (and x); each group has a title that
-    names the other parameters that vary."""
+    """Group rows that differ only in the contender (and x). Each group has a title with the other
+    parameters that vary."""
     field = x.field if x else None
     groups: dict[Point, list[SummaryRow]] = defaultdict(list)
     for row in rows:
@@ -117,15 +124,15 @@ def compared_facets(
 
 
 def ranked(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    """Sort the rows as they are drawn: the best first, the bare wire last."""
+    """Return the rows in the order of drawing: the best first, the baseline last."""
     return sorted(rows, key=lambda row: (row.is_baseline, -mean_forwarded_pps(row)))
 
 
 def mean_forwarded_pps(row: SummaryRow) -> float:
-    """The mean forwarded load in frames/s; 0 where the row has none."""
+    """Return the mean forwarded load in frames/s; 0 for a row without it."""
     return row.throughput.forwarded_pps.mean if row.throughput else 0.0
 
 
 def bar_label(row: SummaryRow) -> str:
-    """The contender's name, and whether its figure is not valid."""
+    """Return the contender's name, with a note if its figure is not valid."""
     return row.contender if row.valid else f"{row.contender} (not valid)"

@@ -1,8 +1,8 @@
 """Figures as Bencher Metric Format (https://bencher.dev/docs/reference/bencher-metric-format/):
 a JSON object of benchmarks, each an object of measures with value and bounds.
 
-A benchmark is a trial by its notation, a measure a figure with its unit in its name; the bounds
-are the 95 % confidence interval, left out where there is none.
+A benchmark is a trial with its notation as name. A measure is a figure with its unit in its name.
+The bounds are the 95 % confidence interval; they are left out if there is no interval.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from switchmark.model.workload import BITS
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 
-LONGEST_NAME = 1024  # of a benchmark, by Bencher
+LONGEST_NAME = 1024  # limit of Bencher for names of benchmarks
 LONGEST_MEASURE = 64
 
 Bmf = dict[str, dict[str, dict[str, float]]]
 
 
 def bmf(rows: Iterable[SummaryRow]) -> Bmf:
-    """The valid figures of a run's rows."""
-    found: Bmf = {}
+    """Return the valid figures of a run's rows."""
+    benchmarks: Bmf = {}
     for row in rows:
         if not row.finished or not row.valid:
             continue
-        name = row.notation if row.notation not in found else f"{row.notation} {row.contender}"
-        found[name[:LONGEST_NAME]] = {
+        name = row.notation if row.notation not in benchmarks else f"{row.notation} {row.contender}"
+        benchmarks[name[:LONGEST_NAME]] = {
             _slug(measure): _metric(value) for measure, value in _figures(row)
         }
-    return {name: measures for name, measures in found.items() if measures}
+    return {name: measures for name, measures in benchmarks.items() if measures}
 
 
 def _figures(row: SummaryRow) -> Iterator[tuple[str, Estimate]]:
     if row.method is not None:
-        for one in row.method.figures:
-            yield f"{one.name} {one.unit}", one.value
+        for figure in row.method.figures:
+            yield f"{figure.name} {figure.unit}", figure.value
         return
     if row.throughput is not None:
         yield "forwarded pps", row.throughput.forwarded_pps
@@ -50,12 +50,12 @@ def _figures(row: SummaryRow) -> Iterator[tuple[str, Estimate]]:
 
 
 def _metric(value: Estimate) -> dict[str, float]:
-    found = {"value": value.mean}
+    metric = {"value": value.mean}
     if value.low is not None and value.high is not None:
-        found |= {"lower_value": value.low, "upper_value": value.high}
-    return found
+        metric |= {"lower_value": value.low, "upper_value": value.high}
+    return metric
 
 
 def _slug(name: str) -> str:
-    """A measure's name in Bencher's form: lower case, digits and single dashes."""
+    """Return the name of a measure in Bencher's form: lower case, digits and single dashes."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:LONGEST_MEASURE]

@@ -44,7 +44,7 @@ def _steps(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Dra
     for row in sorted(rows, key=mean_forwarded_pps):
         best[row.contender, row.trial.location][row.trial.pairs] = row
     traces = []
-    several = len({row.trial.pairs for row in rows}) > 1  # else nothing tells the points apart
+    several = len({row.trial.pairs for row in rows}) > 1  # otherwise all labels would be equal
     apart = len({row.trial.location for row in rows}) > 1
     for (contender, location), by_pairs in sorted(best.items()):
         members = [by_pairs[pairs] for pairs in sorted(by_pairs)]
@@ -109,8 +109,8 @@ def _cpu(title: str, rows: Sequence[SummaryRow]) -> Drawing:
 
 
 def _beside(cpu: CpuSummary) -> float:
-    """Cores used by neither the switch nor the applications, so that the whole bar is as long as
-    all cores used: most soft interrupts run in the applications' time."""
+    """Return the cores used neither by the switch nor in the time of the applications, which
+    includes most soft interrupts, so that the whole bar is as long as all cores used."""
     if cpu.total_cores is None:
         return cpu.softirq_cores or 0.0
     return max(0.0, cpu.total_cores - (cpu.switch_cores or 0.0) - cpu.applications_cores)

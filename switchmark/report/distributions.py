@@ -1,7 +1,6 @@
-"""Every trial as a dot: how far the trials of a contender lie apart, and in which state of the
-machine each ran.
+"""Every trial as a dot: the spread of a contender's trials, and the state of the machine in each.
 
-Where a row is a single trial, its samples are the dots.
+If a row has a single trial, the dots are its samples.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from switchmark.results.ranking import headline
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.states import State
 
-_GOLDEN = 0.618034  # dots of a row are spread by it, so that neighbours do not hide each other
-_SPREAD = 0.13  # of a row, to either side
+_GOLDEN = 0.618034  # golden ratio, which spreads the dots of a row so that they do not overlap
+_SPREAD = 0.13  # spread to each side, as a share of a row
 _ROOM = 0.05
-_UNUSED = "counts for nothing"
+_UNUSED = "not used"
 _SYMBOLS = {
     "": "circle",
     "near": "circle",
@@ -42,8 +41,8 @@ class Dot:
     """One trial, or one sample of a trial."""
 
     figure: float
-    kind: str  # a key of `_SYMBOLS`: the state of the machine, or that it counts for nothing
-    words: str
+    kind: str  # a key of `_SYMBOLS`: the state of the machine, or unused
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +63,15 @@ def distribution_panels(
     records: Iterable[Record],
     look: dict[str, Look],
 ) -> Panels:
-    """The trials behind the answers; where nothing is compared, those behind the rows."""
+    """Return the trials behind the comparison results; without a comparison, those behind the
+    rows."""
     figures = [
-        (one.decides, _of_answer(one, answers, look))
-        for one in answers
-        if any(len(ranked.measured) > 1 for ranked in one.ranking)
+        (point_answer.decides, _of_answer(point_answer, answers, look))
+        for point_answer in answers
+        if any(len(ranked.measured) > 1 for ranked in point_answer.ranking)
     ]
     if not figures:
-        figures = [(True, one) for one in _of_rows(rows, records, look)]
+        figures = [(True, point_answer) for point_answer in _of_rows(rows, records, look)]
     return Panels(
         "Spread of the trials",
         "Each dot is a trial, or a sample if there is only one trial. The vertical line is the "
@@ -85,8 +85,8 @@ def distribution_panels(
 def strip_figure(
     title: str, unit: str, strips: Sequence[Strip], look: Mapping[str, Look], note: str = ""
 ) -> Drawing:
-    """A row of dots for each contender on one logarithmic axis; figures at or below 0 have no
-    place on it. Raises ValueError where nothing is above 0."""
+    """Draw a row of dots for each contender on one logarithmic axis, without figures at or below 0.
+    Raises ValueError if no figure is above 0."""
     scale, name = _scale(unit, [dot.figure for strip in strips for dot in strip.dots])
     traces: list[dict[str, Any]] = []
     ends = []
@@ -95,9 +95,9 @@ def strip_figure(
         drawn = [dot for dot in strip.dots if dot.figure > 0]
         ends += [dot.figure / scale for dot in drawn]
         for kind, symbol in _SYMBOLS.items():
-            own = [(index, dot) for index, dot in enumerate(drawn) if dot.kind == kind]
-            if own:
-                traces.append(_dots(place, own, scale, symbol, color, strip))
+            dots = [(index, dot) for index, dot in enumerate(drawn) if dot.kind == kind]
+            if dots:
+                traces.append(_dots(place, dots, scale, symbol, color, strip))
         if strip.low and strip.high and strip.typical:
             traces += _interval(place, strip, scale, color)
     kinds = dict.fromkeys(dot.kind for strip in strips for dot in strip.dots if dot.kind)
@@ -131,37 +131,37 @@ def _of_answer(
     return strip_figure(title, answer.metric.unit, strips, look, note.strip())
 
 
-def _strip(answer: PointAnswer, one: RankedContender) -> Strip:
+def _strip(answer: PointAnswer, ranked: RankedContender) -> Strip:
     interval = ""
-    if one.low is not None and one.high is not None:
-        scale, _ = _scale(answer.metric.unit, [one.typical])
-        low, high = (number(end / scale) for end in (one.low, one.high))
+    if ranked.low is not None and ranked.high is not None:
+        scale, _ = _scale(answer.metric.unit, [ranked.typical])
+        low, high = (number(end / scale) for end in (ranked.low, ranked.high))
         interval = f" [{low}, {high}]"
     return Strip(
-        one.contender,
-        f"{answer_words.amount(answer, one)}{interval}, n = {one.trials}",
-        tuple(_dot(each, answer.metric.unit) for each in one.measured),
-        one.low,
-        one.high,
-        one.typical,
+        ranked.contender,
+        f"{answer_words.amount(answer, ranked)}{interval}, n = {ranked.trials}",
+        tuple(_dot(each, answer.metric.unit) for each in ranked.measured),
+        ranked.low,
+        ranked.high,
+        ranked.typical,
     )
 
 
-def _dot(one: MeasuredTrial, unit: str) -> Dot:
-    said = f"block {one.block + 1}: {amount(one.figure, unit)}"
-    if one.unused:
-        return Dot(one.figure, _UNUSED, f"{said}, {one.unused}")
-    if one.state is State.CHANGED:
-        said += ", the machine's state changed meanwhile: its longest stretch counts"
-    return Dot(one.figure, "" if one.state is State.ONLY else one.state.value, said)
+def _dot(trial: MeasuredTrial, unit: str) -> Dot:
+    text = f"block {trial.block + 1}: {amount(trial.figure, unit)}"
+    if trial.unused:
+        return Dot(trial.figure, _UNUSED, f"{text}, {trial.unused}")
+    if trial.state is State.CHANGED:
+        text += ", the machine's state changed during it, so only its longest stretch counts"
+    return Dot(trial.figure, "" if trial.state is State.ONLY else trial.state.value, text)
 
 
 def _of_rows(
     rows: Sequence[SummaryRow], records: Iterable[Record], look: Mapping[str, Look]
 ) -> Iterator[Drawing]:
-    """The dots of each row: its repetitions, or the samples of a single one."""
-    samples = {one.trial_id: observe(one).samples for one in records if one.throughput}
-    for name, unit, held in (
+    """Yield the dots of each row: its repetitions, or the samples of a single repetition."""
+    samples = {record.trial_id: observe(record).samples for record in records if record.throughput}
+    for name, unit, rows_with_figure in (
         ("Throughput", "pps", [row for row in rows if row.throughput]),
         ("Goodput", BITS, [row for row in rows if row.transfer and row.transfer.unit == BITS]),
         (
@@ -171,31 +171,31 @@ def _of_rows(
         ),
         ("Median round trip", "ns", [row for row in rows if row.latency]),
     ):
-        for title, members in facets(held, None):
+        for title, members in facets(rows_with_figure, None):
             strips = [strip for row in members for strip in [_of_row(row, samples, unit)] if strip]
             if any(dot.figure > 0 for strip in strips for dot in strip.dots):
                 yield strip_figure(f"{name}, {title}", unit, strips, look)
 
 
 def _of_row(row: SummaryRow, samples: Mapping[str, Sequence[float]], unit: str) -> Strip | None:
-    seen = headline(row)
-    what, values = "repetition", seen.values
+    figure = headline(row)
+    noun, values = "repetition", figure.values
     if len(values) == 1 and (inside := samples.get(row.trial_ids[0], ())):
-        what, values = "sample", tuple(inside)
+        noun, values = "sample", tuple(inside)
     if len(values) < 2:
         return None
     dots = [
-        Dot(value, "" if row.valid else _UNUSED, f"{what} {n}: {amount(value, unit)}")
+        Dot(value, "" if row.valid else _UNUSED, f"{noun} {n}: {amount(value, unit)}")
         for n, value in enumerate(values, start=1)
     ]
-    ends = (seen.low, seen.high) if what == "repetition" else (None, None)
-    remark = f"{amount(seen.mean, unit)}, {len(values)} {what}s"
-    return Strip(row.contender, remark, tuple(dots), *ends, seen.mean)
+    ends = (figure.low, figure.high) if noun == "repetition" else (None, None)
+    remark = f"{amount(figure.mean, unit)}, {len(values)} {noun}s"
+    return Strip(row.contender, remark, tuple(dots), *ends, figure.mean)
 
 
 def _dots(
     place: int,
-    own: Sequence[tuple[int, Dot]],
+    dots: Sequence[tuple[int, Dot]],
     scale: float,
     symbol: str,
     color: str,
@@ -210,10 +210,10 @@ def _dots(
     }
     return plot.scatter(
         "markers",
-        plot.rounded((dot.figure for _, dot in own), scale),
-        [round(place + _SPREAD * (2 * (index * _GOLDEN % 1) - 1), 3) for index, _ in own],
-        said=plot.hover(", %{text}", strip.contender),
-        text=[dot.words for _, dot in own],
+        plot.rounded((dot.figure for _, dot in dots), scale),
+        [round(place + _SPREAD * (2 * (index * _GOLDEN % 1) - 1), 3) for index, _ in dots],
+        hover_text=plot.hover(", %{text}", strip.contender),
+        text=[dot.label for _, dot in dots],
         marker=marker,
     )
 

@@ -1,7 +1,7 @@
-"""A figure of the report as SVG and PNG: its traces, drawn by matplotlib.
+"""A figure of the report as SVG and PNG, drawn by matplotlib from its traces.
 
-It knows what our drawings are made of (lines, marks, horizontal bars, intervals, rows that are
-named), and no more of plotly.
+It supports only the parts of plotly that the report uses: lines, marks, horizontal bars, intervals,
+and named rows.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _MARKERS = {
     "circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cross": "P", "star": "*",
     "hexagon": "h", "triangle-down": "v", "line-ns": "|", "x-thin": "x", "line-ew": "_",
 }  # fmt: skip
-_LEGEND_WIDTH = 50  # characters, of each of two columns
-_USUAL_NAMES = 8  # in a legend, for which drawings have room
-_UNFILLED = ("|", "x", "_")  # marks of lines alone
+_LEGEND_WIDTH = 50  # characters in each of two columns
+_USUAL_NAMES = 8  # names in a legend for which drawings have room
+_UNFILLED = ("|", "x", "_")  # marks without an area
 
 
 def write_drawing(drawing: Drawing, base: Path, heading: str = "") -> list[Path]:
@@ -65,7 +65,7 @@ def _legend(figure: Figure, axes: Axes) -> None:
 
 
 def _color(name: Any) -> Any:
-    return plot_style.color(name) if isinstance(name, str) else [_color(one) for one in name]
+    return plot_style.color(name) if isinstance(name, str) else [_color(each) for each in name]
 
 
 def _bars(axes: Axes, trace: dict[str, Any]) -> None:
@@ -117,15 +117,15 @@ def _points(axes: Axes, trace: dict[str, Any]) -> None:
 def _each(
     axes: Axes, x: Sequence[Any], y: Sequence[Any], symbols: Sequence[str], color: Any
 ) -> None:
-    """Marks that differ from point to point."""
+    """Draw marks that differ from point to point."""
     for symbol in dict.fromkeys(symbols):
-        held = [(a, b) for a, b, own in zip(x, y, symbols, strict=True) if own == symbol]
-        axes.plot(*zip(*held, strict=True), linestyle="none", color=color, label="_",
+        points = [(a, b) for a, b, own in zip(x, y, symbols, strict=True) if own == symbol]
+        axes.plot(*zip(*points, strict=True), linestyle="none", color=color, label="_",
                   **_mark(symbol, color))  # fmt: skip
 
 
 def _mark(symbol: str, color: Any) -> dict[str, Any]:
-    """Matplotlib's words for a mark of plotly: hollow where it is open."""
+    """Return matplotlib's arguments for a mark of plotly: hollow if the mark is open."""
     marker = _MARKERS[symbol.removesuffix("-open")]
     hollow = symbol.endswith("-open") and marker not in _UNFILLED
     return {"marker": marker, "markerfacecolor": "white" if hollow else color}
@@ -150,10 +150,10 @@ def _axis(axes: Axes, name: str, given: dict[str, Any]) -> None:
 
 
 def _rows(axes: Axes, names: Sequence[dict[str, Any]]) -> None:
-    """The names of rows, which the page writes above what is drawn."""
+    """Draw the names of rows, which the page writes above the drawing."""
     if names:
-        labels = [Markup(str(one["text"]).replace("<br>", "\n")).striptags() for one in names]
-        axes.set_yticks([one["y"] for one in names], labels)
+        labels = [Markup(str(name["text"]).replace("<br>", "\n")).striptags() for name in names]
+        axes.set_yticks([name["y"] for name in names], labels)
         axes.grid(axis="y", visible=False)
         low, high = axes.get_ylim()
         if not math.isclose(low, high):

@@ -1,4 +1,4 @@
-"""Verdicts on expectations in words: one sentence each, for the terminal and for CI."""
+"""Sentences for verdicts on expectations, for the terminal and for CI."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ _UNITS = {
 }
 
 
-def sentence(one: Judgement) -> str:
-    """One sentence: the figure, what was expected of it, and the verdict."""
-    where = f" on {one.testbed}" if one.testbed else ""
-    found = f"{_figure(one)}{where}, expected {one.expectation.text}"
-    if one.outcome is ExpectationOutcome.UNUSABLE:
-        return f"{one.expectation.figure}: no usable figure{where}: {one.reason}"
-    if one.outcome is ExpectationOutcome.UNDECIDED:
-        time = "" if one.needs_s is None else f", about {format_duration(one.needs_s)}"
-        return f"{one.expectation.figure}: {found}: undecided: {one.reason}{time}"
-    return f"{one.expectation.figure}: {found}: {one.outcome}"
+def sentence(judgement: Judgement) -> str:
+    """Return one sentence: the figure, the expectation, and the verdict."""
+    where = f" on {judgement.testbed}" if judgement.testbed else ""
+    result = f"{_figure(judgement)}{where}, expected {judgement.expectation.text}"
+    if judgement.outcome is ExpectationOutcome.UNUSABLE:
+        return f"{judgement.expectation.figure}: no usable figure{where}: {judgement.reason}"
+    if judgement.outcome is ExpectationOutcome.UNDECIDED:
+        time = "" if judgement.needs_s is None else f", about {format_duration(judgement.needs_s)}"
+        return f"{judgement.expectation.figure}: {result}: undecided: {judgement.reason}{time}"
+    return f"{judgement.expectation.figure}: {result}: {judgement.outcome}"
 
 
-def _figure(one: Judgement) -> str:
-    if one.figure is None:
+def _figure(judgement: Judgement) -> str:
+    if judgement.figure is None:
         return "no figure"
     interval = ""
-    if one.figure.low is not None and one.figure.high is not None:
-        low, high = (_amount(one, value) for value in (one.figure.low, one.figure.high))
+    if judgement.figure.low is not None and judgement.figure.high is not None:
+        low, high = (
+            _amount(judgement, value) for value in (judgement.figure.low, judgement.figure.high)
+        )
         interval = f" ({low} to {high})"
-    count = f"{one.figure.count} repetition{'s' if one.figure.count != 1 else ''}"
-    mean = "mean " if one.figure.count > 1 else ""
-    return f"{mean}{_amount(one, one.figure.mean)}{interval} in {count}"
+    count = f"{judgement.figure.count} repetition{'s' if judgement.figure.count != 1 else ''}"
+    mean = "mean " if judgement.figure.count > 1 else ""
+    return f"{mean}{_amount(judgement, judgement.figure.mean)}{interval} in {count}"
 
 
-def _amount(one: Judgement, value: float) -> str:
-    return amount(value, _UNITS.get(one.expectation.figure, "ratio"))
+def _amount(judgement: Judgement, value: float) -> str:
+    return amount(value, _UNITS.get(judgement.expectation.figure, "ratio"))

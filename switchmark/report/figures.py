@@ -1,11 +1,11 @@
 """The figures of the report: plotly traces and layouts as plain values.
 
-Colours are names such as `@series0`, which the page's script replaces by those of the light, dark
-or printed theme. A contender's colour is its own in every figure; parts of a whole are shades of
-grey. Every series also has a marker or a pattern of its own, so that no reading depends on colour.
+Colours are names such as `@series0`, which the script of the page replaces by those of the light,
+dark or printed theme. A contender has the same colour in every figure; parts of a whole are shades
+of grey. Every series also has its own marker or pattern, so that a reader does not need colours.
 
-plotly reads tags in texts. So text is `Markup` where its tags are ours; everything else is escaped
-on its way to the page, whatever a record calls its switch.
+plotly interprets tags in texts. Therefore text with tags of this project is `Markup`, and all other
+text is escaped, for example the name of a switch in a record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WIRES = (("line-ns-open", "dot"), ("x-thin-open", "dashdot"), ("line-ew-open", 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """One plot: its title, its description, and what plotly needs to draw it."""
+    """One plot: its title, its description, and its plotly data."""
 
     title: str
     traces: list[dict[str, Any]]
@@ -37,41 +37,41 @@ class Drawing:
     note: str = ""
 
     def payload(self) -> dict[str, Any]:
-        """The plot as the page's script reads it."""
+        """Return the plot in the form that the script of the page reads."""
         drawn = {"data": self.traces, "layout": self.layout, "height": self.height_px}
         return {key: _harmless(value) for key, value in drawn.items()}
 
 
 def _harmless(value: Any) -> Any:
-    """The value, with tags only in what is `Markup`."""
+    """Return the value, escaped except for `Markup`."""
     if isinstance(value, Markup):
         return str(value)
     if isinstance(value, str):
         return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     if isinstance(value, Mapping):
-        return {key: _harmless(one) for key, one in value.items()}
-    return [_harmless(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _harmless(item) for key, item in value.items()}
+    return [_harmless(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a contender is drawn, the same in every figure."""
+    """The plot style of a contender, the same in every figure."""
 
     color: str
     marker: str
     dash: str
 
     def line(self, dash: str = "") -> dict[str, Any]:
-        """Its line, with dashes of its own unless others are named."""
+        """Return the style of its line, with its own dashes unless others are named."""
         return {"color": self.color, "dash": dash or self.dash, "width": 2}
 
     def mark(self, size: int = 8) -> dict[str, Any]:
-        """Its marks, so many pixels wide."""
+        """Return the style of its marks, which are `size` pixels wide."""
         return {"color": self.color, "symbol": self.marker, "size": size}
 
     @property
     def hollow(self) -> str:
-        """Its marker without its filling."""
+        """Its marker without filling."""
         return f"{self.marker.removesuffix('-open')}-open"
 
 
@@ -82,21 +82,21 @@ class Panels:
     heading: str
     intro: str
     figures: list[Drawing] = field(default_factory=list)
-    folded: list[Drawing] = field(default_factory=list)  # of less need
+    folded: list[Drawing] = field(default_factory=list)  # less important figures
 
 
 def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:
-    """Return a look for every contender. Baselines are always drawn grey and dashed, that of
-    each port kind with a marker of its own."""
+    """Return a plot style for every contender. Baselines are grey and dashed, with a separate
+    marker for each port kind."""
     names = sorted({row.contender for row in rows if not row.is_baseline})
-    found = {
+    styles = {
         name: Look(
             f"@series{i % _PALETTE_SIZE}", _MARKERS[i % len(_MARKERS)], DASHES[i % len(DASHES)]
         )
         for i, name in enumerate(names)
     }
-    wires = sorted({row.contender for row in rows if row.is_baseline} - set(names))
-    for i, name in enumerate(wires):
+    baselines = sorted({row.contender for row in rows if row.is_baseline} - set(names))
+    for i, name in enumerate(baselines):
         marker, dash = _WIRES[i % len(_WIRES)]
-        found[name] = Look("@muted", marker, dash)
-    return found
+        styles[name] = Look("@muted", marker, dash)
+    return styles

@@ -1,9 +1,9 @@
-"""The reports that standards ask for, as Markdown, from the records of a run.
+"""The reports of standards as Markdown, from the records of a run.
 
 `rfc2544`: the report formats of RFC 2544, section 26, with the back-to-back frames of RFC 9004.
-`tst009`: what ETSI GS NFV-TST 009 asks to be reported of its benchmarks. A part that was not
-measured stands there with what would measure it; a figure that is not valid is left out by name.
-The graphs that they ask for: form_graphs.py.
+`tst009`: the report that ETSI GS NFV-TST 009 requires for its benchmarks. For a part that was not
+measured, the report has the command that measures it. Figures that are not valid are listed as left
+out. form_graphs.py draws the graphs that the standards require.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from switchmark.results.run_info import RunInfo
 
 
 class Form(StrEnum):
-    """The standard whose form it is."""
+    """The standard of a form."""
 
     RFC2544 = "rfc2544"
     TST009 = "tst009"
@@ -41,8 +41,7 @@ def form_text(
     medium: BitRate | None = None,
     graphs: Mapping[str, str] | None = None,
 ) -> str:
-    """The whole report. `graphs` are files with graphs, by the method of the part that they belong
-    to."""
+    """Return the whole report. `graphs` are files with graphs, by the method of their part."""
     measured = FormSource.of(records, medium)
     parts = _RFC2544 if form is Form.RFC2544 else _TST009
     title = {
@@ -52,8 +51,8 @@ def form_text(
     lines = [f"# {title}", "", *_set_up(info, measured)]
     for heading, settings, make in parts:
         method = settings.partition(" ")[0]
-        made = make(measured, method)
-        lines += ["", f"## {heading}", "", *(made or _missing(settings))]
+        lines_of_part = make(measured, method)
+        lines += ["", f"## {heading}", "", *(lines_of_part or _missing(settings))]
         lines += budget_note(measured.repeated(method), method)
         if (file := (graphs or {}).get(method)) is not None:
             lines += ["", f"![{heading}]({file})"]
@@ -66,24 +65,28 @@ def _missing(settings: str) -> list[str]:
     return [f"Not measured in this run; `{command}` measures it."]
 
 
+def _marks(record: Record) -> str:
+    return ", ".join(record.verdict.marks if record.verdict else ())
+
+
 def _left_out(records: Sequence[Record]) -> list[str]:
     lines = [
-        f"- {one.notation}: {one.message or ', '.join(one.verdict.marks if one.verdict else ())}"
-        for one in records
-        if one.status == "failed" or not is_valid(one)
+        f"- {record.notation}: {record.message or _marks(record)}"
+        for record in records
+        if record.status == "failed" or not is_valid(record)
     ]
     return lines or ["Nothing: every trial finished, and is valid."]
 
 
 def _set_up(info: RunInfo, measured: FormSource) -> list[str]:
-    """The part that both standards ask for first: device under test, tester, traffic."""
+    """Return the first part of both standards: device under test, tester, traffic."""
     records = measured.records
     devices = dict.fromkeys(
         (one.trial.switch, one.switch_details.get("version", "unknown")) for one in records
     )
     trials = [one.trial for one in records]
     engines = [f"engine {one}" for one in engine_versions(records)]
-    said = {
+    facts = {
         "Campaign": f"{info.campaign}, {info.started_at}, run {info.run_id}",
         "Devices under test": "; ".join(f"{name} ({version})" for name, version in devices),
         "Tester": ", ".join(
@@ -108,10 +111,10 @@ def _set_up(info: RunInfo, measured: FormSource) -> list[str]:
             )
         ),
     }
-    return [f"- {name}: {value or 'unknown'}" for name, value in said.items()]
+    return [f"- {name}: {value or 'unknown'}" for name, value in facts.items()]
 
 
-# Its heading; the method that measures it, with the settings it then has; and what writes it.
+# Heading; method with its settings; function that writes the part.
 _Part = tuple[str, str, Callable[[FormSource, str], list[str]]]
 
 _RFC2544: tuple[_Part, ...] = (

@@ -1,7 +1,7 @@
 """The graphs of RFC 2544, section 26, as SVG beside a form.
 
-26.1: frames a second over the size of frames, the device beside what the medium could carry.
-26.3: loss over the offered load, a line a frame size.
+26.1: frames a second over the frame size, for the device and for the medium. 26.3: loss over the
+offered load, a line for each frame size.
 """
 
 from __future__ import annotations
@@ -35,41 +35,40 @@ def write_form_graphs(measured: FormSource, stem: Path) -> dict[str, Path]:
     return written
 
 
-Lines = dict[str, dict[float, float]]  # by what they are of, x and y
+Lines = dict[str, dict[float, float]]  # name -> x -> y
 
 
 def _throughput(measured: FormSource) -> Figure | None:
-    """The graph of throughput: the first goal of each search (no loss), the mean of its
-    repetitions."""
+    """Draw throughput: the first goal of each search (no loss), the mean of its repetitions."""
     lines: Lines = {}
     searched = measured.repeated(THROUGHPUT)
     for each in searched:
-        goals = [one.bounds[0] for one in each.results if one.bounds]
-        found = [goal.lower_pps for goal in goals if goal.lower_pps is not None]
-        if found:
-            lines.setdefault(_line(each), {})[each.size] = fmean(found) / 1e6
+        goals = [result.bounds[0] for result in each.results if result.bounds]
+        rates = [goal.lower_pps for goal in goals if goal.lower_pps is not None]
+        if rates:
+            lines.setdefault(_line(each), {})[each.size] = fmean(rates) / 1e6
     sizes = [each.size for each in searched]
     medium: dict[float, float] = {}
-    streams = {one.trial.streams for each in searched for one in each.records}
-    if measured.medium is not None and len(streams) == 1:  # (else there is no one line)
+    streams = {result.trial.streams for each in searched for result in each.records}
+    if measured.medium is not None and len(streams) == 1:  # otherwise there would be several lines
         along = sorted({*sizes, *range(math.ceil(min(sizes)), math.floor(max(sizes)) + 1)})
         medium = {size: measured.medium.pps(size) * min(streams) / 1e6 for size in along}
     return _drawn(lines, "frame size with FCS (bytes)", "throughput (Mpps)", medium)
 
 
 def _loss(measured: FormSource) -> Figure | None:
-    """The graph of loss over the load as a share of the medium's rate, or of the highest load where
-    no medium is given."""
+    """Draw loss over the load as a share of the rate of the medium; without a medium, as a share of
+    the highest load."""
     lines: Lines = {}
     for each in measured.repeated(LOSS):
         many = len(each.records) > 1
-        for number, found in enumerate(each.results, start=1):
-            whole = measured.theoretical_pps(each.records[0]) or highest_load_pps(found)
-            if whole:  # each repetition is a line: their loads differ
+        for number, result in enumerate(each.results, start=1):
+            whole = measured.theoretical_pps(each.records[0]) or highest_load_pps(result)
+            if whole:  # each repetition is a line, because their loads differ
                 name = f"{_line(each)}, {each.size:g} B" + (f" ({number})" if many else "")
                 lines[name] = {
                     100 * trial.offered_pps / whole: 100 * loss_share(trial)
-                    for trial in found.trials
+                    for trial in result.trials
                 }
     of = "highest load" if measured.medium is None else "theoretical rate"
     return _drawn(lines, f"offered load (% of the {of})", "loss (%)", {})
@@ -80,7 +79,7 @@ def _line(each: RepeatedTrial) -> str:
 
 
 def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure | None:
-    """The graph; None without lines."""
+    """Draw the lines; None without lines."""
     if not lines:
         return None
     from matplotlib.figure import Figure
@@ -93,7 +92,7 @@ def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure |
         along = sorted(points)
         axes.plot(
             along,
-            [points[one] for one in along],
+            [points[value] for value in along],
             marker=marker,
             color=color,
             label=plot_style.wrapped(name),
@@ -101,7 +100,11 @@ def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure |
     if medium:
         along = sorted(medium)
         axes.plot(
-            along, [medium[one] for one in along], "--", color=plot_style.MUTED, label="theoretical"
+            along,
+            [medium[value] for value in along],
+            "--",
+            color=plot_style.MUTED,
+            label="theoretical",
         )
     axes.set_xlabel(x)
     axes.set_ylabel(y)

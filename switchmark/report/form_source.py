@@ -1,5 +1,5 @@
-"""The source of the standards' forms: the valid records of a run, by device and frame size, and the
-words of their tables."""
+"""The source of the standards' forms: the valid records of a run, by device and frame size, and
+texts for the tables."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from switchmark.record import Record
 from switchmark.record.method_result import MethodResult, MethodTrial
 
 NO_MEDIUM = "none: the port is virtual"
-OUT_OF_BUDGET = "budget"  # why a method ended (MethodResult.stopped)
-NOT_SAID = "not said (--medium)"
+OUT_OF_BUDGET = "budget"  # a reason of MethodResult.stopped
+NOT_GIVEN = "not given (--medium)"
 
 
 @dataclass(frozen=True, slots=True)
 class FormSource:
-    """The records that a form is filled in from."""
+    """The records for a form."""
 
-    records: Sequence[Record]  # finished, and valid
-    medium: BitRate | None = None  # the link that is compared with; None: nobody said one
+    records: Sequence[Record]  # finished and valid
+    medium: BitRate | None = None  # the link for the theoretical rate; None: not given
 
     @classmethod
     def of(cls, records: Sequence[Record], medium: BitRate | None = None) -> FormSource:
-        """Read them from a run, without the records that are not usable."""
-        usable = [one for one in records if one.status == "finished" and is_valid(one)]
+        """Return the usable records of a run."""
+        usable = [record for record in records if record.status == "finished" and is_valid(record)]
         return cls(usable, medium)
 
-    def theoretical_pps(self, one: Record) -> int | None:
-        """The frames a second that such links could carry, one link each way for each stream, since
-        loads are totals; None where no medium was given."""
+    def theoretical_pps(self, record: Record) -> int | None:
+        """Return the frames a second that such links can carry, one link in each direction for each
+        stream, because loads are totals; None if no medium was given."""
         if self.medium is None:
             return None
-        return self.medium.pps(one.trial.frame_sizes.mean) * one.trial.streams
+        return self.medium.pps(record.trial.frame_sizes.mean) * record.trial.streams
 
     def repeated(self, method: str) -> list[RepeatedTrial]:
-        """The records that hold a result of this method, by device and frame size."""
-        return repeated(one for one, _ in of_method(self.records, method))
+        """Return the records with a result of this method, by device and frame size."""
+        return repeated(record for record, _ in of_method(self.records, method))
 
 
 def is_valid(record: Record) -> bool:
-    """Whether the record's figures may be used."""
+    """Return True if the record's figures may be used."""
     return record.verdict is not None and record.verdict.valid
 
 
@@ -52,9 +52,9 @@ def is_valid(record: Record) -> bool:
 class RepeatedTrial:
     """The repetitions of one trial."""
 
-    device: str  # the switch; where several trials would be called alike, all that was asked
-    size: float  # of frames, bytes with FCS; the mean of a mix
-    streams: str  # pairs, and whether both ways
+    device: str  # the switch, with parameters that distinguish trials
+    size: float  # frame size in bytes with FCS; the mean of a mix
+    streams: str  # pairs, and "both ways" if bidirectional
     records: tuple[Record, ...]
 
     @property
@@ -64,70 +64,75 @@ class RepeatedTrial:
 
     @property
     def results(self) -> list[MethodResult]:
-        """What a method has found in each of them."""
+        """The results of a method in each repetition."""
         return [one.method for one in self.records if one.method is not None]
 
 
 def repeated(records: Iterable[Record]) -> list[RepeatedTrial]:
-    """The records by device and frame size, repetitions together."""
+    """Return the records by device and frame size, repetitions together."""
     groups: dict[str, list[Record]] = {}
-    for one in sorted(records, key=lambda r: (r.trial.called, r.trial.frame_sizes.mean)):
-        groups.setdefault(one.trial.repeated(0).id, []).append(one)
+    for record in sorted(records, key=lambda r: (r.trial.called, r.trial.frame_sizes.mean)):
+        groups.setdefault(record.trial.repeated(0).id, []).append(record)
     alike: dict[tuple[str, float, str], list[Trial]] = defaultdict(list)
     for group in groups.values():
         alike[_called(group[0])].append(group[0].trial)
     return [
-        RepeatedTrial(_told_apart(group[0].trial, alike[called]), *called[1:], tuple(group))
+        RepeatedTrial(_distinct_name(group[0].trial, alike[called]), *called[1:], tuple(group))
         for group in groups.values()
         for called in (_called(group[0]),)
     ]
 
 
-def _called(one: Record) -> tuple[str, float, str]:
-    ways = ", both ways" if one.trial.bidirectional else ""
-    return one.trial.called, one.trial.frame_sizes.mean, f"{one.trial.pairs}{ways}"
+def _called(record: Record) -> tuple[str, float, str]:
+    ways = ", both ways" if record.trial.bidirectional else ""
+    return record.trial.called, record.trial.frame_sizes.mean, f"{record.trial.pairs}{ways}"
 
 
-def _told_apart(trial: Trial, alike: Sequence[Trial]) -> str:
-    """The name of a trial's device, with what tells it from the others of that name."""
+def _distinct_name(trial: Trial, alike: Sequence[Trial]) -> str:
+    """Return the name of a trial's device, with the parameters in which trials of that name
+    differ."""
     names = [
-        one.field for one in KEYS if len({str(getattr(other, one.field)) for other in alike}) > 1
+        parameter.field
+        for parameter in KEYS
+        if len({str(getattr(other, parameter.field)) for other in alike}) > 1
     ]
     parts = [PARAMETERS[name].words(getattr(trial, name)) for name in names]
     return f"{trial.called} ({', '.join(parts)})" if parts else trial.called
 
 
-def size_text(one: Record) -> str:
-    """The frame size; of a mix its mean, said to be one."""
-    mean = one.trial.frame_sizes.mean
-    return f"{mean:g} (mean of {one.trial.packet_mix})" if one.trial.packet_mix else f"{mean:g}"
+def size_text(record: Record) -> str:
+    """Return the frame size; for a mix, its mean and the mix."""
+    mean = record.trial.frame_sizes.mean
+    return (
+        f"{mean:g} (mean of {record.trial.packet_mix})" if record.trial.packet_mix else f"{mean:g}"
+    )
 
 
 def of_method(records: Iterable[Record], method: str) -> list[tuple[Record, MethodResult]]:
-    """The records that hold a result of this method, with the result."""
+    """Return the records with a result of this method, each with the result."""
     return [(o, o.method) for o in records if o.method is not None and o.method.method == method]
 
 
-def highest_load_pps(found: MethodResult) -> float:
-    """The highest offered load in frames/s; 0 where nothing was offered."""
-    return max((trial.offered_pps for trial in found.trials), default=0.0)
+def highest_load_pps(result: MethodResult) -> float:
+    """Return the highest offered load in frames/s; 0 without an offered load."""
+    return max((trial.offered_pps for trial in result.trials), default=0.0)
 
 
 def loss_share(trial: MethodTrial) -> float:
-    """Lost frames as a share of those offered."""
+    """Return lost frames as a share of offered frames."""
     return trial.lost_frames / trial.offered_frames if trial.offered_frames else 0.0
 
 
 def share_of(found: int, tried: int) -> str:
-    """The number of repetitions behind a mean; searches without a figure are not part of it."""
+    """Return the number of repetitions behind a mean, which excludes searches without a figure."""
     if found == tried:
         return str(tried)
     return f"{found} of {tried} searches found a figure"
 
 
-def budget_note(each: Iterable[RepeatedTrial], method: str) -> list[str]:
-    """A sentence on the runs of a method that ended because their budget was spent; else empty."""
-    stopped = [found.stopped for one in each for found in one.results]
+def budget_note(trials: Iterable[RepeatedTrial], method: str) -> list[str]:
+    """Return a sentence on the runs of a method that their time budget ended; empty without any."""
+    stopped = [result.stopped for trial in trials for result in trial.results]
     count = stopped.count(OUT_OF_BUDGET)
     if not count:
         return []
@@ -139,13 +144,13 @@ def budget_note(each: Iterable[RepeatedTrial], method: str) -> list[str]:
 
 
 def medium_rate(record: Record, could_pps: int | None) -> str:
-    """The rate of the medium; only a port with a medium has one of its own."""
+    """Return the rate of the medium; only a physical port has a medium."""
     if could_pps is not None:
         return f"{could_pps:,}"
-    return NOT_SAID if record.trial.nics else NO_MEDIUM
+    return NOT_GIVEN if record.trial.nics else NO_MEDIUM
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """A Markdown table; empty without rows."""
+    """Return a Markdown table; empty without rows."""
     lines = (heading, ["---"] * len(heading), *rows) if rows else ()
     return [f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |" for cells in lines]

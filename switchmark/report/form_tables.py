@@ -25,23 +25,27 @@ from switchmark.report.form_source import (
 
 
 def throughput(measured: FormSource, method: str) -> list[str]:
-    """Section 26.1: throughput by frame size, with the rate that the medium could carry."""
+    """Section 26.1: throughput by frame size, with the rate that the medium can carry."""
     rows = []
     for each in measured.repeated(method):
         could = measured.theoretical_pps(each.records[0])
-        trials = [trial for found in each.results for trial in found.trials]
+        trials = [trial for rates in each.results for trial in rates.trials]
         final = max((trial.duration_s for trial in trials), default=0.0)
         for place, goal in enumerate(each.results[0].bounds):
-            held = [one.bounds[place].lower_pps for one in each.results if len(one.bounds) > place]
-            found = [rate for rate in held if rate is not None]
-            rate = statistics.fmean(found) if found else None
+            bounds_pps = [
+                result.bounds[place].lower_pps
+                for result in each.results
+                if len(result.bounds) > place
+            ]
+            rates = [rate for rate in bounds_pps if rate is not None]
+            rate = statistics.fmean(rates) if rates else None
             share = None if rate is None or could is None else rate / could
             rows.append(
                 [*each.where, medium_rate(each.records[0], could),
                  f"{goal.loss_ratio:.6g}", "none found" if rate is None else f"{rate:,.0f}",
                  "-" if rate is None else f"{rate * each.size * 8:,.0f}",
                  "-" if share is None else whole_percent(share, 1), f"{final:g}",
-                 share_of(len(found), len(held))]
+                 share_of(len(rates), len(bounds_pps))]
             )  # fmt: skip
     return table(
         ["device", "frame size", "pairs", "theoretical frames/s", "loss ratio allowed",
@@ -52,19 +56,20 @@ def throughput(measured: FormSource, method: str) -> list[str]:
 
 
 def loss(measured: FormSource, method: str) -> list[str]:
-    """Section 26.3: loss over the offered load, as a share of what the medium could carry."""
+    """Section 26.3: loss over the offered load, as a share of the rate that the medium can
+    carry."""
     rows = []
     trials = (
-        (each, one, found, trial)
+        (each, record, result, trial)
         for each in measured.repeated(method)
-        for one, found in zip(each.records, each.results, strict=True)
-        for trial in sorted(found.trials, key=lambda t: -t.offered_pps)
+        for record, result in zip(each.records, each.results, strict=True)
+        for trial in sorted(result.trials, key=lambda t: -t.offered_pps)
     )
-    for each, one, found, trial in trials:
-        most, could = highest_load_pps(found), measured.theoretical_pps(one)
+    for each, record, result, trial in trials:
+        most, could = highest_load_pps(result), measured.theoretical_pps(record)
         rows.append(
             [*each.where, f"{trial.offered_pps:,.0f}",
-             whole_percent(trial.offered_pps / could, 1) if could else medium_rate(one, None),
+             whole_percent(trial.offered_pps / could, 1) if could else medium_rate(record, None),
              f"{trial.offered_pps / most:.0%}" if most else "-",
              f"{loss_share(trial) * 100:.6g}", f"{trial.duration_s:g}"]
         )  # fmt: skip
@@ -75,29 +80,29 @@ def loss(measured: FormSource, method: str) -> list[str]:
 
 def back_to_back(measured: FormSource, method: str) -> list[str]:
     """Section 26.4, and section 6 of RFC 9004: mean, deviation, least and greatest burst; the
-    buffer that a burst of the mean length needs, less what the device forwards meanwhile; the
-    parameters of the search."""
+    buffer for a burst of the mean length, without the frames that the device forwards during it;
+    the parameters of the search."""
     rows = []
     for each in measured.repeated(method):
-        found = [one.figure("longest burst") for one in each.results]
-        held = [one.value for one in found if one is not None]
-        if not held:
+        longest = [result.figure("longest burst") for result in each.results]
+        bursts = [result.value for result in longest if result is not None]
+        if not bursts:
             rows.append([*each.where, "none: the shortest burst lost frames",
-                         *["-"] * 6, share_of(0, len(found))])  # fmt: skip
+                         *["-"] * 6, share_of(0, len(longest))])  # fmt: skip
             continue
         rates, buffers = (
-            [seen.value for one in each.results if (seen := one.figure(name))]
+            [figure_found.value for result in each.results if (figure_found := result.figure(name))]
             for name in ("burst rate", "buffer time")
         )
         rate_pps = statistics.fmean(rates) if rates else None
         rows.append(
-            [*each.where, f"{statistics.fmean(held):,.1f}",
-             f"{statistics.stdev(held):,.1f}" if len(held) > 1 else "-",
-             f"{min(held):,.0f}", f"{max(held):,.0f}",
+            [*each.where, f"{statistics.fmean(bursts):,.1f}",
+             f"{statistics.stdev(bursts):,.1f}" if len(bursts) > 1 else "-",
+             f"{min(bursts):,.0f}", f"{max(bursts):,.0f}",
              f"{rate_pps:,.0f}" if rate_pps else "-",
-             f"{statistics.fmean(held) / rate_pps:.6g}" if rate_pps else "-",
+             f"{statistics.fmean(bursts) / rate_pps:.6g}" if rate_pps else "-",
              f"{statistics.fmean(buffers):.6g}" if buffers else "-",
-             share_of(len(held), len(found))]
+             share_of(len(bursts), len(longest))]
         )  # fmt: skip
     if not rows:
         return []
@@ -115,18 +120,18 @@ def back_to_back(measured: FormSource, method: str) -> list[str]:
 
 
 def figures(measured: FormSource, method: str) -> list[str]:
-    """Every figure of a method, as the records have it."""
+    """Return every figure of a method, as in the records."""
     rows = [
-        [one.trial.called, size_text(one), figure.name,
+        [record.trial.called, size_text(record), figure.name,
          f"{figure.value:.6g}", figure.unit]
-        for one, found in of_method(measured.records, method)
-        for figure in found.figures
+        for record, result in of_method(measured.records, method)
+        for figure in result.figures
     ]  # fmt: skip
     return table(["device", "frame size", "figure", "value", "unit"], rows)
 
 
 def latency(measured: FormSource, method: str) -> list[str]:
-    """Section 26.2: the rate, the number and the length of trials, and what the time is of."""
+    """Section 26.2: rate, number and length of trials, and the times."""
     rows = [[*each.where, *key, *_delays(trials)] for each, key, trials in _timed(measured, method)]
     heading = ["device", "frame size", "pairs", "time", "frames/s", "trials", "trial s", "samples",
                "minimum us", "mean us", "median us", "p99 us", "p99.9 us",
@@ -135,29 +140,39 @@ def latency(measured: FormSource, method: str) -> list[str]:
     if lines:
         lines += [
             "",
-            "Times are from when a frame was handed to the sender's port until the receiver had "
-            "the whole of it, by one clock: those of store-and-forward devices (RFC 1242). A "
-            "figure is the mean of that figure over the trials; RFC 2544 asks for 20 of 120 s "
+            "A time begins when a frame is given to the sender's port and ends when the receiver "
+            "has the whole frame, by one clock, as for store-and-forward devices (RFC 1242). A "
+            "figure is the mean of that figure over the trials; RFC 2544 requires 20 of 120 s "
             "(`repetitions: 20`, `duration: 120s`).",
         ]
     return lines
 
 
 def latency_and_variation(measured: FormSource, method: str) -> list[str]:
-    """The latency, and how it varies: against the shortest delay (PDV), and from each frame to the
-    next (IPDV)."""
+    """Return the latency, and its variation: against the shortest delay (PDV), and from each frame
+    to the next (IPDV)."""
     lines = latency(measured, method)
     rows = []
     for each, key, trials in _timed(measured, method):
-        found = [one.variation for _, one in trials if one.variation is not None]
-        near = [one for one in found if one.ipdv_count]
-        columns = [
-            [one.pdv_mean_ns for one in found],
-            *([one.pdv_percentiles_ns[share] for one in found] for share in ("99", "99.9")),
-            [one.ipdv_mean_magnitude_ns for one in near],
-            *([one.ipdv_percentiles_ns[share] for one in near] for share in ("99", "99.9")),
+        variations = [
+            variation.variation for _, variation in trials if variation.variation is not None
         ]
-        means = [number(statistics.fmean(one) / 1e3) if one else "-" for one in columns]
+        with_ipdv = [variation for variation in variations if variation.ipdv_count]
+        columns = [
+            [variation.pdv_mean_ns for variation in variations],
+            *(
+                [variation.pdv_percentiles_ns[share] for variation in variations]
+                for share in ("99", "99.9")
+            ),
+            [variation.ipdv_mean_magnitude_ns for variation in with_ipdv],
+            *(
+                [variation.ipdv_percentiles_ns[share] for variation in with_ipdv]
+                for share in ("99", "99.9")
+            ),
+        ]
+        means = [
+            number(statistics.fmean(variation) / 1e3) if variation else "-" for variation in columns
+        ]
         rows.append([*each.where, *key, *means])
     heading = ["device", "frame size", "pairs", "time", "frames/s", "PDV mean us", "PDV p99 us",
                "PDV p99.9 us", "IPDV mean us", "IPDV p99 us", "IPDV p99.9 us"]  # fmt: skip
@@ -166,9 +181,9 @@ def latency_and_variation(measured: FormSource, method: str) -> list[str]:
             "",
             *table(heading, rows),
             "",
-            "PDV (RFC 5481) is the delay less the shortest; IPDV (RFC 3393), without its sign, how "
-            "much it differs from that of the frame sent right before. `-`: not recorded, since "
-            "not every frame was timed.",
+            "PDV (RFC 5481) is the delay minus the shortest delay. IPDV (RFC 3393), without its "
+            "sign, is the difference from the delay of the previous frame. `-`: not recorded, "
+            "because not every frame was timed.",
         ]
     return lines
 
@@ -176,38 +191,38 @@ def latency_and_variation(measured: FormSource, method: str) -> list[str]:
 def _timed(
     measured: FormSource, method: str
 ) -> Iterator[tuple[RepeatedTrial, tuple[str, str], list[tuple[Record, Latency]]]]:
-    """Trials of round trips and of the method, what was timed at which rate, and the times of each
-    repetition."""
-    trips = [one for one in measured.records if one.trial.dimension is Dimension.LATENCY]
+    """Yield the trials of round trips and of the method: the kind of time, the rate, and the times
+    of each repetition."""
+    trips = [record for record in measured.records if record.trial.dimension is Dimension.LATENCY]
     for each in [*repeated(trips), *measured.repeated(method)]:
-        found: dict[tuple[str, str], list[tuple[Record, Latency]]] = {}
-        for one in each.records:
-            for kind, rate, times in _times_of(one):
-                found.setdefault((kind, rate), []).append((one, times))
-        for key, trials in found.items():
+        times_by_rate: dict[tuple[str, str], list[tuple[Record, Latency]]] = {}
+        for record in each.records:
+            for kind, rate, times in _times_of(record):
+                times_by_rate.setdefault((kind, rate), []).append((record, times))
+        for key, trials in times_by_rate.items():
             yield each, key, trials
 
 
-def _times_of(one: Record) -> Iterator[tuple[str, str, Latency]]:
-    """What was timed, at which rate, and the times."""
-    if one.latency is not None and one.trial.dimension is Dimension.LATENCY:
-        pps = one.trial.rate_pps  # of each stream; loads in a form are totals
-        yield "round trip", f"{pps * one.trial.streams:,}" if pps else "max", one.latency
-    if one.method is not None:
-        for part in one.method.latency:
+def _times_of(record: Record) -> Iterator[tuple[str, str, Latency]]:
+    """Yield the kind of time, the rate, and the times."""
+    if record.latency is not None and record.trial.dimension is Dimension.LATENCY:
+        pps = record.trial.rate_pps  # rate of each stream, while loads in a form are totals
+        yield "round trip", f"{pps * record.trial.streams:,}" if pps else "max", record.latency
+    if record.method is not None:
+        for part in record.method.latency:
             yield "one way", f"{part.fraction:.0%} of R+", part.latency
 
 
 def _delays(trials: Sequence[tuple[Record, Latency]]) -> list[object]:
-    """The number and length of trials and the number of samples; then the means of their figures,
+    """Return the number and length of trials, the number of samples, and the means of their figures
     in us."""
-    lengths = sorted({one.trial.duration_s for one, _ in trials})
-    columns = zip(*(_figures_ns(found) for _, found in trials), strict=True)
+    lengths = sorted({record.trial.duration_s for record, _ in trials})
+    columns = zip(*(_figures_ns(latency_of_trial) for _, latency_of_trial in trials), strict=True)
     micro = [number(statistics.fmean(column) / 1e3) for column in columns]
-    samples = sum(found.count for _, found in trials)
-    return [len(trials), ", ".join(f"{one:g}" for one in lengths), samples, *micro]
+    samples = sum(latency_of_trial.count for _, latency_of_trial in trials)
+    return [len(trials), ", ".join(f"{record:g}" for record in lengths), samples, *micro]
 
 
-def _figures_ns(found: Latency) -> list[float]:
-    percentiles = (found.percentiles_ns[name] for name in ("50", "99", "99.9"))
-    return [found.min_ns, found.mean_ns, *percentiles, found.max_ns]
+def _figures_ns(times: Latency) -> list[float]:
+    percentiles = (times.percentiles_ns[name] for name in ("50", "99", "99.9"))
+    return [times.min_ns, times.mean_ns, *percentiles, times.max_ns]

@@ -1,4 +1,4 @@
-"""What a report says of the machine: facts of the host, and what was recorded with the trials."""
+"""Facts of the machine in a report: those of the host, and those that were recorded with trials."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from switchmark.results.run_directory import Run
 
 
 def machine_facts(run: Run, records: Sequence[Record]) -> dict[str, list[tuple[str, str]]]:
-    """Facts of the host, and the records' provenance: one value where it stayed the same, a span
-    or a list where it changed during the run."""
-    seen: dict[str, dict[str, None]] = {"engine": dict.fromkeys(engine_versions(records))}
+    """Return facts of the host, and the provenance of the records: one value if it stayed the same,
+    a range or a list if it changed during the run."""
+    values_by_key: dict[str, dict[str, None]] = {"engine": dict.fromkeys(engine_versions(records))}
     for record in records:
         for key, value in flatten(record.provenance):
-            seen.setdefault(key, {})[value] = None
+            values_by_key.setdefault(key, {})[value] = None
     host = flatten(run.info.host)
     known = dict(host)
-    varied = [(key, _all_values(list(values))) for key, values in seen.items() if values]
+    varied = [(key, _all_values(list(values))) for key, values in values_by_key.items() if values]
     return {
         "Host at the start of the run": host,
         "As recorded with the trials": [item for item in varied if known.get(item[0]) != item[1]],
@@ -26,9 +26,11 @@ def machine_facts(run: Run, records: Sequence[Record]) -> dict[str, list[tuple[s
 
 
 def engine_versions(records: Sequence[Record]) -> list[str]:
-    """The versions of the traffic engines that measured, as they told them."""
-    told = (one.ready.get("engine_version") for record in records for one in record.engines)
-    return sorted({str(one) for one in told if one})
+    """Return the versions of the traffic engines that measured, as the engines reported them."""
+    versions = (
+        engine.ready.get("engine_version") for record in records for engine in record.engines
+    )
+    return sorted({str(engine) for engine in versions if engine})
 
 
 def _all_values(values: Sequence[str]) -> str:
@@ -43,14 +45,14 @@ def _all_values(values: Sequence[str]) -> str:
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested values as (path, text) pairs: `cpu.model`, `Xeon ...`. Lists stay on a line."""
+    """Return nested values as (path, text) pairs: `cpu.model`, `Xeon ...`. Lists stay on a line."""
     pairs: list[tuple[str, str]] = []
     for key, item in value.items():
         path = f"{prefix}{key}"
         if isinstance(item, Mapping):
             pairs += flatten(item, f"{path}.")
-        elif isinstance(item, list) and any(isinstance(one, Mapping) for one in item):
-            numbered = {str(i): one for i, one in enumerate(item)}
+        elif isinstance(item, list) and any(isinstance(element, Mapping) for element in item):
+            numbered = {str(i): element for i, element in enumerate(item)}
             pairs += flatten(numbered, f"{path}.")
         elif isinstance(item, list):
             pairs.append((path, ", ".join(map(str, item)) or "none"))

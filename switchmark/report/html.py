@@ -1,9 +1,9 @@
-"""The report: one HTML file that needs no network, and gives what it has in order of need.
+"""The report: one HTML file without external resources.
 
-First the answer, in the words of the terminal, then pictures, then one table; everything else is
-folded. Nothing is loaded from anywhere, and no script runs but the two that are written here: the
-page's content security policy names them by their hashes, so a browser enforces what this promises
-whatever a record says.
+It begins with the comparison results, in the same words as on the terminal. Pictures and one table
+follow; everything else is folded. Nothing is loaded from elsewhere, and only the two scripts of the
+page run. Its content security policy lists their hashes, so the browser enforces this for any
+content of a record.
 """
 
 # mypy: disable-error-code="import-untyped"
@@ -63,7 +63,7 @@ from switchmark.statistics.paired import METHOD
 from switchmark.version import full_version
 
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
-MAX_OPEN_FIGURES = 6  # of one section; the others are folded away
+MAX_OPEN_FIGURES = 6  # in a section; the others are folded
 MAX_LOG_LINES = 60
 
 
@@ -85,8 +85,8 @@ def write_report(run_directory: Path, target: Path) -> list[str]:
 
 
 def report_html(run_directory: Path, lacking: Sequence[str] = ()) -> tuple[str, list[str]]:
-    """The report of a run, and a line for every file that could not be read; `lacking` are lines
-    about files that could not be fetched."""
+    """Return the report of a run, and a line for every file that could not be read. `lacking` has
+    lines about files that could not be fetched."""
     run = open_run(run_directory)
     table = read_table(run_directory)
     rows = summarise(run_directory, table, with_curves=True)
@@ -101,18 +101,22 @@ def _files(table: RecordTable, status: str) -> list[Path]:
 
 
 def _read(files: Iterable[Path]) -> list[Record]:
-    """The records of a run, for what is said of all. Those beyond the first, which have no part of
-    their own on the page, are without their bulk."""
+    """Read the records of a run. Those after the first `MAX_DETAILED_TRIALS`, which have no
+    separate part on the page, are without bulk data."""
     records = map(read_record, files)
-    return [one if n < MAX_DETAILED_TRIALS else _bare(one) for n, one in enumerate(records)]
+    return [
+        record if n < MAX_DETAILED_TRIALS else _bare(record) for n, record in enumerate(records)
+    ]
 
 
 def _bare(record: Record) -> Record:
-    """The record without its bulk: samples, figures, and what the switch said."""
-    engines = [one.model_copy(update={"intervals": [], "result": {}}) for one in record.engines]
+    """Return the record without bulk data: samples, figures, and output of the switch."""
+    engines = [
+        engine.model_copy(update={"intervals": [], "result": {}}) for engine in record.engines
+    ]
     figures = dict.fromkeys(("throughput", "transfer", "latency", "one_way"))
-    said = {"switch_counters_before": {}, "switch_counters_after": {}, "switch_log": ""}
-    return record.model_copy(update={"engines": engines, **figures, **said})
+    output = {"switch_counters_before": {}, "switch_counters_after": {}, "switch_log": ""}
+    return record.model_copy(update={"engines": engines, **figures, **output})
 
 
 def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequence[str]) -> str:

@@ -77,10 +77,10 @@ def _cumulative(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -
 
 
 def share_line(name: str, curve: PercentileCurve, line: dict[str, Any]) -> plot.Trace:
-    """The share of times within a given one, as a trace."""
+    """Return a trace of the share of times that are at most a given time."""
     times_us, shares = plot.rounded(curve.value_ns, 1e3), plot.rounded(curve.quantile, 0.01)
-    said = plot.hover(": %{y:.4g} % within %{x:.4g} µs", name)
-    return plot.scatter("lines", times_us, shares, name, said, line=line)
+    hover_text = plot.hover(": %{y:.4g} % within %{x:.4g} µs", name)
+    return plot.scatter("lines", times_us, shares, name, hover_text, line=line)
 
 
 def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
@@ -156,7 +156,7 @@ def _curves(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Dr
 
 
 def _differs(row: SummaryRow) -> bool:
-    """Whether the times from due and actual send time differ by more than 2 % somewhere."""
+    """Return True if the times from due and actual send time differ by more than 2 % anywhere."""
     assert row.latency is not None
     actual, intended = row.latency.percentiles_ns, row.latency.intended_percentiles_ns
     return any(intended.get(key, 0.0) > actual[key] * 1.02 for key, *_ in _MARKS)
@@ -172,7 +172,7 @@ def _log10(value: float) -> float:
 
 
 def _log_ticks(values: Sequence[float]) -> dict[str, Any]:
-    """Ticks at 1, 2 and 5 of each decade; at the decades alone where there are many, or the
-    labels would lie over each other."""
+    """Return ticks at 1, 2 and 5 of each decade, or only at the decades if there are many, because
+    labels would overlap."""
     decades = _log10(max(values, default=1.0)) - _log10(min(values, default=1.0))
     return {"dtick": "D2" if decades <= _FEW_DECADES else 1, "tickformat": "~g", "minexponent": 6}

@@ -1,5 +1,5 @@
-"""Two contenders over machines, in words and as a page: the ratio on each machine, their mean, and
-the prediction for one more."""
+"""The comparison of two contenders over machines, as text and as a page: the ratio on each machine,
+the mean ratio, and the prediction for another machine."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from switchmark.statistics.comparison import Verdict
 from switchmark.statistics.machines import MachineSpread
 from switchmark.statistics.paired import METHOD
 
-_ROOM = 0.06  # of the axis, beyond what is drawn
-_WIDEST = math.log(30)  # of the axis to either side: beyond, an interval says "anything"
+_ROOM = 0.06  # free space at the ends of the axis
+_WIDEST = math.log(30)  # longest axis to each side, in logarithms
 
 
-def verdict_of(one: FigureOverMachines, prove: float) -> Verdict:
-    """The conclusion from the mean's interval about B, in the words of `compare`."""
-    over = one.over
+def verdict_of(figure: FigureOverMachines, prove: float) -> Verdict:
+    """Return the verdict about B from the interval of the mean, as in `compare`."""
+    over = figure.over
     if over is None:
         return Verdict.UNTESTABLE
     if 1 / (1 + prove) <= over.low and over.high <= 1 + prove:
         return Verdict.SAME
     if not over.excludes(1.0):
         return Verdict.UNCLEAR
-    return Verdict.BETTER if (over.low > 1) == one.metric.higher_is_better else Verdict.WORSE
+    return Verdict.BETTER if (over.low > 1) == figure.metric.higher_is_better else Verdict.WORSE
 
 
 def machine_words(spread: MachineSpread) -> str:
-    """How far machines differ, in a sentence."""
+    """Return a sentence about the variation between machines."""
     high = f"{spread.high:.3g}" if spread.high < 100 else "more than 100"
     return (
         f"machines differ by a factor of {spread.factor:.3g} (standard deviation; "
@@ -41,12 +41,12 @@ def machine_words(spread: MachineSpread) -> str:
     )
 
 
-def machines_page(found: OverMachines, prove: float) -> str:
-    """The page as HTML."""
-    varying = words.varying_among(one.point for one in found.figures)
-    sections = [_section(one, found, prove, varying) for one in found.figures]
-    if found.remarks:
-        sections.append(Section("Remarks", warned=found.remarks))
+def machines_page(comparison: OverMachines, prove: float) -> str:
+    """Return the page as HTML."""
+    varying = words.varying_among(figure.point for figure in comparison.figures)
+    sections = [_section(figure, comparison, prove, varying) for figure in comparison.figures]
+    if comparison.remarks:
+        sections.append(Section("Remarks", warned=comparison.remarks))
     sections.append(
         Section(
             "Method",
@@ -59,22 +59,25 @@ def machines_page(found: OverMachines, prove: float) -> str:
             ),
         )
     )
-    meta = f"{found.b} against {found.a}, on {', '.join(found.machines)}"
-    title = f"{found.b} / {found.a} over {len(found.machines)} machines"
+    meta = f"{comparison.b} against {comparison.a}, on {', '.join(comparison.machines)}"
+    title = f"{comparison.b} / {comparison.a} over {len(comparison.machines)} machines"
     return page_html(Page(title, "switchmark, over machines", meta, sections))
 
 
-def machines_panels(found: Sequence[OverMachines], prove: float) -> Panels:
-    """The figures over machines in one run's report: each contender against the first one."""
+def machines_panels(comparisons: Sequence[OverMachines], prove: float) -> Panels:
+    """Return the figures over machines for the report of one run: each contender against the
+    first."""
     drawings = []
-    for each in found:
-        varying = words.varying_among(one.point for one in each.figures)
-        for one in each.figures:
-            if one.over is not None:
-                where = words.point(dict(one.point), varying)
-                title = f"{each.b} / {each.a}, {one.metric.name}, {where}"
-                note = " ".join(_sentences(one, each, prove))
-                drawings.append(replace(_drawing(one, each, prove, where), title=title, note=note))
+    for comparison in comparisons:
+        varying = words.varying_among(figure.point for figure in comparison.figures)
+        for figure in comparison.figures:
+            if figure.over is not None:
+                where = words.point(dict(figure.point), varying)
+                title = f"{comparison.b} / {comparison.a}, {figure.metric.name}, {where}"
+                note = " ".join(_sentences(figure, comparison, prove))
+                drawings.append(
+                    replace(_drawing(figure, comparison, prove, where), title=title, note=note)
+                )
     return Panels(
         "Over machines",
         "The ratio on each machine from the pairs of its blocks, the mean over the machines, and "
@@ -84,44 +87,44 @@ def machines_panels(found: Sequence[OverMachines], prove: float) -> Panels:
 
 
 def _section(
-    one: FigureOverMachines, found: OverMachines, prove: float, varying: Sequence[str]
+    figure: FigureOverMachines, comparison: OverMachines, prove: float, varying: Sequence[str]
 ) -> Section:
-    where = words.point(dict(one.point), varying)
-    lines = list(_lines(one))
+    where = words.point(dict(figure.point), varying)
+    lines = list(_lines(figure))
     return Section(
-        f"{one.metric.name}, {where}",
-        tuple(_sentences(one, found, prove)),
-        (_drawing(one, found, prove, where),) if one.over is not None else (),
+        f"{figure.metric.name}, {where}",
+        tuple(_sentences(figure, comparison, prove)),
+        (_drawing(figure, comparison, prove, where),) if figure.over is not None else (),
         Table(("machine", "B / A", "95 % interval", "of"), lines, right=("B / A",)),
     )
 
 
-def _sentences(one: FigureOverMachines, found: OverMachines, prove: float) -> Iterator[str]:
-    over = one.over
+def _sentences(figure: FigureOverMachines, comparison: OverMachines, prove: float) -> Iterator[str]:
+    over = figure.over
     if over is None:
-        yield "Fewer than two machines have a ratio: nothing can be said over machines."
+        yield "Fewer than two machines have a ratio: there is no mean over machines."
         return
     yield (
-        f"{found.b} / {found.a} is {over.value:.3f} [{over.low:.3f}, {over.high:.3f}] in the mean "
-        f"of {over.machines} machines: {verdict_of(one, prove)}."
+        f"{comparison.b} / {comparison.a} is {over.value:.3f} [{over.low:.3f}, {over.high:.3f}] "
+        f"in the mean of {over.machines} machines: {verdict_of(figure, prove)}."
     )
     if over.spread is None or over.predicted_low is None or over.predicted_high is None:
-        yield "Two machines cannot tell how far machines differ: measure on a third."
+        yield "Two machines do not show how far machines differ; measure on a third one."
         return
     yield f"{machine_words(over.spread).capitalize()}."
     yield (
-        "On a machine of the kind that was not measured, the ratio is to be expected between "
+        "On another machine of this kind, a ratio is expected between "
         f"{over.predicted_low:.3f} and {over.predicted_high:.3f}."
     )
 
 
-def _lines(one: FigureOverMachines) -> Iterator[tuple[str, str, str, str]]:
-    for each in one.machines:
-        ratio = each.ratio
+def _lines(figure: FigureOverMachines) -> Iterator[tuple[str, str, str, str]]:
+    for measured in figure.machines:
+        ratio = measured.ratio
         value = f"{ratio.value:.3f}" if ratio else "-"
         interval = f"{ratio.low:.3f} to {ratio.high:.3f}" if ratio else "-"
-        yield (each.machine, value, interval, f"{each.pairs} pairs")
-    over = one.over
+        yield (measured.machine, value, interval, f"{measured.pairs} pairs")
+    over = figure.over
     if over is None:
         return
     interval = f"{over.low:.3f} to {over.high:.3f}"
@@ -131,13 +134,22 @@ def _lines(one: FigureOverMachines) -> Iterator[tuple[str, str, str, str]]:
         yield ("a further machine", "", predicted, "")
 
 
-def _drawing(one: FigureOverMachines, found: OverMachines, prove: float, where: str) -> Drawing:
-    over = one.over
+def _drawing(
+    figure: FigureOverMachines, comparison: OverMachines, prove: float, where: str
+) -> Drawing:
+    over = figure.over
     assert over is not None
     rows = [
-        (each.machine, each.ratio.value, each.ratio.low, each.ratio.high, "circle", "@series0")
-        for each in one.machines
-        if each.ratio is not None
+        (
+            measured.machine,
+            measured.ratio.value,
+            measured.ratio.low,
+            measured.ratio.high,
+            "circle",
+            "@series0",
+        )
+        for measured in figure.machines
+        if measured.ratio is not None
     ]
     rows.append(("mean of machines", over.value, over.low, over.high, "diamond", "@ink"))
     if over.predicted_low is not None and over.predicted_high is not None:
@@ -151,10 +163,10 @@ def _drawing(one: FigureOverMachines, found: OverMachines, prove: float, where: 
     for place, (name, value, below, above, symbol, color) in enumerate(rows):
         marker = {"color": color, "symbol": symbol, "size": 11}
         remark = f"{value:.3f} [{below:.3f}, {above:.3f}]"
-        said = plot.hover(f": {remark}", name)
-        traces.append(ratio_mark(place, value, (below, above), marker, said))
+        hover_text = plot.hover(f": {remark}", name)
+        traces.append(ratio_mark(place, value, (below, above), marker, hover_text))
         names.append((name, remark))
-    title = f"{found.b} / {found.a} (log)"[:60]
+    title = f"{comparison.b} / {comparison.a} (log)"[:60]
     layout = {
         "xaxis": plot.log_axis(title, math.exp(low - room), math.exp(high + room)),
         "yaxis": plot.row_axis(len(rows)),
@@ -162,4 +174,6 @@ def _drawing(one: FigureOverMachines, found: OverMachines, prove: float, where: 
         "shapes": the_same(prove),
     }
     note = f"Band: within {prove * 100:.3g} %, the same."
-    return Drawing(f"{one.metric.name}, {where}", traces, layout, plot.rows_height(len(rows)), note)
+    return Drawing(
+        f"{figure.metric.name}, {where}", traces, layout, plot.rows_height(len(rows)), note
+    )

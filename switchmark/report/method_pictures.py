@@ -1,5 +1,5 @@
-"""What methods of many trials found, as the papers draw it: the plateau curve and the loss over
-loads, the course of a soak, times over the share of R+, and R+ against a time at it."""
+"""Pictures of methods of many trials, in the form that papers use: the plateau curve and the loss
+over loads, a soak over time, times over the share of R+, and R+ against a time at it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _AT = re.compile(r"^one-way (mean|median|p99) at ([0-9.e+-]+) R\+$")
 def load_panels(
     rows: Sequence[SummaryRow], records: Iterable[Record], look: dict[str, Look]
 ) -> Panels:
-    """Forwarded over offered load, of methods that step through loads."""
+    """Forwarded over offered load, for methods that step through loads."""
     return Panels(
         "Forwarded over offered load",
-        "Every trial of the sweep; the line joins the means at each load that was intended. Where "
-        "it leaves the thin diagonal, frames are lost; where it goes level is the plateau.",
+        "Each mark is a trial of the sweep. The line joins the means at each intended load. Frames "
+        "are lost where it is below the thin diagonal, and the plateau is where it is level.",
         list(_over_points(rows, records, look, "loads", _curve)),
     )
 
@@ -41,8 +41,8 @@ def soak_panels(
     """The windows of a soak over time."""
     return Panels(
         "Soak over time",
-        "Forwarded load, window by window of the traffic's own time; open marks are windows that "
-        "lost frames.",
+        "Forwarded load in each window, over the time of the traffic. Open marks are windows "
+        "that lost frames.",
         list(_over_points(rows, records, look, "course", _course)),
     )
 
@@ -54,51 +54,51 @@ def _over_points(
     picture: str,
     draw: Any,
 ) -> Iterator[Drawing]:
-    """A drawing for each point of the methods that are drawn so, from the trials that records of
-    them made."""
+    """Yield a drawing for each point of the methods with this kind of picture, from the trials in
+    the records."""
     methods = {name for name, method in METHODS.items() if method.picture == picture}
-    found: dict[str, list[Sequence[MethodTrial]]] = defaultdict(list)
-    row_of = {one: row for row in rows for one in row.trial_ids}
-    of: dict[str, list[SummaryRow]] = defaultdict(list)
+    trials: dict[str, list[Sequence[MethodTrial]]] = defaultdict(list)
+    row_of = {trial_id: row for row in rows for trial_id in row.trial_ids}
+    rows_by_method: dict[str, list[SummaryRow]] = defaultdict(list)
     for record in records:
         row = row_of.get(record.trial_id)
         if row is None or record.method is None or record.method.method not in methods:
             continue
-        if not found[row.trial.id]:
-            of[record.method.method].append(row)
-        found[row.trial.id].append(record.method.trials)
-    for method, members in of.items():
+        if not trials[row.trial.id]:
+            rows_by_method[record.method.method].append(row)
+        trials[row.trial.id].append(record.method.trials)
+    for method, members in rows_by_method.items():
         for title, group in facets(members, None):
             name = method if not title else f"{method}, {title}"
-            yield draw(name, group, found, look)
+            yield draw(name, group, trials, look)
 
 
 def _curve(
     title: str,
     rows: Sequence[SummaryRow],
-    found: dict[str, list[Sequence[MethodTrial]]],
+    trials_by_row: dict[str, list[Sequence[MethodTrial]]],
     look: dict[str, Look],
 ) -> Drawing:
     traces: list[plot.Trace] = []
     end = 0.0
     for row in sorted(rows, key=lambda row: row.contender):
         shape = look[row.contender]
-        trials = [one for made in found[row.trial.id] for one in made]
+        trials = [trial for method_trials in trials_by_row[row.trial.id] for trial in method_trials]
         at: dict[float, list[MethodTrial]] = defaultdict(list)
-        for one in trials:
-            at[one.intended_pps or one.offered_pps].append(one)
+        for trial in trials:
+            at[trial.intended_pps or trial.offered_pps].append(trial)
         means = [at[load] for load in sorted(at)]
-        offered = [fmean(one.offered_pps for one in held) / 1e6 for held in means]
-        forwarded = [fmean(one.forwarded_pps for one in held) / 1e6 for held in means]
+        offered = [fmean(trial.offered_pps for trial in same_load) / 1e6 for same_load in means]
+        forwarded = [fmean(trial.forwarded_pps for trial in same_load) / 1e6 for same_load in means]
         end = max([end, *offered])
         each = (
-            [one.offered_pps / 1e6 for one in trials],
-            [one.forwarded_pps / 1e6 for one in trials],
+            [trial.offered_pps / 1e6 for trial in trials],
+            [trial.forwarded_pps / 1e6 for trial in trials],
         )
-        said = plot.hover(": %{y:.4g} of %{x:.4g} Mpps", row.contender)
+        hover_text = plot.hover(": %{y:.4g} of %{x:.4g} Mpps", row.contender)
         traces += [
             plot.scatter("markers", *each, marker=shape.mark(6) | {"symbol": "circle-open"}),
-            plot.scatter("lines+markers", offered, forwarded, row.contender, said,
+            plot.scatter("lines+markers", offered, forwarded, row.contender, hover_text,
                     line=shape.line(), marker=shape.mark()),
         ]  # fmt: skip
     dots = {"color": "@muted", "dash": "dot", "width": 1}
@@ -114,21 +114,21 @@ def _curve(
 def _course(
     title: str,
     rows: Sequence[SummaryRow],
-    found: dict[str, list[Sequence[MethodTrial]]],
+    trials_by_row: dict[str, list[Sequence[MethodTrial]]],
     look: dict[str, Look],
 ) -> Drawing:
     traces = []
     for row in sorted(rows, key=lambda row: row.contender):
         shape = look[row.contender]
         solid = shape.marker.removesuffix("-open")
-        for number, windows in enumerate(found[row.trial.id], start=1):
-            name = row.contender + (f" ({number})" if len(found[row.trial.id]) > 1 else "")
-            ends = list(accumulate(one.duration_s for one in windows))
-            loads = [one.forwarded_pps / 1e6 for one in windows]
-            symbols = [shape.hollow if one.lost_frames else solid for one in windows]
-            said = plot.hover(", %{x:.4g} s: %{y:.4g} Mpps", name)
+        for number, windows in enumerate(trials_by_row[row.trial.id], start=1):
+            name = row.contender + (f" ({number})" if len(trials_by_row[row.trial.id]) > 1 else "")
+            ends = list(accumulate(window.duration_s for window in windows))
+            loads = [window.forwarded_pps / 1e6 for window in windows]
+            symbols = [shape.hollow if window.lost_frames else solid for window in windows]
+            hover_text = plot.hover(", %{x:.4g} s: %{y:.4g} Mpps", name)
             traces.append(
-                plot.scatter("lines+markers", ends, loads, name, said, line=shape.line(),
+                plot.scatter("lines+markers", ends, loads, name, hover_text, line=shape.line(),
                         marker=shape.mark() | {"symbol": symbols})
             )  # fmt: skip
     layout = {
@@ -140,17 +140,17 @@ def _course(
 
 
 def _times_at(row: SummaryRow, statistic: str) -> list[tuple[float, Estimate]]:
-    """The one-way times at shares of R+, in nanoseconds, by share."""
-    held = row.method.figures if row.method is not None else ()
-    found = ((_AT.match(one.name), one.value) for one in held)
+    """Return the one-way times at shares of R+, in nanoseconds, by share."""
+    figures = row.method.figures if row.method is not None else ()
+    matches = ((_AT.match(figure.name), figure.value) for figure in figures)
     return sorted(
-        ((float(match[2]), value) for match, value in found if match and match[1] == statistic),
-        key=lambda one: one[0],
+        ((float(match[2]), value) for match, value in matches if match and match[1] == statistic),
+        key=lambda figure: figure[0],
     )
 
 
 def r_plus_times_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
-    """One-way times over the share of R+ at which they were taken."""
+    """One-way times over the share of R+ at which they were measured."""
     timed = [row for row in rows if not row.is_baseline and len(_times_at(row, "mean")) > 1]
     return Panels(
         "Latency over the share of R+",
@@ -163,8 +163,10 @@ def r_plus_times_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pa
 def _over_share(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
     traces: list[plot.Trace] = []
     for row in sorted(rows, key=lambda row: row.contender):
-        held = {statistic: _times_at(row, statistic) for statistic in STATISTICS}
-        traces += time_lines(row.contender, look[row.contender], held, 1e3, " at %{x} R+")
+        times_by_statistic = {statistic: _times_at(row, statistic) for statistic in STATISTICS}
+        traces += time_lines(
+            row.contender, look[row.contender], times_by_statistic, 1e3, " at %{x} R+"
+        )
     heights = [value for trace in traces for value in trace["y"] if value > 0]
     layout = {
         "xaxis": plot.axis("share of R+", range=[0, 1.05]),
@@ -176,33 +178,35 @@ def _over_share(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -
 
 def scatter_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     """R+ against the mean one-way time at the highest share of it: Zhang et al. 2019, figure 1."""
-    able = [row for row in rows if not row.is_baseline and _times_at(row, "mean") and _found(row)]
+    able = [row for row in rows if not row.is_baseline and _times_at(row, "mean") and _r_plus(row)]
     drawn = [(title, group) for title, group in facets(able, None) if len(group) > 1]
     return Panels(
         "Throughput against latency",
-        "R+ of each switch, and the mean one-way time at the highest share of it that was timed. "
-        "Right and down is better.",
+        "R+ of each switch, and the mean one-way time at the highest measured share of R+. Right "
+        "and down is better.",
         [_scatter(title, members, look) for title, members in drawn],
     )
 
 
-def _found(row: SummaryRow) -> Estimate | None:
-    """The row's R+ in frames/s."""
-    found = row.method.figure("R+") if row.method is not None else None
-    return None if found is None else found.value
+def _r_plus(row: SummaryRow) -> Estimate | None:
+    """Return the row's R+ in frames/s."""
+    figure = row.method.figure("R+") if row.method is not None else None
+    return None if figure is None else figure.value
 
 
 def _scatter(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
     traces = []
     shares = set()
     for row in sorted(rows, key=lambda row: row.contender):
-        shape, load = look[row.contender], _found(row)
+        shape, load = look[row.contender], _r_plus(row)
         assert load is not None, "only rows with R+ are drawn"
         share, time = _times_at(row, "mean")[-1]
         shares.add(share)
         place = [load.mean / 1e6], plot.rounded([time.mean], 1e3)
-        said = plot.hover(": %{x:.4g} Mpps, %{y:.4g} µs", row.contender)
-        traces.append(plot.scatter("markers", *place, row.contender, said, marker=shape.mark(11)))
+        hover_text = plot.hover(": %{x:.4g} Mpps, %{y:.4g} µs", row.contender)
+        traces.append(
+            plot.scatter("markers", *place, row.contender, hover_text, marker=shape.mark(11))
+        )
     at = ", ".join(f"{share:g}" for share in sorted(shares))
     layout = {
         "xaxis": plot.axis("R+ (Mpps)", rangemode="tozero"),

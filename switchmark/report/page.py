@@ -1,7 +1,7 @@
-"""Pages that need no network: headings, sentences, tables, plots, under a content security policy.
+"""Pages without external resources: headings, sentences, tables and plots.
 
-Nothing is loaded from anywhere, and no script runs but the two that are written here, which the
-policy names by their hashes: a browser enforces it whatever a record says.
+Nothing is loaded from elsewhere, and only the two scripts of the page run. The content security
+policy lists their hashes, so the browser enforces this for any content of a record.
 """
 
 # mypy: disable-error-code="import-untyped"
@@ -28,7 +28,7 @@ TEMPLATES = Path(__file__).parent / "template"
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A cell, or an item, that links to one of our pages."""
+    """A cell or an item that links to another page of this project."""
 
     text: str
     href: str
@@ -51,8 +51,8 @@ class Section:
     sentences: Sequence[str | Link] = ()
     figures: Sequence[Drawing] = ()
     table: Table | None = None
-    warned: Sequence[str] = ()  # remarks that a reader must mind
-    folded: bool = False  # the table is of less need
+    warned: Sequence[str] = ()  # important remarks
+    folded: bool = False  # the table is less important
 
 
 class PlotData:
@@ -62,12 +62,12 @@ class PlotData:
         self.payloads: list[dict[str, Any]] = []
 
     def add(self, figure: Drawing) -> int:
-        """Add a figure; returns the number under which the page's script finds it."""
+        """Add a figure, and return its number for the script of the page."""
         self.payloads.append(figure.payload())
         return len(self.payloads) - 1
 
     def script(self) -> Markup:
-        """The data as JSON that cannot end the script element it stands in."""
+        """Return the data as JSON that cannot end its script element."""
         text = json.dumps(self.payloads, separators=(",", ":"), allow_nan=False)
         return Markup(text.replace("<", "\\u003c"))
 
@@ -77,34 +77,34 @@ class Page:
     """A whole page."""
 
     title: str
-    kicker: str  # above the title: what kind of page it is
-    meta: str  # below it
+    kicker: str  # above the title: the kind of page
+    meta: str  # below the title
     sections: Sequence[Section]
-    links: Sequence[Link] = field(default_factory=tuple)  # to other pages, at the top
+    links: Sequence[Link] = field(default_factory=tuple)  # links to other pages, at the top
 
 
 def templates(folder: Path = TEMPLATES, **more: Any) -> Environment:
-    """The templates of a folder. Values are escaped, unless `more` says otherwise, and a missing
+    """Return the templates of a folder. Values are escaped, unless `more` changes it, and a missing
     value is an error."""
     usual = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     return Environment(loader=FileSystemLoader(folder), undefined=StrictUndefined, **usual | more)
 
 
 def page_html(page: Page) -> str:
-    """The page as one file."""
+    """Return the page as one file."""
     figures = PlotData()
-    # Our own texts and plotly's, not data: the only parts that are not escaped.
-    scripts = [_plotly()] if any(one.figures for one in page.sections) else []
+    # Only the texts of this project and of plotly are not escaped, because they are not data.
+    scripts = [_plotly()] if any(section.figures for section in page.sections) else []
     scripts.append((TEMPLATES / "report.js").read_text("utf-8"))
     context: Mapping[str, Any] = {
         "page": page,
         "version": full_version(),
         "figure": figures.add,
         "figures": figures.script,
-        "is_link": lambda one: isinstance(one, Link),
+        "is_link": lambda section: isinstance(section, Link),
         "policy": Markup(policy(*scripts)),
         "style": Markup((TEMPLATES / "report.css").read_text("utf-8")),
-        "scripts": [Markup(one) for one in scripts],
+        "scripts": [Markup(section) for section in scripts],
     }
     return templates().get_template("page.html.j2").render(context)
 
@@ -117,16 +117,16 @@ def _plotly() -> str:
 
 @cache
 def page_policy() -> str:
-    """The content security policy of every page of ours."""
+    """Return the content security policy of every page of this project."""
     return policy(_plotly(), (TEMPLATES / "report.js").read_text("utf-8"))
 
 
 def policy(*scripts: str) -> str:
-    """The content security policy of a page: nothing is loaded, and only these scripts run.
+    """Return the content security policy of a page: nothing is loaded, and only these scripts run.
 
-    (Styles may stand with what they style, as plotly's do; a style can load nothing either.)"""
+    Inline styles are permitted, as plotly uses them; a style cannot load anything either."""
     hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in scripts]
-    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; "
         "form-action 'none'"

@@ -1,4 +1,4 @@
-"""The parts of plotly's figures: traces, axes, legends, shades and the names of rows."""
+"""Parts of plotly's figures: traces, axes, legends, shades and the names of rows."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from markupsafe import Markup, escape
 
 LEGEND_ABOVE = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}
 LEGEND_BELOW = {"orientation": "h", "y": -0.28}
-_BAR = 0.3  # of a row, the thickness of a bar
-_ROW_PX = 54  # of a figure with a row a contender, whose name stands above what is drawn
+_BAR = 0.3  # thickness of a bar, as a share of a row
+_ROW_PX = 54  # height of a row, with the contender's name above its drawing
 _AROUND_PX = 76
-_LETTERS = 42  # that a narrow page has room for in a line
+_LETTERS = 42  # letters in a line of a narrow page
 
 Trace = dict[str, Any]
 
 
 def rows_height(rows: int, *, legend: bool = False) -> int:
-    """The height of a figure with so many rows, in pixels."""
+    """Return the height of a figure with this number of rows, in pixels."""
     return _AROUND_PX + _ROW_PX * max(rows, 1) + (40 if legend else 0)
 
 
 def row_axis(rows: int) -> dict[str, Any]:
-    """The axis of a figure with a row a contender: row 0 on top, named by `row_names`."""
+    """Return the axis of a figure with a row for each contender: row 0 on top, named by
+    `row_names`."""
     return axis(
         "",
         range=[rows - 0.6, -0.8],
@@ -36,8 +37,8 @@ def row_axis(rows: int) -> dict[str, Any]:
 
 
 def row_names(names: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The name of each row, bold, with a remark: above what is drawn, so that a long one takes no
-    room from it on any page."""
+    """Return the name of each row, bold, with a remark. It is above the drawing, so that a long
+    name takes no space from the drawing on any page."""
     return [
         {
             "xref": "paper", "x": 0, "xanchor": "left", "y": place, "yanchor": "bottom",
@@ -60,53 +61,53 @@ def scatter(
     x: Sequence[Any],
     y: Sequence[Any],
     name: str = "",
-    said: Markup | None = None,
+    hover_text: Markup | None = None,
     **more: Any,
 ) -> Trace:
-    """A trace of lines, marks or both. Without a name it is not in the legend; `said` is what
-    `hover` makes."""
+    """Return a trace of lines, marks or both. Without a name it is not in the legend; `hover_text`
+    comes from `hover`."""
     shown = {"name": name} if name else {"showlegend": False}
-    hovered = {"hovertemplate": said} if said else {"hoverinfo": "skip"}
+    hovered = {"hovertemplate": hover_text} if hover_text else {"hoverinfo": "skip"}
     return {"type": "scatter", "mode": mode, **shown, "x": x, "y": y, **hovered, **more}
 
 
 def bars(
-    labels: Sequence[str], x: Sequence[float], marker: dict[str, Any], said: str, name: str = ""
+    labels: Sequence[str], x: Sequence[float], marker: dict[str, Any], details: str, name: str = ""
 ) -> Trace:
-    """A trace with a bar in each row; `said` is plotly's template of what follows a label."""
+    """Return a trace with a bar in each row; `details` is plotly's template after a label."""
     named = {"name": name} if name else {}
     return {
         "type": "bar", "orientation": "h", **named, "x": x, "y": list(range(len(x))), "width": _BAR,
         "marker": marker, "text": labels, "textposition": "none",
-        "hovertemplate": hover(f"%{{text}}: {said}"),
+        "hovertemplate": hover(f"%{{text}}: {details}"),
     }  # fmt: skip
 
 
 def row_marks(
     name: str, x: Sequence[Any], labels: Sequence[str], unit: str, marker: dict[str, Any]
 ) -> Trace:
-    """A trace with a mark in each row."""
-    said = hover(f"%{{text}}: {name} %{{x:.4g}} {unit}")
-    return scatter("markers", x, list(range(len(x))), name, said, text=labels, marker=marker)
+    """Return a trace with a mark in each row."""
+    hover_text = hover(f"%{{text}}: {name} %{{x:.4g}} {unit}")
+    return scatter("markers", x, list(range(len(x))), name, hover_text, text=labels, marker=marker)
 
 
 def error_bars(up: Sequence[float], down: Sequence[float], **more: Any) -> dict[str, Any]:
-    """How far an interval goes from each value of a trace, up and down."""
+    """Return the lengths of an interval from each value of a trace, up and down."""
     return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, **more}
 
 
 def hover(text: str, name: str = "") -> Markup:
-    """What stands beside a mark under the pointer: the name, then plotly's template."""
+    """Return the text beside a mark under the pointer: the name, then plotly's template."""
     return escape(name) + Markup(f"{text}<extra></extra>")
 
 
 def rounded(values: Iterable[float], scale: float = 1.0) -> list[float]:
-    """The values in units of `scale`; digits that nobody sees would only make the page longer."""
+    """Return the values in units of `scale`, without invisible digits, which make a page longer."""
     return [float(f"{value / scale:.5g}") for value in values]
 
 
 def band(low: float, high: float, **more: Any) -> dict[str, Any]:
-    """A shade over the whole height of a figure."""
+    """Return a shade over the whole height of a figure."""
     return {
         "type": "rect", "xref": "x", "yref": "paper", "x0": low, "x1": high, "y0": 0, "y1": 1,
         "fillcolor": "@muted", "opacity": 0.18, "line": {"width": 0}, **more,
@@ -114,7 +115,7 @@ def band(low: float, high: float, **more: Any) -> dict[str, Any]:
 
 
 def upright(x: Any, **line: Any) -> dict[str, Any]:
-    """A line over the whole height of a figure."""
+    """Return a line over the whole height of a figure."""
     return {
         "type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1,
         "line": {"width": 1.5, **line},
@@ -122,31 +123,31 @@ def upright(x: Any, **line: Any) -> dict[str, Any]:
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round values between two positive ones, for a logarithmic axis."""
+    """Return round values between two positive values, for a logarithmic axis."""
     decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
-    kept: list[float] = []
+    chosen: list[float] = []
     for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
         ticks = [digit * 10.0**decade for decade in decades for digit in digits]
         ticks = [tick for tick in ticks if low <= tick <= high]
         if len(ticks) <= most or digits == (1,):
-            kept = ticks
-    while len(kept) > most:  # many decades
-        kept = kept[::2]
-    if len(kept) >= 3:
-        return kept
+            chosen = ticks
+    while len(chosen) > most:  # many decades
+        chosen = chosen[::2]
+    if len(chosen) >= 3:
+        return chosen
     step = next_round((high - low) / most)
     first = math.ceil(low / step)
     return [float(f"{n * step:.6g}") for n in range(first, math.floor(high / step) + 1)]
 
 
 def next_round(value: float) -> float:
-    """The next of 1, 2, 5, 10 ... that is not below the value."""
+    """Return the next of 1, 2, 5, 10 ... that is not below the value."""
     unit = 10.0 ** math.floor(math.log10(value))
     return next(digit * unit for digit in (1, 2, 5, 10) if digit * unit >= value * (1 - 1e-9))
 
 
 def log_axis(title: str, low: float, high: float, label: str = "{:g}") -> dict[str, Any]:
-    """A logarithmic axis between these values, with round values as ticks."""
+    """Return a logarithmic axis between these values, with round values as ticks."""
     ticks = log_ticks(low, high)
     return axis(
         title,
@@ -159,5 +160,5 @@ def log_axis(title: str, low: float, high: float, label: str = "{:g}") -> dict[s
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
-    """An axis with its quantity and unit."""
+    """Return an axis with its quantity and unit."""
     return {"title": {"text": title, "font": {"size": 13}}, "automargin": True, **more}

@@ -12,9 +12,9 @@ from switchmark.atomic_files import atomic_writer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Those of `template/report.css`, in its order: a contender looks alike on the page and in a file.
+# Those of `template/report.css`, in its order: page and files use the same colours.
 COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
-MUTED = "#8a929b"  # what is beside the matter
+MUTED = "#8a929b"  # less important parts
 THEME = {
     "@muted": MUTED, "@ink": "#1c2128", "@line": "#d6d9de", "@card": "#ffffff",
     "@part0": "#333c47", "@part1": "#8a939d", "@part2": "#c3c9d0",
@@ -26,15 +26,15 @@ MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
 
 
 def color(name: str) -> str:
-    """The colour that a drawing names: `@series3`, `@ink`; any other name is one itself."""
+    """Return the colour of a name: `@series3`, `@ink`; any other name is itself a colour."""
     number = name.removeprefix("@series")
-    if number != name and number.isdecimal():  # (a figure has texts of strangers, too)
+    if number != name and number.isdecimal():
         return COLORS[int(number) % len(COLORS)]
     return THEME.get(name, name)
 
 
 def take_up() -> None:
-    """Set matplotlib up: no screen, the same bytes each time, the style of all our plots."""
+    """Configure matplotlib: no screen, the same bytes each time, the common style of all plots."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -46,22 +46,22 @@ def take_up() -> None:
 
 
 def wrapped(name: str, width: int = _LEGEND_WIDTH) -> str:
-    """A name in a legend: on more lines where one is too short."""
+    """Return a name for a legend, with line breaks if it is too long for a line."""
     return "\n".join(textwrap.wrap(name, width)) or name
 
 
 def legend_in(names: Iterable[str]) -> float:
-    """The height in inches that a legend of these names takes below a drawing, a name a line."""
+    """Return the height in inches of a legend with these names below a drawing, a line for each."""
     return sum(LEGEND_LINE_IN * (1 + wrapped(name).count("\n")) for name in names)
 
 
 def legend_below(figure: Figure) -> None:
-    """Draw the legend below the axes, where it hides no line and long names have room."""
+    """Draw the legend below the axes, where it hides no line and has space for long names."""
     figure.legend(loc="outside lower left", frameon=False, fontsize=8)
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the figure in the format that the path ends with, the same bytes each time."""
+    """Write the figure in the format of the path's ending, the same bytes each time."""
     kind = path.suffix.removeprefix(".")
     undated: dict[str, Any] = {"Date": None} if kind == "svg" else {}
     with atomic_writer(path) as file:

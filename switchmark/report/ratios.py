@@ -87,7 +87,9 @@ def ratio_mark(
     """Return the mark of a ratio, with its interval if it has one, in the row at this place."""
     reach = ([ends[1] - value], [value - ends[0]]) if ends else ([], [])
     error_x = plot.error_bars(*reach, color=marker["color"], thickness=3, width=6)
-    return plot.scatter("markers", [value], [place], said=label, marker=marker, error_x=error_x)
+    return plot.scatter(
+        "markers", [value], [place], hover_text=label, marker=marker, error_x=error_x
+    )
 
 
 def the_same(prove: float) -> list[dict[str, Any]]:

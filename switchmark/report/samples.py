@@ -1,7 +1,7 @@
 """The samples of one trial over time, for its plot: loads per second, trimmed parts marked.
 
-Many samples are drawn together into at most `MAX_POINTS` (for display only, and said so);
-each drawn value is frames over time, so no frame is lost or counted twice.
+Many samples are combined into at most `MAX_POINTS` for display, with a note. Each drawn value is
+frames divided by time, so no frame is missing or counted twice.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ MAX_POINTS = 240
 # role -> (counter, name of the line, color, dash)
 _OFFERED = ("tx_offered", "offered", "@muted", "dot")
 _FORWARDED = ("rx_frames", "forwarded", "@ink", "solid")
-_BITS = 8  # of a byte
-# Of applications.
+_BITS = 8  # bits of a byte
 _OF_APPLICATIONS: dict[str, tuple[tuple[str, str, str, str], ...]] = {
     "client": (
         ("written_bytes", "written", "@muted", "dot"),
@@ -47,7 +46,7 @@ _LINES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
 
 
 def samples_figure(record: Record) -> Drawing | None:
-    """Loads over time, summed over pairs; None for a trial without samples."""
+    """Draw loads over time, summed over pairs; None for a trial without samples."""
     starts = [i.t_ns - i.duration_ns for engine in record.engines for i in engine.intervals]
     if not starts:
         return None
@@ -90,7 +89,7 @@ def samples_figure(record: Record) -> Drawing | None:
 def _drawn_as(
     record: Record,
 ) -> tuple[dict[str, tuple[tuple[str, str, str, str], ...]], float, str]:
-    """The lines of the plot, the scale of their counters, and the unit that this gives."""
+    """Return the lines of the plot, the scale of their counters, and the resulting unit."""
     if record.transport is None:
         return _LINES, 1e6, "Mpps"
     if WORKLOADS[record.trial.workload].is_stream:
@@ -101,10 +100,10 @@ def _drawn_as(
 def _rates(
     engines: Sequence[EngineRun], counter: str
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], bool]:
-    """Ends of the drawn spans and the rate in each, summed over engines.
+    """Return the ends of the drawn spans and the rate in each, summed over engines.
 
-    One engine with few samples is drawn as it is. Otherwise each engine's running count is
-    read at common times, so that clocks need not agree on where samples begin.
+    A single engine with few samples is drawn unchanged. Otherwise the cumulative count of each
+    engine is interpolated at common times, because the samples of engines begin at different times.
     """
     if len(engines) == 1 and len(engines[0].intervals) <= MAX_POINTS:
         intervals = engines[0].intervals
@@ -129,6 +128,6 @@ def _rates(
 def _trimmed(record: Record, origin_ns: int, end_ns: int) -> list[dict[str, Any]]:
     if record.trim is None:
         return []
-    kept = (record.trim.kept_from_ns - origin_ns, record.trim.kept_to_ns - origin_ns)
-    spans = [(0, kept[0]), (kept[1], end_ns - origin_ns)]
+    window = (record.trim.kept_from_ns - origin_ns, record.trim.kept_to_ns - origin_ns)
+    spans = [(0, window[0]), (window[1], end_ns - origin_ns)]
     return [plot.band(low / 1e9, high / 1e9) for low, high in spans if high > low]

@@ -19,7 +19,7 @@ from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from switchmark.results.times import times_of
 
-_LONGEST_NAME = 120  # of a file, without its ending
+_LONGEST_NAME = 120  # length of a file name without ending
 
 
 def write_plots(run_directory: Path, folder: Path) -> list[Path]:
@@ -50,7 +50,7 @@ def write_plots(run_directory: Path, folder: Path) -> list[Path]:
 
 
 def _free(base: Path, written: Sequence[Path]) -> Path:
-    """The name, with a number where another plot has it."""
+    """Return the name, with a number if another plot has it."""
     taken = {path.with_suffix("") for path in written}
     numbered = (base.with_name(f"{base.name}-{number}") for number in count(2))
     return base if base not in taken else next(one for one in numbered if one not in taken)
@@ -58,5 +58,5 @@ def _free(base: Path, written: Sequence[Path]) -> Path:
 
 def _file_name(heading: str, title: str) -> str:
     letters = f"{heading} {title}".lower()
-    parts = "".join(one if one.isalnum() else " " for one in letters).split()
+    parts = "".join(letter if letter.isalnum() else " " for letter in letters).split()
     return "-".join(parts)[:_LONGEST_NAME]

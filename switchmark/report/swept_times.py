@@ -1,7 +1,8 @@
-"""Times over what was swept, as papers draw them: mean and percentiles over the frame size, the
-burst, a chain's length or a CPU limit, and the cumulative distributions of all values in one plot.
+"""Times over a swept parameter, in the form that papers use: mean and percentiles over the frame
+size, the burst, the length of a chain or a CPU limit, and the cumulative distributions of all
+values.
 
-Round trips, and one-way times of method `one-way`, which are never in one plot.
+Round trips, and one-way times of method `one-way`, are never in the same plot.
 """
 
 from __future__ import annotations
@@ -24,36 +25,36 @@ from switchmark.statistics.means import Estimate
 Way = Literal["round-trip", "one-way"]
 _WAYS: tuple[Way, ...] = ("round-trip", "one-way")
 STATISTICS = {"mean": ("mean", "solid"), "median": ("median", "dash"), "p99": ("99 %", "dot")}
-_MOST_LINES = 8  # of one cumulative plot
-_LINEAR_UP_TO = 10  # times the least: beyond, the axis is logarithmic
+_MOST_LINES = 8  # lines in a cumulative plot
+_LINEAR_UP_TO = 10  # above this ratio of the highest to the lowest time, the axis is logarithmic
 
 
 def time_us(row: SummaryRow, statistic: str, way: Way) -> Estimate | None:
-    """A row's time in microseconds; None where it has none of this kind."""
+    """Return a row's time in microseconds; None if it has no time of this kind."""
     kind = Published(match={}, value=0, unit="us", source="", statistic=statistic, path=way)
     return measured(row, kind)
 
 
 def swept_times_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
-    """Mean, median and 99th percentile over everything that has three values or more."""
+    """Draw mean, median and 99th percentile over each parameter with at least three values."""
     figures: list[list[Drawing]] = []
     for way in _WAYS:
         timed = [row for row in rows if time_us(row, "mean", way) is not None]
         swept = [row for row in timed if not row.is_baseline]
         for x in AXES:
             if len(x.values(swept)) >= LINE_FROM:
-                held = [(title, [r for r in members if x.of(r) is not None])
+                facets_with_values = [(title, [r for r in members if x.of(r) is not None])
                         for title, members in facets(timed, x)]  # fmt: skip
                 figures.append(
                     [
                         _lines(title, members, look, x, way)
-                        for title, members in held
+                        for title, members in facets_with_values
                         if len(x.values(members)) > 1
                     ]
                 )
     first, *others = figures or [[]]
     return Panels(
-        "Latency over what was swept",
+        "Latency over the swept parameter",
         "Mean (solid, with its 95 % confidence interval over repetitions), median (dashed) and "
         "99 % (dotted) of the times.",
         first,
@@ -69,13 +70,13 @@ def _lines(
         series[row.contender].append(row)
     traces: list[plot.Trace] = []
     for name, members in sorted(series.items()):
-        held = {
+        times_by_statistic = {
             statistic: [
-                (x.of(row), found) for row in members if (found := time_us(row, statistic, way))
+                (x.of(row), time) for row in members if (time := time_us(row, statistic, way))
             ]
             for statistic in STATISTICS
         }
-        traces += time_lines(name, look[name], held, 1.0, ", %{x}")
+        traces += time_lines(name, look[name], times_by_statistic, 1.0, ", %{x}")
     layout = {
         "xaxis": swept_axis(x, rows),
         "yaxis": _time_axis(f"{way.replace('-', ' ')} time (µs)", traces),
@@ -87,22 +88,22 @@ def _lines(
 def time_lines(
     name: str,
     shape: Look,
-    held: Mapping[str, Sequence[tuple[float | None, Estimate]]],
+    times_by_statistic: Mapping[str, Sequence[tuple[float | None, Estimate]]],
     scale: float,
     where: str,
 ) -> Iterator[plot.Trace]:
-    """The lines of a contender's times over what was swept, by statistic, and the intervals of the
-    mean. `scale` makes µs of the times; `where` is plotly's template of a place."""
+    """Yield the lines of a contender's times over a swept parameter, by statistic, and the
+    intervals of the mean. `scale` converts times to µs; `where` is plotly's template of a place."""
     for statistic, (shown, dash) in STATISTICS.items():
         places, values = (
-            [place for place, _ in held[statistic]],
-            [one for _, one in held[statistic]],
+            [place for place, _ in times_by_statistic[statistic]],
+            [value for _, value in times_by_statistic[statistic]],
         )
         if statistic == "mean":
             yield whiskers("y", places, values, scale, shape.color)
-        times_us = plot.rounded((one.mean for one in values), scale)
-        said = plot.hover(f", {shown}{where}: %{{y:.4g}} µs", name)
-        yield plot.scatter("lines+markers", places, times_us, f"{name}, {shown}", said,
+        times_us = plot.rounded((value.mean for value in values), scale)
+        hover_text = plot.hover(f", {shown}{where}: %{{y:.4g}} µs", name)
+        yield plot.scatter("lines+markers", places, times_us, f"{name}, {shown}", hover_text,
                       line=shape.line(dash), marker=shape.mark())  # fmt: skip
 
 
@@ -117,27 +118,27 @@ def _time_axis(title: str, traces: Sequence[plot.Trace]) -> dict[str, Any]:
 def swept_cumulative_panels(
     rows: Sequence[SummaryRow], times: Callable[[SummaryRow], Histogram | None]
 ) -> Panels:
-    """A contender's distributions at all values that were swept, in one plot."""
+    """Draw a contender's distributions at all swept values in one plot."""
     figures = []
     for way in _WAYS:
-        held: dict[str, list[SummaryRow]] = defaultdict(list)
+        rows_by_contender: dict[str, list[SummaryRow]] = defaultdict(list)
         for row in rows:
             if not row.is_baseline and time_us(row, "mean", way) is not None:
-                held[row.contender].append(row)
-        for name, members in sorted(held.items()):
+                rows_by_contender[row.contender].append(row)
+        for name, members in sorted(rows_by_contender.items()):
             if 1 < len(members) <= _MOST_LINES:
                 figures.append(_overlaid(name, members, way, times))
                 continue
-            x = next((one for one in AXES if len(one.values(members)) > 1), None)
+            x = next((axis for axis in AXES if len(axis.values(members)) > 1), None)
             figures += [
                 _overlaid(", ".join(filter(None, (name, title))), group, way, times)
                 for title, group in (facets(members, x) if x else ())
                 if 1 < len(group) <= _MOST_LINES
             ]
     return Panels(
-        "Latency, cumulative, at all values swept",
-        "The share of frames that took at most a given time, a line for each value. Linear axes, "
-        "up to the 99th percentile of the slowest at most.",
+        "Latency, cumulative, at all swept values",
+        "The share of frames that took at most a given time, a line for each value. The axes are "
+        "linear and end at the 99th percentile of the slowest, or earlier.",
         figures,
     )
 
@@ -152,13 +153,15 @@ def _overlaid(
     traces: list[plot.Trace] = []
     reach_us = 0.0
     for number, row in enumerate(rows):
-        found = times(row)
-        if found is None:
+        row_times = times(row)
+        if row_times is None:
             continue
         dash = DASHES[number % len(DASHES)]
         line = {"color": f"@series{number % _MOST_LINES}", "dash": dash, "width": 2}
-        traces.append(share_line(words.point(dict(row.point), varying), found.cumulative(), line))
-        p90, p99 = found.percentiles_ns(["90", "99"]).values()
+        traces.append(
+            share_line(words.point(dict(row.point), varying), row_times.cumulative(), line)
+        )
+        p90, p99 = row_times.percentiles_ns(["90", "99"]).values()
         reach_us = max(reach_us, end_of_cumulative(p90, p99) / 1e3)
     layout = {
         "xaxis": plot.axis(f"{way.replace('-', ' ')} time (µs)", range=[0, reach_us]),

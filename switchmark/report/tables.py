@@ -1,5 +1,5 @@
-"""The tables of cost, quality, the other host and latency tails, as text cells: `show` and the
-report print the same. Columns in which no row has a figure are left out."""
+"""The tables of cost, quality, the remote host and latency tails, as text cells for `show` and for
+the report. Columns without any figure are left out."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from switchmark.statistics.order_statistics import Bounds
 
 QUALITY_TITLE = (
     "Delay variation (IPDV RFC 3393, PDV RFC 5481), order (RFC 4737), fairness between pairs, and "
-    "what a frame costs the traffic applications themselves"
+    "the cost of a frame in the traffic applications"
 )
 BETWEEN_HOSTS_TITLE = (
-    "The other host: one-way times to it in µs with the uncertainty of the clocks, by how much its "
-    "clock is ahead, and cores used there"
+    "The remote host: one-way times to it in µs with the uncertainty of the clocks, the lead of "
+    "its clock, and cores used there"
 )
 FUNCTION_TITLE = (
     "Tables of network functions: medians of all trials with the same table (kernel: growth of the "
@@ -41,27 +41,27 @@ _Lines = tuple[list[str], dict[int, list[str]]]
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """Headings, and for each row its cells."""
+    """Headings, and the cells of each row."""
 
     columns: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
 
 
 def cpu_table(rows: Sequence[SummaryRow]) -> TextTable:
-    """Cores used and cost of each frame, a line a row; each must have CPU figures."""
+    """Return cores used and cost of each frame, a line for each row; each row needs CPU figures."""
     headings, lines = _with_figures(_CPU, [row.cpu for row in rows])
     return TextTable(tuple(headings), tuple(map(tuple, lines.values())))
 
 
-def quality_table(found: Sequence[QualitySummary]) -> _Lines:
-    """Order, delay variation, fairness and cost: the headings, and the cells of each row that has
-    any figure, by its index."""
-    return _with_figures(_QUALITY, found)
+def quality_table(summaries: Sequence[QualitySummary]) -> _Lines:
+    """Return order, delay variation, fairness and cost: the headings, and the cells of each row
+    with any figure, by its index."""
+    return _with_figures(_QUALITY, summaries)
 
 
-def between_hosts_table(found: Sequence[BetweenHostsSummary]) -> _Lines:
-    """The other host: the headings, and the cells of each row that has any figure, by its index."""
-    return _with_figures(_BETWEEN_HOSTS, found)
+def between_hosts_table(summaries: Sequence[BetweenHostsSummary]) -> _Lines:
+    """Return the same for the remote host."""
+    return _with_figures(_BETWEEN_HOSTS, summaries)
 
 
 def function_table(rows: Sequence[SummaryRow]) -> TextTable:
@@ -128,30 +128,30 @@ _FUNCTION: dict[str, Callable[[Sequence[FunctionLoad]], str | None]] = {
 }
 
 
-def _with_figures(columns: Mapping[str, _Cell], found: Sequence[object]) -> _Lines:
-    cells = [{name: show(one) for name, show in columns.items()} for one in found]
-    kept = [name for name in columns if any(line[name] is not None for line in cells)]
-    return kept, {
-        index: [line[name] or "-" for name in kept]
+def _with_figures(columns: Mapping[str, _Cell], summaries: Sequence[object]) -> _Lines:
+    cells = [{name: show(summary) for name, show in columns.items()} for summary in summaries]
+    names = [name for name in columns if any(line[name] is not None for line in cells)]
+    return names, {
+        index: [line[name] or "-" for name in names]
         for index, line in enumerate(cells)
         if any(cell is not None for cell in line.values())
     }
 
 
 def _figure(name: str, show: Callable[[float], str | None] = number) -> _Cell:
-    """The cell of the attribute of this name."""
+    """Return the cell for the attribute of this name."""
     return _shown(attrgetter(name), show)
 
 
 def _more(name: str, show: Callable[[float], str] = number) -> _Cell:
-    """The cell of one of a CPU summary's further figures."""
+    """Return the cell for a further figure of a CPU summary."""
     return _shown(lambda cpu: cpu.more.get(name), show)
 
 
 def _shown(value: Callable[[Any], float | None], show: Callable[[float], str | None]) -> _Cell:
-    def cell(one: Any) -> str | None:
-        seen = value(one)
-        return None if seen is None else show(seen)
+    def cell(summary: Any) -> str | None:
+        figure = value(summary)
+        return None if figure is None else show(figure)
 
     return cell
 
@@ -161,7 +161,7 @@ def _micro(value_ns: float) -> str:
 
 
 def _clock(ahead_ns: float | None, uncertainty_ns: float | None) -> str | None:
-    """A clock's offset, rounded to its uncertainty."""
+    """Return a clock's offset, rounded to its uncertainty."""
     if ahead_ns is None or uncertainty_ns is None:
         return None
     return f"{ahead_ns / 1e9:+.6f} s ± {_micro(uncertainty_ns)} µs"
@@ -186,7 +186,7 @@ _CPU: dict[str, _Cell] = {
     "dTLB misses a frame": _more("dtlb_misses_per_frame"),
     "µJ a frame": _more("microjoules_per_frame"),
 }
-# Extents and shares of order are worth a column only where frames were overtaken.
+# Columns about the order are shown only if frames were reordered.
 _QUALITY: dict[str, _Cell] = {
     "IPDV p50 µs": _figure("ipdv_p50_ns", _micro),
     "IPDV p99": _figure("ipdv_p99_ns", _micro),
@@ -216,7 +216,7 @@ _BETWEEN_HOSTS: dict[str, _Cell] = {
 
 
 def tails_table(rows: Sequence[SummaryRow]) -> TextTable:
-    """Two lines a row, in µs: from the real send time, then from the time due."""
+    """Return two lines for each row, in µs: from the actual send time, and from the due time."""
     lines: list[tuple[str, ...]] = []
     for row in rows:
         assert row.latency is not None, "only rows with a latency"
@@ -225,11 +225,12 @@ def tails_table(rows: Sequence[SummaryRow]) -> TextTable:
     return TextTable(columns, tuple(lines))
 
 
-def _tails(seen: LatencySummary) -> Iterator[tuple[str, ...]]:
+def _tails(latency: LatencySummary) -> Iterator[tuple[str, ...]]:
     for timed_from, mean_ns, stdev_ns, percentiles_ns, intervals in (
-        ("sent", seen.all_mean_ns, seen.stdev_ns, seen.percentiles_ns, seen.intervals_ns),
-        ("due", seen.intended_mean_ns, seen.intended_stdev_ns,
-         seen.intended_percentiles_ns, seen.intended_intervals_ns),
+        ("sent", latency.all_mean_ns, latency.stdev_ns, latency.percentiles_ns,
+         latency.intervals_ns),
+        ("due", latency.intended_mean_ns, latency.intended_stdev_ns,
+         latency.intended_percentiles_ns, latency.intended_intervals_ns),
     ):  # fmt: skip
         cells = [
             _us(percentiles_ns.get(name)) + _interval(intervals.get(name)) for name in PERCENTILES
@@ -238,7 +239,7 @@ def _tails(seen: LatencySummary) -> Iterator[tuple[str, ...]]:
 
 
 def _interval(bounds: Bounds | None) -> str:
-    """The 95 % interval; open where there are too few samples to bound it."""
+    """Return the 95 % interval; open if there are too few samples to bound it."""
     if bounds is None:
         return ""
     low, high = ("?" if bound is None else _us(bound) for bound in bounds)

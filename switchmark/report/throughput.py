@@ -25,11 +25,11 @@ from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 
-_WIDEST = 1.5  # of the highest load: an axis with whiskers ends there at the latest
+_WIDEST = 1.5  # longest axis with whiskers, relative to the highest load
 
 
 def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
-    """Forwarded load, with confidence intervals and the bare wire beside it."""
+    """Draw the forwarded load, with confidence intervals and the baseline."""
     x = x_axis(rows)
     figures: list[Drawing] = []
     for title, members in compared_facets(rows, x):
@@ -40,8 +40,8 @@ def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
         "Throughput",
         "Forwarded load: frames that arrived at the receivers. Whiskers are the 95 % confidence "
         "interval of the mean, cut off where it is much wider than the loads. Gbit/s count L2 "
-        "frames with FCS. The bare wire (direct) is what "
-        "the traffic applications reach without any switch: their ceiling here.",
+        "frames with FCS. The baseline (direct) shows the limit of the applications without "
+        "a switch.",
         figures,
     )
 
@@ -49,7 +49,7 @@ def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
 def frames_drawing(
     title: str, rows: Sequence[SummaryRow], look: dict[str, Look], x: XAxis | None
 ) -> Drawing:
-    """Forwarded frames: a bar for each row, or lines over what was swept."""
+    """Draw forwarded frames: a bar for each row, or lines over the swept parameter."""
     return _bars(title, rows, look) if x is None else _lines(title, rows, look, x, bits=False)
 
 
@@ -63,11 +63,11 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Draw
         "opacity": [0.55 if row.is_baseline else 1 for row in drawn],
     }
     labels = [bar_label(row) for row in drawn]
-    trace = plot.bars(labels, [one.mean / 1e6 for one in forwarded], marker, "%{x:.4g} Mpps")
+    trace = plot.bars(labels, [load.mean / 1e6 for load in forwarded], marker, "%{x:.4g} Mpps")
     longest = axis_end(forwarded, 1e6)
     names = [
-        (label, f"{number(one.mean / 1e6)} Mpps, {number(b / 1e9)} Gbit/s")
-        for label, one, b in zip(labels, forwarded, bits, strict=True)
+        (label, f"{number(load.mean / 1e6)} Mpps, {number(b / 1e9)} Gbit/s")
+        for label, load, b in zip(labels, forwarded, bits, strict=True)
     ]
     layout = {
         "xaxis": plot.axis("forwarded load (Mpps)", range=[0, longest * 1.02]),
@@ -82,8 +82,8 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Draw
 def whiskers(
     along: str, places: Sequence[Any], values: Sequence[Estimate], scale: float, color: str
 ) -> plot.Trace:
-    """Confidence intervals as a trace of their own, only where there are any: plotly draws a
-    missing one as an interval of no width, which would claim a certainty that is not there."""
+    """Return confidence intervals as a separate trace, without missing intervals, because plotly
+    draws a missing interval with width 0, which looks like certainty."""
     known = [
         (place, value.mean, value.low, value.high)
         for place, value in zip(places, values, strict=True)
@@ -98,11 +98,11 @@ def whiskers(
 
 
 def axis_end(values: Sequence[Estimate], scale: float) -> float:
-    """Where an axis of loads ends, in units of `scale`: beyond the whiskers, but at most 1.5 times
-    the highest load. Whiskers of two runs that differ would else press all loads together at the
-    beginning; such whiskers leave the picture."""
-    highest = max((one.mean for one in values), default=0.0)
-    widest = max((one.high or one.mean for one in values), default=0.0)
+    """Return the end of an axis of loads, in units of `scale`: beyond the whiskers, but at most 1.5
+    times the highest load. Otherwise very long whiskers of two different runs would press all loads
+    together; such whiskers leave the picture."""
+    highest = max((load.mean for load in values), default=0.0)
+    widest = max((load.high or load.mean for load in values), default=0.0)
     return min(widest, _WIDEST * highest) / scale or 1.0
 
 
@@ -119,16 +119,16 @@ def _lines(
     for name, members in sorted(series.items()):
         members.sort(key=lambda row: x.of(row) or 0)
         loads = [row.throughput for row in members if row.throughput]
-        values = [one.forwarded_l2_bps if bits else one.forwarded_pps for one in loads]
+        values = [load.forwarded_l2_bps if bits else load.forwarded_pps for load in loads]
         drawn += values
         shape = look[name]
         places = [x.of(row) for row in members]
         heights = [value.mean / scale for value in values]
         marks = {"symbol": [shape.marker if row.valid else shape.hollow for row in members]}
-        said = plot.hover(f", %{{x}}: %{{y:.4g}} {unit}", name)
+        hover_text = plot.hover(f", %{{x}}: %{{y:.4g}} {unit}", name)
         traces += [
             whiskers("y", places, values, scale, shape.color),
-            plot.scatter("lines+markers", places, heights, name, said, line=shape.line(),
+            plot.scatter("lines+markers", places, heights, name, hover_text, line=shape.line(),
                     marker=shape.mark(9) | marks),
         ]  # fmt: skip
     layout = {
@@ -140,20 +140,20 @@ def _lines(
 
 
 def swept_axis(x: XAxis, rows: Sequence[SummaryRow]) -> dict[str, Any]:
-    """The axis of what was swept, with the values of these rows."""
+    """Return the axis of the swept parameter, with the values of these rows."""
     ticks = x.ticks(rows)
     kind = {"type": "log"} if x.log else {"type": "linear", "rangemode": "tozero"}
     return plot.axis(x.title, tickvals=ticks, ticktext=[x.label(tick) for tick in ticks], **kind)
 
 
 def loads_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
-    """Intended, offered and forwarded load: three numbers, never one."""
+    """Draw intended, offered and forwarded load as three separate numbers."""
     return Panels(
         "Three loads",
-        "Intended: what the schedule asked for (none when the sender was told to saturate). "
-        "Offered: what the port accepted. Forwarded: what arrived. All are rates in the kept "
-        "window, by the clocks of both ends, so that a short or disturbed trial may show more "
-        "arriving than was offered; loss is counted frame by frame over the whole trial.",
+        "Intended: the load that the schedule requires (none for a saturating sender). "
+        "Offered: the load that the port accepted. Forwarded: the frames that arrived. All are "
+        "rates in the kept window, by the clocks of both ends, so a short or disturbed trial may "
+        "show more arriving than was offered; loss is counted frame by frame over the whole trial.",
         [_loads(title, members, look) for title, members in facets(rows, None)],
     )
 

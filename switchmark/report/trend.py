@@ -1,4 +1,4 @@
-"""The cost of a longer chain, or of less CPU time: a sentence for each line of that plot."""
+"""Sentences about the cost of a longer chain, or of less CPU time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import difference
 from switchmark.statistics.means import Estimate
 
-_OF_COST = ("scenario", "cpu_limit")  # a size or a load speaks for itself
+_OF_COST = ("scenario", "cpu_limit")  # sizes and loads need no sentence
 
 
 def trends(rows: Sequence[SummaryRow]) -> tuple[str, list[str]]:
-    """The parameter in words, and how each contender's throughput changed over it; None where
-    neither a chain's length nor a CPU limit was swept."""
+    """Return the parameter as text, and the change of each contender's throughput over it; empty if
+    neither the length of a chain nor a CPU limit was swept."""
     x = x_axis(rows)
     if x is None or x.field not in _OF_COST:
         return "", []
@@ -27,32 +27,32 @@ def trends(rows: Sequence[SummaryRow]) -> tuple[str, list[str]]:
         for row in members:
             if not row.is_baseline and x.of(row) is not None:
                 series[row.contender].append(row)
-        for name, own in sorted(series.items()):
-            if sentence := _sentence(own, x):
+        for name, members_of_line in sorted(series.items()):
+            if sentence := _sentence(members_of_line, x):
                 lines.append(f"{name}{f', {title}' if title else ''}: {sentence}")
     return x.title, lines
 
 
 def _sentence(rows: Sequence[SummaryRow], x: XAxis) -> str:
-    """The change from the first to the last value, whether it is certain, and where a step goes the
-    other way."""
+    """Return the change from the first to the last value, its significance, and the steps in the
+    other direction."""
     valid = sorted((row for row in rows if row.valid), key=lambda row: x.of(row) or 0)
-    seen = [(f"{x.of(row):.15g}", row.throughput.forwarded_pps) for row in valid if row.throughput]
-    if len(seen) < LINE_FROM:
+    loads = [(f"{x.of(row):.15g}", row.throughput.forwarded_pps) for row in valid if row.throughput]
+    if len(loads) < LINE_FROM:
         return ""
-    (first, begin), (last, end) = seen[0], seen[-1]
+    (first, begin), (last, end) = loads[0], loads[-1]
     falls = end.mean < begin.mean
     against = [
-        f"from {one} to {other} ({_pps(a)} to {_pps(b)})"
-        for (one, a), (other, b) in pairwise(seen)
+        f"from {before} to {after} ({_pps(a)} to {_pps(b)})"
+        for (before, a), (after, b) in pairwise(loads)
         if (b.mean < a.mean) != falls
     ]
     high, low = (begin, end) if falls else (end, begin)
-    found = difference(high, low)
+    test = difference(high, low)
     share = f", {percent(end.mean / begin.mean)} of that" if begin.mean else ""
     steps = f", but not {'; '.join(against)}" if against else " at each step"
     return (
-        f"{_pps(begin)} at {first}, {_pps(end)} at {last}{share} ({found.note}); "
+        f"{_pps(begin)} at {first}, {_pps(end)} at {last}{share} ({test.note}); "
         f"{'less' if falls else 'more'}{steps}."
     )
 

@@ -1,4 +1,4 @@
-"""Figures in words: with a unit, three significant digits, and the interval."""
+"""Figures as text: with a unit, three significant digits, and the interval."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import RESOLUTION, Estimate
 from switchmark.workload.registry import WORKLOADS
 
-_WIDEST = 10  # an interval that is wider either way than so many times says only that
+_WIDEST = 10  # factor above which an interval is only called wide
 _SIZE, _RATE, _WORKLOAD = "packet_size_bytes", "rate_pps", "workload"
 _OF_EVERY_FIGURE = (_SIZE, "dimension")
 
 
 def left_out(rows: Iterable[SummaryRow]) -> list[str]:
-    """A line for each reason for which contenders were left out of the rest of a run."""
+    """Return a line for each reason why the rest of a run skipped contenders."""
     contenders: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.left_out:
@@ -33,7 +33,8 @@ def left_out(rows: Iterable[SummaryRow]) -> list[str]:
 
 
 def from_to(value: Estimate, scale: float) -> str:
-    """The confidence interval in units of `scale`: `3.45..3.59`; a dash where there is none."""
+    """Return the confidence interval in units of `scale`: `3.45..3.59`; a dash without an
+    interval."""
     if value.low is None or value.high is None:
         return "-"
     half = value.relative_half_width
@@ -45,7 +46,7 @@ def from_to(value: Estimate, scale: float) -> str:
 
 
 def interval(value: Estimate, scale: float, unit: str) -> str:
-    """`95 % CI 3.45..3.59 Mpps, n = 5`, or why there is none."""
+    """Return `95 % CI 3.45..3.59 Mpps, n = 5`, or the reason why there is no interval."""
     if value.low is None or value.high is None:
         return value.note
     ends = from_to(value, scale)
@@ -54,41 +55,41 @@ def interval(value: Estimate, scale: float, unit: str) -> str:
 
 
 def field(name: str, value: Any, workload: str = FRAMES) -> str:
-    """One field of a trial in words; the unit of a rate depends on the workload."""
+    """Return a field of a trial as text; the unit of a rate depends on the workload."""
     if name == _RATE and value is not None and workload != FRAMES:
         return f"rate {amount(value, WORKLOADS[workload].unit)}"
     return PARAMETERS[name].words(value)
 
 
 def workload_of(fields: Mapping[str, Any]) -> str:
-    """The workload of a point."""
+    """Return the workload of a point."""
     return str(fields.get(_WORKLOAD, FRAMES))
 
 
 def subject(fields: Mapping[str, Any]) -> str:
-    """The traffic of a point in a word: the frame size, or the application."""
+    """Return the traffic of a point as a word: the frame size, or the application."""
     workload = workload_of(fields)
     return workload if workload != FRAMES else field(_SIZE, fields[_SIZE])
 
 
 def varying_fields(rows: Iterable[SummaryRow]) -> list[str]:
-    """The fields of the workload in which these rows differ, as `varying_among` names them."""
+    """Return the fields of the workload in which these rows differ, like `varying_among`."""
     return varying_among(row.point for row in rows)
 
 
 def varying_among(points: Iterable[Point]) -> list[str]:
-    """The fields in which these points differ, besides the size, which is always named, and the
-    dimension, which the figure tells."""
+    """Return the fields in which these points differ, without the size, which is always shown, and
+    without the dimension, which the figure shows."""
     return [name for name in differing(points) if name not in _OF_EVERY_FIGURE]
 
 
 def traffic(trial: Trial, unit: str = "") -> str:
-    """The traffic of a trial for a table: the frame size in bytes, or the application."""
+    """Return the traffic of a trial for a table: the frame size in bytes, or the application."""
     return f"{trial.packet_size_bytes}{unit}" if trial.workload == FRAMES else trial.workload
 
 
 def point(fields: Mapping[str, Any], varying: Sequence[str]) -> str:
-    """Where a figure was measured: the frame size or the application, and the other fields that
+    """Return the place of a figure: the frame size or the application, and other fields that
     vary."""
     workload = workload_of(fields)
     more = [field(name, fields[name], workload) for name in varying if name != _WORKLOAD]
@@ -96,7 +97,7 @@ def point(fields: Mapping[str, Any], varying: Sequence[str]) -> str:
 
 
 def of_dimension(rows: list[SummaryRow], dimension: Dimension) -> list[SummaryRow]:
-    """The finished rows of plain trials of this dimension."""
+    """Return the finished rows of plain trials of this dimension."""
     return [
         row
         for row in rows
@@ -105,31 +106,35 @@ def of_dimension(rows: list[SummaryRow], dimension: Dimension) -> list[SummaryRo
 
 
 def of_frames(rows: list[SummaryRow]) -> list[SummaryRow]:
-    """The finished rows of plain throughput trials whose traffic was frames."""
+    """Return the finished rows of plain throughput trials with frames as traffic."""
     members = of_dimension(rows, Dimension.THROUGHPUT)
     return [row for row in members if row.transfer is None]
 
 
 def of_transfers(rows: list[SummaryRow]) -> list[SummaryRow]:
-    """The finished rows with the throughput of an application."""
+    """Return the finished rows with the throughput of an application."""
     return [row for row in rows if row.finished and row.transfer is not None]
 
 
 def of_methods(rows: list[SummaryRow]) -> list[SummaryRow]:
-    """The finished rows of methods of many trials."""
+    """Return the finished rows of methods of many trials."""
     return [row for row in rows if row.method is not None]
 
 
 def figure(value: Estimate, unit: str) -> str:
-    """A method's figure with its unit and interval: `1.23 Mpps (1.22 to 1.24)`."""
+    """Return a method's figure with its unit and interval: `1.23 Mpps (1.22 to 1.24)`."""
     shown = amount(value.mean, unit)
     if value.low is None or value.high is None:
         return shown
     return f"{shown} ({amount(value.low, unit)} to {amount(value.high, unit)})"
 
 
-def named(one: FigureSummary) -> str:
-    """A method's figure with its name: `NDR 1.23 Mpps (1.22 to 1.24)`. It says if only some
-    repetitions found it: figures of different repetitions cannot be compared."""
-    part = f" in {one.value.count} of {one.repetitions} repetitions" if one.found_in_part else ""
-    return f"{one.name} {figure(one.value, one.unit)}{part}"
+def named(figure_found: FigureSummary) -> str:
+    """Return a method's figure with its name: `NDR 1.23 Mpps (1.22 to 1.24)`, with a note if some
+    repetitions lack it, because figures of different repetitions cannot be compared."""
+    part = (
+        f" in {figure_found.value.count} of {figure_found.repetitions} repetitions"
+        if figure_found.found_in_part
+        else ""
+    )
+    return f"{figure_found.name} {figure(figure_found.value, figure_found.unit)}{part}"

@@ -80,7 +80,7 @@ def names_of(drawing: Drawing) -> set[str]:
 
 def test_mean_and_percentiles_over_sizes_and_bursts(tmp_path: Path) -> None:
     run = write_run(tmp_path, latency_records())
-    heading = "Latency over what was swept"
+    heading = "Latency over the swept parameter"
     panel = pictures(run)[heading]
     assert len(panel.figures) == 3 and "over frame size" in panel.figures[0].title
     assert len(panel.folded) == 3 and all("over burst" in one.title for one in panel.folded)
@@ -108,7 +108,7 @@ def test_times_over_a_chain_and_a_cpu_limit(
         )
         for value in values
     ]  # fmt: skip
-    (drawing,) = pictures(write_run(tmp_path, records))["Latency over what was swept"].figures
+    (drawing,) = pictures(write_run(tmp_path, records))["Latency over the swept parameter"].figures
     trace = next(one for one in drawing.traces if one.get("name") == "ovs-dpdk, mean")
     assert len(trace["x"]) == 3
 
@@ -116,7 +116,7 @@ def test_times_over_a_chain_and_a_cpu_limit(
 def test_distributions_of_all_values_lie_over_each_other(tmp_path: Path) -> None:
     records = [one for one in latency_records() if one.trial.packet_size_bytes == 64]
     run = write_run(tmp_path, records)
-    heading = "Latency, cumulative, at all values swept"
+    heading = "Latency, cumulative, at all swept values"
     panel = pictures(run)[heading]
     assert [one.title for one in panel.figures] == ["linux-bridge", "ovs-dpdk"]
     assert names_of(panel.figures[0]) == {f"64 B, burst {n}" for n in (4, 32, 128)}
@@ -163,7 +163,7 @@ def test_published_values_are_marks_on_bars(tmp_path: Path) -> None:
     theirs = {"match": {"switch": "ovs-dpdk", "packet_size_bytes": 64}, "value": 2e6,
               "unit": "pps", "source": "a paper"}  # fmt: skip
     run = write_run(tmp_path, records, published=[theirs])
-    heading = "Beside what was published"
+    heading = "Measured and published values"
     (drawing,) = pictures(run, (Published.model_validate(theirs),))[heading].figures
     ours, marks = drawing.traces
     assert marks["x"] == [2.0] and marks["name"] == "published"
