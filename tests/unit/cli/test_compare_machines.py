@@ -70,7 +70,7 @@ def test_three_machines_have_a_mean_a_spread_and_a_prediction(tmp_path: Path, ca
     code, out, _ = compare(*runs, "--over-machines", capsys=capsys)
     assert code == 4
     assert "a further machine" in out and "machines differ by a factor of" in out
-    assert "On a machine of the kind that was not measured" in page.read_text()
+    assert "On another machine of this kind, a ratio is expected" in page.read_text()
     assert f"On each machine: {METHOD}." in unescape(page.read_text())
 
 
