@@ -16,7 +16,7 @@ from switchmark.model.functions import FunctionList
 from switchmark.model.options import SwitchOptions
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch import bess
-from switchmark.switch.registry import SWITCHES
+from switchmark.switch.registry import make_switch
 from tests.integration import function_rig
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import veth_ends
@@ -57,7 +57,7 @@ def test_million_routes_are_loaded_and_proven(switch: str) -> None:
     trial = function_rig.trial_of(
         switch,
         function=FunctionList.of("route"),
-        routes=SWITCHES[switch].capabilities.functions["route"].scale,
+        routes=make_switch(switch).capabilities.functions["route"].scale,
     )
     assert trial.routes == 1_000_000
     note = function_rig.run_proof(trial)
@@ -68,7 +68,7 @@ def test_million_routes_are_loaded_and_proven(switch: str) -> None:
 
 @pytest.mark.parametrize(("switch", "option"), LISTS)
 def test_largest_list_is_loaded_and_proven(switch: str, option: str) -> None:
-    support = SWITCHES[switch].capabilities.functions["acl"]
+    support = make_switch(switch).capabilities.functions["acl"]
     scale, _ = support.scale_by_option.get(option, (support.scale, ""))
     assert scale is not None and scale >= 10_000
     base = "route" if switch == "linux-router" else "forward"
