@@ -1,7 +1,7 @@
 """The start of `switchmark`, and of `python -m switchmark`.
 
-Loading the command line takes a moment. A Ctrl-C in it ends the process as any program ends by
-it, and a lack of descriptors or memory is told in a line; Python would print a traceback.
+Loading the command line takes a moment. During it, Ctrl-C ends the process as it ends any program,
+and a lack of descriptors or memory is reported in one line; Python would print a traceback.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import signal
 import sys
 
 _LIBRARY_OPENS = 3  # descriptors at once that loading a module takes at most
-_UNAVAILABLE = 3  # (the exit code's own place is not loaded yet)
+_UNAVAILABLE = 3  # a copy: switchmark.errors is not loaded yet
 
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
     on_interrupt = signal.getsignal(signal.SIGINT)
-    if on_interrupt is signal.default_int_handler:  # (a shell's background jobs ignore it)
+    if on_interrupt is signal.default_int_handler:  # background jobs of a shell ignore SIGINT
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         from switchmark.cli.main import main as command_line
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _lack(error: Exception) -> str | None:
-    """What the machine had too little of, with the remedy; None where it was nothing of that."""
+    """Return the resource that the machine lacks, with the remedy; None for any other error."""
     if isinstance(error, MemoryError) or "Cannot allocate memory" in str(error):
         return "not enough memory; free some, or raise the limit (ulimit -v, the control group's)"
     opened = []

@@ -9,8 +9,8 @@
     switchmark.Reproduction("ara2021").drawings()["fig4b"]
 
 The command line measures through the same `execute`, and reads results by the same functions.
-Errors are those of `switchmark.errors`: `UsageError` for bad input, `UnavailableError` for what
-this machine lacks; a trial that fails is a record, whose `status` says so.
+Errors are those of `switchmark.errors`: `UsageError` for bad input, `UnavailableError` if this
+machine lacks something. A failed trial is not an error, but a record with the `status` "failed".
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a campaign has come; told whenever a trial begins or has ended."""
+    """The progress of a campaign, reported when a trial begins and when it has ended."""
 
-    number: int  # of the trial, from 1
+    number: int  # the trial's number, from 1
     total: int  # 0: not known before the campaign ends
     trial: Trial
     left_s: float  # about
@@ -91,17 +91,17 @@ class Campaign:
         return cls(found, "".join(f"{name}: {value}\n" for name, value in settings.items()))
 
     @classmethod
-    def load(cls, what: str | Path, *overrides: str) -> Campaign:
-        """A campaign by a built-in name, a YAML file, or a notation; `overrides` are
+    def load(cls, source: str | Path, *overrides: str) -> Campaign:
+        """Load a campaign by a built-in name, a YAML file, or a notation; `overrides` are
         `key=value`."""
-        found = find_campaign(str(what), installed().known, overrides)
-        return cls(found, source_text(str(what)))
+        definition = find_campaign(str(source), installed().known, overrides)
+        return cls(definition, source_text(str(source)))
 
     @property
     def trials(self) -> list[Trial]:
         """Every trial in its order, repetitions included."""
-        there = installed()
-        return expand(self.definition, there.switches, there.environments)
+        registry = installed()
+        return expand(self.definition, registry.switches, registry.environments)
 
     def run(
         self,
@@ -112,10 +112,11 @@ class Campaign:
         baseline: bool = True,
         resume: bool = False,
     ) -> Results:
-        """Measure the campaign; needs what the command line needs (root, for most switches).
+        """Measure the campaign. It needs the same privileges as the command line.
 
-        `progress` is called between trials, never while frames flow; what it raises ends the
-        campaign, whose finished trials are kept. `say` takes remarks, a line each."""
+        `progress` is called between trials, never while frames flow. An exception of `progress`
+        ends the campaign; its finished trials are kept. `say` is called with each remark, one
+        line."""
 
         def remark(line: str) -> None:
             if say is not None:
@@ -165,17 +166,17 @@ class Results:
         self._run = open_run(self.directory)
 
     @classmethod
-    def find(cls, what: str | None = None, results: Path | str = DEFAULT_ROOT) -> Results:
-        """Find the latest run, that of a campaign, a folder, or `postgresql://host/database/RUN` of
-        a store.
+    def find(cls, source: str | None = None, results: Path | str = DEFAULT_ROOT) -> Results:
+        """Find the latest run; or the latest of a campaign, a folder, or a run of a store
+        (`postgresql://host/database/RUN`), if `source` names it.
 
-        Raises `UsageError` without one, and where the store's is not what was stored."""
+        Raises `UsageError` if there is no such run, or the store's copy is damaged."""
         from switchmark.store.source import find_anywhere
 
-        found = find_anywhere(what, Path(results))
-        if found.problems:
-            raise UsageError("; ".join(found.problems))
-        return cls(found.directory)
+        run = find_anywhere(source, Path(results))
+        if run.problems:
+            raise UsageError("; ".join(run.problems))
+        return cls(run.directory)
 
     @property
     def records(self) -> list[Record]:
@@ -225,8 +226,8 @@ class Results:
             look,
             partial(times_of, self._run),
         )
-        held = [(panel.heading, one) for panel in panels for one in panel.figures]
-        return [_plot(one, heading) for heading, one in (*held, *papers.drawings)]
+        figures = [(panel.heading, figure) for panel in panels for figure in panel.figures]
+        return [_plot(figure, heading) for heading, figure in (*figures, *papers.drawings)]
 
     def report(self, target: Path | str | None = None) -> Path:
         """Write the HTML report; returns its path.
@@ -241,10 +242,10 @@ class Results:
 
 
 class Reproduction:
-    """What was measured of a paper, beside what it says: findings, items, drawings."""
+    """The measurements of a paper's campaigns beside the paper: findings, items, drawings."""
 
     def __init__(self, paper: str, results: Path | str = DEFAULT_ROOT) -> None:
-        """Read the paper's runs. Raises `UsageError` where the paper is not known."""
+        """Read the paper's runs. Raises `UsageError` for an unknown paper."""
         from switchmark.reproduction.page import make_page
         from switchmark.reproduction.paper import read_paper
 
@@ -278,9 +279,9 @@ class Reproduction:
             if item.campaign in measured:
                 times = partial(times_of, measured[item.campaign].run)
                 campaign = find_campaign(item.campaign, installed().known)
-                made = drawing(item, rows_of(item, measured), campaign, times)
-                if made is not None:
-                    drawn[item.name] = made
+                figure = drawing(item, rows_of(item, measured), campaign, times)
+                if figure is not None:
+                    drawn[item.name] = figure
         return drawn
 
 

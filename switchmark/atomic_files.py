@@ -1,4 +1,4 @@
-"""Files that are replaced whole: who reads one meanwhile has the old one or the new one."""
+"""Atomic replacement of files: a concurrent reader sees the old or the new content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-_LIVE = (Path("/dev"), Path("/proc"))  # /dev/stdout may be a file that a shell writes, too
+_LIVE = (Path("/dev"), Path("/proc"))  # /dev/stdout may be a file that a shell also writes
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int | None = None) -> None:
@@ -20,17 +20,18 @@ def write_atomically(path: Path, content: str | bytes, mode: int | None = None) 
 
 @contextmanager
 def atomic_writer(path: Path, mode: int | None = None) -> Iterator[IO[bytes]]:
-    """A file to write to, which is at its path with all that was written once the context ends, or
-    not at all. It has this mode, or what the umask leaves of 0666; a link stays a link.
+    """Open a file for writing. When the context ends it is at its path with all its content; after
+    an exception it is not there. It has this mode, or 0666 less the umask; a link stays a link.
 
-    What is no regular file (a device, a pipe) is written to and stays what it is: a rename would
-    put a file in the place of /dev/null. Raises OSError, which names the path."""
+    A device or a pipe is written directly, since a rename would replace /dev/null by a file. Raises
+    OSError, which names the path."""
     if not is_replaced(path):
         with path.open("wb") as live:
             yield live
         return
     target = path.resolve()
-    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")  # (names may be of full length)
+    # Without the target's name, which may have the largest length of a name already.
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
             if mode is not None:
@@ -48,6 +49,6 @@ def atomic_writer(path: Path, mode: int | None = None) -> Iterator[IO[bytes]]:
 
 
 def is_replaced(path: Path) -> bool:
-    """Whether another file takes the place of this one, which its folder must allow."""
+    """Return True if a new file replaces this one, which needs write access to its folder."""
     live = any(path.is_relative_to(one) for one in _LIVE)
     return not live and (path.is_file() or not path.exists())

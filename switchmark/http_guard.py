@@ -1,5 +1,5 @@
-"""The rules of every server of ours: it serves this machine alone, unless it has a certificate and
-a token; and no client keeps another one waiting."""
+"""The rules of all HTTP servers of switchmark: they serve this machine only, unless they have a
+certificate and a token, and no client blocks another."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any
 from switchmark.errors import UnavailableError, UsageError
 
 LOOPBACK = "127.0.0.1"
-SILENCE_S = 30.0  # after which a client that says nothing is left
+SILENCE_S = 30.0  # a silent client is disconnected after this time
 SHORTEST_TOKEN = 16
 _PLACE = re.compile(r"(?:\[?(?P<host>[^\]]+?)\]?:)?(?P<port>\d{1,5})")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return True if only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -36,7 +36,7 @@ def parse_place(text: str, option: str) -> tuple[str, int]:
     match = _PLACE.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise UsageError(
-            f"{option} {text}: is no port; write e.g. 9464, or ADDRESS:9464 for other machines"
+            f"{option} {text}: is not a port; write e.g. 9464, or ADDRESS:9464 for other machines"
         )
     host = match["host"] or LOOPBACK
     try:
@@ -81,8 +81,8 @@ def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | 
 
 
 def says_token(authorization: str | None, token: str | None) -> bool:
-    """Whether a request's header holds the token, as a bearer or as the password of basic
-    authentication (https://anybody:TOKEN@host); always where none is asked for."""
+    """Return True if a request's header has the token, as a bearer or as the password of basic
+    authentication (https://anybody:TOKEN@host); also if no token is required."""
     if token is None:
         return True
     kind, _, given = (authorization or "").partition(" ")
@@ -97,8 +97,8 @@ def says_token(authorization: str | None, token: str | None) -> bool:
 
 
 def is_foreign(headers: Message, token: str | None) -> bool:
-    """Whether a page of elsewhere may have made a browser send this request: to a server without a
-    token under a name of its own that leads here (DNS rebinding), or with its origin."""
+    """Return True if a foreign web page may have made a browser send this request: by DNS rebinding
+    to a server without a token, or with the page's origin."""
     place, origin = headers.get("Host"), headers.get("Origin")
     if origin is not None and origin.partition("://")[2] != place:
         return True

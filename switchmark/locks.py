@@ -1,4 +1,4 @@
-"""The files of locks: closed to all who could use a lock for nothing but keeping others waiting."""
+"""Lock files that only users with write access to the folder can open."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from pathlib import Path
 
 
 def open_lock(path: Path) -> int:
-    """Open the file of a lock, made now if need be, for those who may write in its folder and for
-    nobody else: who can read it can hold the lock, and keep everybody waiting. Raises OSError."""
+    """Open a lock file, and create it if it is missing. Only users with write access to its folder
+    can open it: flock() needs read access only, so any reader could block all others. Raises
+    OSError."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     writers = path.parent.stat().st_mode & 0o022
-    with suppress(OSError):  # of a colleague, who has done this
-        os.fchmod(fd, 0o600 | writers | writers << 1)  # (whatever the umask, and an older one's)
+    with suppress(OSError):  # another user owns the file and has set its mode
+        os.fchmod(fd, 0o600 | writers | writers << 1)  # independent of the umask
     return fd
 
 

@@ -70,9 +70,9 @@ def yaml_names(folder: Traversable) -> list[str]:
 
 
 def attribute_loader(attribute: str) -> Callable[[ModuleType, str], Any]:
-    """What takes the value of this attribute from a module: its `name` is the module's.
+    """Return a function that reads this attribute of a module; the value's `name` is the module's.
 
-    It raises `SwitchmarkError` where there is no such value."""
+    The function raises `SwitchmarkError` if there is no such value."""
 
     def take(module: ModuleType, name: str) -> Any:
         found = getattr(module, attribute, None)

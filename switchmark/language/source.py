@@ -1,8 +1,8 @@
 """A campaign file as located text: every key and value with its line, and nothing converted.
 
 The file is YAML, but only its structure is taken from the reader (mappings, lists, text);
-what a value means is decided in `values.py`, so YAML's own guesses (`on`, `010`, `1:30`)
-never apply. Anchors, aliases, tags and doubled keys are refused by line.
+`values.py` interprets the values, so YAML's own guesses (`on`, `010`, `1:30`) never apply. Anchors,
+aliases, tags and doubled keys are refused by line.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@
     nics: [eth2, "0000:03:00.0"]
     hosts: 2              # such machines, joined by a cable
 
-What is left out is taken to be there: without `switches`, all are. The machines of the papers come
-with switchmark, under the papers' names.
+A missing key permits everything: without `switches`, the machine has all switches. The machines of
+the papers come with switchmark, under the papers' names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COUNT = Limits(1, 1024, "not a number of them", "more than any machine has")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A described machine. None: whatever is asked for is there."""
+    """A described machine. None: whatever is requests for is there."""
 
     name: str
     description: str
@@ -48,8 +48,8 @@ class Target:
     def lacks(
         self, switches: Sequence[str], environments: Sequence[str], nics: Sequence[str]
     ) -> list[str]:
-        """What is asked for and missing, a line for each."""
-        asked = (
+        """Return one line for each requested thing that is missing."""
+        requests = (
             ("switch", switches, self.switches),
             ("environment", environments, self.environments),
             ("nics:", nics, self.nics),
@@ -57,7 +57,7 @@ class Target:
         return [
             f"target {self.name} has no {kind} {name}"
             + (f" (it has: {', '.join(held)})" if held else "")
-            for kind, names, held in asked
+            for kind, names, held in requests
             if held is not None
             for name in dict.fromkeys(names)
             if name not in held
@@ -69,14 +69,14 @@ def target_names() -> list[str]:
     return yaml_names(_FOLDER)
 
 
-def find_target(what: str) -> Target:
+def find_target(machine: str) -> Target:
     """Find a machine by name or file. Raises `UsageError` with a line for all that is wrong."""
-    if what in target_names():
-        return read_target((_FOLDER / f"{what}.yaml").read_text("utf-8"), f"{what}.yaml")
-    if what.endswith((".yaml", ".yml")) or "/" in what:
-        return read_target(source.read_file(Path(what)), what)
+    if machine in target_names():
+        return read_target((_FOLDER / f"{machine}.yaml").read_text("utf-8"), f"{machine}.yaml")
+    if machine.endswith((".yaml", ".yml")) or "/" in machine:
+        return read_target(source.read_file(Path(machine)), machine)
     raise UsageError(
-        f"--target: {values.unknown(what, target_names(), 'machine')}",
+        f"--target: {values.unknown(machine, target_names(), 'machine')}",
         remedy="or name a file (.yaml)",
     )
 

@@ -37,7 +37,7 @@ class Cable:
 class Testbed:
     """The hosts that trials between hosts run on."""
 
-    __test__ = False  # its name is no test's
+    __test__ = False  # pytest would take it for a test by its name
 
     path: Path
     near: str  # how this machine is called
@@ -50,6 +50,5 @@ class Testbed:
 class HealthLimits:
     """The limits within which a testbed of a pool may measure, as its owner sets them."""
 
-    busy_cores: float | None = None  # that other programs use; None: half of them
-    wire_tolerance: float = 1.5  # factor of what the bare wire carried; a machine's states differ
-    # by less than this
+    busy_cores: float | None = None  # cores that other programs use; None: half of all
+    wire_tolerance: float = 1.5  # ratio of two baselines; a machine's states differ by less

@@ -56,11 +56,11 @@ class FileFields:
             number = math.nan
         if not (math.isfinite(number) and number > least):
             place = table.key_places[name]
-            self.note(place, f"{key}.{name}", f"'{text}' is no number greater than {least:g}")
+            self.note(place, f"{key}.{name}", f"'{text}' is not a number above {least:g}")
             return None
         return number
 
-    def file(self, table: YamlMapping, key: str, name: str, what: str) -> Path | None:
+    def file(self, table: YamlMapping, key: str, name: str, content: str) -> Path | None:
         """Read the path of a file; a relative one begins at the testbed file's folder."""
         text = self.text(table, key, name)
         if text is None:
@@ -68,7 +68,7 @@ class FileFields:
         path = self.path.resolve().parent / Path(text).expanduser()
         if not path.is_file():
             place = table.key_places[name]
-            self.note(place, f"{key}.{name}", f"{path} is no file; give that of {what}")
+            self.note(place, f"{key}.{name}", f"{path} is not a file; name the file of {content}")
             return None
         return path
 
@@ -77,7 +77,7 @@ class FileFields:
         for name in table.entries:
             if name not in known:
                 whole = f"{key}.{name}" if key else name
-                text = f"is no key here; there are: {', '.join(known)}"
+                text = f"is not a key here; the keys are: {', '.join(known)}"
                 self.note(table.key_places[name], whole, text)
 
     def note(self, place: SourcePlace, key: str, message: str) -> None:
@@ -108,9 +108,9 @@ def read_hosts(fields: FileFields, hosts: YamlMapping) -> tuple[str | None, dict
         elif (target := _target(fields, name, node)) is not None:
             targets[name] = target
     if len(local) != 1:
-        what = "two hosts are local" if local else "no host is local"
-        remedy = "write `local: true` for the one that the bench runs on, and for no other"
-        fields.note(hosts.place, "hosts", f"{what}; {remedy}")
+        problem = "two hosts are local" if local else "no host is local"
+        remedy = "write `local: true` only for the host of the bench"
+        fields.note(hosts.place, "hosts", f"{problem}; {remedy}")
         return None, targets
     return local[0], targets
 
@@ -141,7 +141,7 @@ def _target(fields: FileFields, name: str, node: YamlMapping) -> SshTarget | Non
         return None
     port = fields.text(node, key, "port") or "22"
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-        fields.note(node.place, f"{key}.port", f"'{port}' is no TCP port, 1 to 65535")
+        fields.note(node.place, f"{key}.port", f"'{port}' is not a TCP port, 1 to 65535")
         return None
     become = fields.text(node, key, "become") or "none"
     if become not in BECOME:
@@ -178,7 +178,7 @@ def _settings(fields: FileFields, node: YamlMapping, key: str) -> tuple[tuple[st
     found = []
     for name in table.entries:
         if not _SETTING.fullmatch(name):
-            text = "is no setting of the bench; their names begin with SWITCHMARK_"
+            text = "is not a setting of the bench; their names begin with SWITCHMARK_"
             fields.note(table.key_places[name], f"{key}.settings.{name}", text)
         elif (value := fields.text(table, f"{key}.settings", name)) is not None:
             found.append((name, value))
@@ -200,7 +200,7 @@ def find_testbed(path: Path | None) -> Testbed | None:
 
 
 def required(testbed: Testbed | None) -> Testbed:
-    """The testbed. Raises UsageError where there is none."""
+    """Return the testbed. Raises UsageError for None."""
     if testbed is None:
         raise UsageError(
             "there is no testbed: location: remote needs another host",
@@ -265,7 +265,7 @@ class _TestbedReader(FileFields):
         return Testbed(self.path, near, far, cable[1], tuple(targets.values()))
 
     def is_alone(self, hosts: YamlMapping) -> bool:
-        """Whether the local host is the only one."""
+        """Return True if the file has only the local host."""
         return all(
             isinstance(node, YamlMapping) and "local" in node.entries
             for node in hosts.entries.values()
@@ -295,7 +295,7 @@ class _TestbedReader(FileFields):
         """The first cable that begins here: its other host and the two interfaces."""
         if not isinstance(cables, Items) or not cables.items:
             where = place if cables is None else cables.place
-            self.note(where, "cables", f"is no list; write e.g. - {{{near}: eth1, ...}}")
+            self.note(where, "cables", f"is not a list; write e.g. - {{{near}: eth1, ...}}")
             return None
         used: set[tuple[str, str]] = set()
         found: list[tuple[str, Cable]] = []
@@ -323,13 +323,14 @@ class _TestbedReader(FileFields):
             interface = self.text(node, key, host)
             if host not in hosts:
                 known = ", ".join(sorted(hosts))
-                self.note(node.place, f"{key}.{host}", f"is no host of this file (it has: {known})")
+                text = f"is not a host of this file, which has: {known}"
+                self.note(node.place, f"{key}.{host}", text)
             elif interface is not None and (address := pci_address(interface)) is not None:
                 ends[host] = address
             elif interface is None or not _INTERFACE.fullmatch(interface):
                 text = (
-                    f"'{interface or ''}' is no name of an interface (1 to 15 characters), and no "
-                    "PCI address (0000:03:00.0)"
+                    f"'{interface or ''}' is neither an interface (1 to 15 characters) nor a PCI "
+                    "address (0000:03:00.0)"
                 )
                 self.note(node.place, f"{key}.{host}", text)
             else:

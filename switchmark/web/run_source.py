@@ -23,7 +23,7 @@ NEWEST = 500  # runs of a store that a page lists, and that histories are made o
 
 @dataclass(frozen=True, slots=True)
 class ShelvedRun:
-    """A run in one line."""
+    """A run in run line."""
 
     name: str
     campaign: str
@@ -31,7 +31,7 @@ class ShelvedRun:
     machine: str
     trials: int
     switchmark: str  # the version
-    state: tuple[int, ...]  # changes with what there is of it
+    state: tuple[int, ...]  # changes when the run's files change
 
 
 class Shelf(Protocol):
@@ -92,7 +92,7 @@ class StoreShelf:
     def runs(self) -> tuple[list[ShelvedRun], list[str]]:
         """See `Shelf.runs`; the newest ones of the store."""
         with open_store(self.address) as store:
-            return [_stored(one) for one in reversed(list_stored(store, last=NEWEST))], []
+            return [_stored(run) for run in reversed(list_stored(store, last=NEWEST))], []
 
     def run(self, name: str) -> ShelvedRun | None:
         """See `Shelf.run`."""
@@ -112,7 +112,7 @@ def _of_folder(folder: Path) -> ShelvedRun:
     names and renamed, which changes it."""
     run = open_run(folder)
     info = run.info
-    times = [one.stat().st_mtime_ns if one.exists() else 0 for one in (folder, folder / "trials")]
+    times = [run.stat().st_mtime_ns if run.exists() else 0 for run in (folder, folder / "trials")]
     return ShelvedRun(
         name=folder.name,
         campaign=info.campaign,
@@ -124,13 +124,13 @@ def _of_folder(folder: Path) -> ShelvedRun:
     )
 
 
-def _stored(one: StoredRun) -> ShelvedRun:
+def _stored(run: StoredRun) -> ShelvedRun:
     return ShelvedRun(
-        name=one.name,
-        campaign=one.campaign,
-        started_at=f"{one.started_at:%Y-%m-%d %H:%M}",
-        machine=", ".join(one.testbeds) or one.hostname or "a host without a name",
-        trials=one.finished + one.failed,
-        switchmark=one.switchmark,
-        state=(one.finished, one.failed, one.size_bytes),
+        name=run.name,
+        campaign=run.campaign,
+        started_at=f"{run.started_at:%Y-%m-%d %H:%M}",
+        machine=", ".join(run.testbeds) or run.hostname or "a host without a name",
+        trials=run.finished + run.failed,
+        switchmark=run.switchmark,
+        state=(run.finished, run.failed, run.size_bytes),
     )

@@ -1,7 +1,7 @@
 """HTTP in front of the pages: GET and HEAD alone, and a policy that no page can leave.
 
-Without a token only requests that name this machine are answered, so that no page from elsewhere
-reads results under a name of its own that leads here (DNS rebinding).
+Without a token it answers only requests that name this machine, so that foreign web pages cannot
+read results by DNS rebinding.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _PageHandler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         try:
             if self.headers.get("Content-Length") or self.headers.get("Transfer-Encoding"):
-                self.close_connection = True  # what follows is no request
+                self.close_connection = True  # the body would be read as a request
             self._send(self._shown())
         except (ConnectionError, TimeoutError):
             self.close_connection = True

@@ -73,16 +73,16 @@ class WebSite:
         return None
 
     def _kept(self, key: str, runs: Sequence[ShelvedRun], make: Callable[[], str]) -> Shown:
-        """The page of these runs: a kept one while they are as they were, else made anew."""
+        """Return the page of these runs: the cached page if they have not changed, or a new one."""
         with self._building:
-            kept = self._pages.get(key)
-            if kept is None or kept[0] != runs:
-                kept = runs, make().encode()
-                self._pages[key] = kept
+            page = self._pages.get(key)
+            if page is None or page[0] != runs:
+                page = runs, make().encode()
+                self._pages[key] = page
             self._pages.move_to_end(key)
             while len(self._pages) > KEPT_PAGES:
                 self._pages.popitem(last=False)
-        return Shown(200, kept[1])
+        return Shown(200, page[1])
 
     def _report(self, name: str) -> Shown:
         run = self._shelf.run(name)
@@ -100,12 +100,12 @@ class WebSite:
             named = parse_qs(query, max_num_fields=8).get("figure", [])
         except ValueError:
             raise UsageError("unknown query; use e.g. ?figure=throughput") from None
-        wanted = figures_called(named, [one for each in METHODS.values() for one in each.compared])
+        figures = figures_called(named, [one for each in METHODS.values() for one in each.compared])
         runs, _ = self._shelf.runs()
 
         def make() -> str:
             folders = [self._shelf.folder(run)[0] for run in reversed(runs)]
-            found = read_history(folders, wanted, switch)
+            found = read_history(folders, figures, switch)
             if not found.figures:
                 raise UsageError("there is no valid figure of this kind")
             up = "../" if switch is not None else ""
@@ -116,7 +116,7 @@ class WebSite:
                 links += [Link(one, f"history/{quote(one, safe='')}") for one in found.switches]
             return history_page(found, f"{switch or 'All switches'}: history", links)
 
-        names = "+".join(one.name for one in wanted)
+        names = "+".join(one.name for one in figures)
         return self._kept(f"history/{switch or ''}?{names}", runs, make)
 
     def _index(self, runs: Sequence[ShelvedRun], problems: Sequence[str]) -> str:
@@ -127,10 +127,10 @@ class WebSite:
             sections = [Section("Runs", ("Nothing has been measured yet.",))]
         if problems:
             sections.append(Section("Folders that could not be read", warned=problems))
-        what = "1 run" if len(lines) == 1 else f"{len(lines)} runs"
+        count = "1 run" if len(lines) == 1 else f"{len(lines)} runs"
         links = [Link("history", "history")] if lines else []
         links += [Link("pool", "pool")] if self._pool is not None else []
-        meta = f"{what} in {self._shelf.name}"
+        meta = f"{count} in {self._shelf.name}"
         return page_html(Page("Results", "switchmark", meta, sections, links))
 
 

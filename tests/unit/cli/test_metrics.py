@@ -109,7 +109,7 @@ def test_places() -> None:
     assert parse_place("0.0.0.0:9464", "--metrics") == ("0.0.0.0", 9464)
     assert parse_place("[::1]:9464", "--metrics") == ("::1", 9464)
     for bad in ("", "http", "70000", "-1"):
-        with pytest.raises(UsageError, match="is no port"):
+        with pytest.raises(UsageError, match="is not a port"):
             parse_place(bad, "--metrics")
     assert "--metrics [::1]:9464: " in cannot_listen("--metrics", ("::1", 9464), "in use")
 

@@ -52,23 +52,35 @@ def test_the_first_cable_that_begins_here_says_which_host(tmp_path: Path) -> Non
         ((GOOD, ""), None, "the file is empty; write|a testbed is a mapping"),
         ((GOOD, "- a"), None, "a testbed is a mapping with the keys hosts and cables"),
         (("local: true", "local: no"), 3, "hosts.left.local: can only be true; leave it out"),
-        (("{local: true}", "{address: a}"), 3, "no host is local; write `local: true` for the one"),
+        (("{local: true}", "{address: a}"), 3, "no host is local; write `local: true` only for"),
         (("spare: {address: spare.example}", "spare: {local: true}"), 3, "two hosts are local"),
         (("{local: true}", "{local: true, port: 2}"), 3, "left.port: is of no use for the local"),
         (("    address: 192.0.2.7\n", ""), 5, "hosts.right.address: is missing; give a name"),
-        (("2222", "0"), 5, "hosts.right.port: '0' is no TCP port, 1 to 65535"),
-        (("user: bench", "usr: bench"), 7, "hosts.right.usr: is no key here; there are: local"),
+        (("2222", "0"), 5, "hosts.right.port: '0' is not a TCP port, 1 to 65535"),
+        (
+            ("user: bench", "usr: bench"),
+            7,
+            "hosts.right.usr: is not a key here; the keys are: local",
+        ),
         (("user: bench", "user:"), 7, "hosts.right.user: has no value; write one, or leave"),
-        (("keys/bench", "keys/other"), 8, r"hosts.right.key: .*/keys/other is no file; give that"),
+        (
+            ("keys/bench", "keys/other"),
+            8,
+            r"hosts.right.key: .*/keys/other is not a file; name the file",
+        ),
         (("sudo", "su"), 5, "hosts.right.become: 'su' is not known; use none or sudo"),
-        (("right: eth1", "rigth: eth1"), 13, r"cables\[1\].rigth: is no host of this file \(it"),
+        (("right: eth1", "rigth: eth1"), 13, r"cables\[1\].rigth: is not a host of this file"),
         (("eth1, left: enp3s0f0", "eth1"), 13, r"cables\[1\]: has two ends: write \{host"),
-        (("enp3s0f0", "much-too-long-name"), 13, "'much-too-long-name' is no name of an interf"),
+        (("enp3s0f0", "much-too-long-name"), 13, "'much-too-long-name' is neither an interface"),
         (("right: eth1", "right: eth5"), 13, "right's eth5 is in two cables; an interface has one"),
-        (("eth1, left: enp3s0f0", "'03:00.8', left: x"), 13, "'03:00.8' is no name of an interf"),
+        (("eth1, left: enp3s0f0", "'03:00.8', left: x"), 13, "'03:00.8' is neither an interface"),
         (("user: bench", "settings: vpp"), 7, "settings: is a mapping, e.g. .SWITCHMARK_VPP: /usr"),
-        (("user: bench", "settings: {PATH: /bin}"), 7, "settings.PATH: is no setting of the bench"),
-        (("cables:", "cable:"), 11, "cable: is no key here; there are: hosts, cables"),
+        (
+            ("user: bench", "settings: {PATH: /bin}"),
+            7,
+            "settings.PATH: is not a setting of the bench",
+        ),
+        (("cables:", "cable:"), 11, "cable: is not a key here; the keys are: hosts, cables"),
     ],
 )
 def test_bad_files_are_refused_by_place_key_and_remedy(
@@ -102,7 +114,7 @@ def test_a_host_that_is_cabled_with_nobody(tmp_path: Path) -> None:
     text = GOOD.replace("  - {right: eth1, left: enp3s0f0}\n  - {left: eth9, spare: eth2}\n", "")
     with pytest.raises(UsageError, match="cables: none joins left with another host"):
         read_testbed(written(tmp_path, text))
-    with pytest.raises(UsageError, match="cables: is no list"):
+    with pytest.raises(UsageError, match="cables: is not a list"):
         read_testbed(written(tmp_path, GOOD.split("cables:", maxsplit=1)[0]))
 
 
@@ -136,10 +148,13 @@ def test_a_testbed_of_a_pool_may_be_one_host_and_says_what_its_health_may_be(
     ("health", "message"),
     [
         ("health: 4", "health: is a mapping, e.g. {busy_cores: 2, wire_tolerance: 3}"),
-        ("health: {load: 4}", "health.load: is no key here; there are: busy_cores, wire_tolerance"),
-        ("health: {busy_cores: nan}", "health.busy_cores: 'nan' is no number greater than 0"),
-        ("health: {wire_tolerance: 0.5}", "health.wire_tolerance: '0.5' is no number greater th"),
-        ("helth: {}", "helth: is no key here; there are: hosts"),
+        (
+            "health: {load: 4}",
+            "health.load: is not a key here; the keys are: busy_cores, wire_tolerance",
+        ),
+        ("health: {busy_cores: nan}", "health.busy_cores: 'nan' is not a number above 0"),
+        ("health: {wire_tolerance: 0.5}", "health.wire_tolerance: '0.5' is not a number above 1"),
+        ("helth: {}", "helth: is not a key here; the keys are: hosts"),
     ],
 )
 def test_limits_of_health_that_are_none(

@@ -213,7 +213,7 @@ def test_beyond_this_machine_it_wants_a_certificate_and_a_token(tmp_path: Path) 
     ("arguments", "says"),
     [
         (["--results", "/no/such/folder"], "--results /no/such/folder: is not a folder"),
-        (["--listen", "x"], "--listen x: is no port"),
+        (["--listen", "x"], "--listen x: is not a port"),
         (["--listen", "0.0.0.0:0", "--results", "."], "others can reach it"),
         (["--token-file", "/no/such/file"], "--token-file /no/such/file: cannot be read"),
     ],
