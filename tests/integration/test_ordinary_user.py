@@ -202,6 +202,22 @@ def test_root_can_ask_for_it(tmp_path: Path) -> None:
 
 
 @needs_root
+def test_private_namespaces_start_with_file_systems_mounted_below_sys() -> None:
+    """Most machines have debugfs or tracefs there."""
+    program = (
+        "from switchmark.host.private.start import Reason, start_again\n"
+        "start_again([], Reason.CHOICE)\n"
+        "print('started')\n"
+    )
+    mount = 'mount -t tmpfs none /sys/kernel/debug && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mount, "sh", sys.executable, "-c", program],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout == "started\n", done.stderr
+
+
+@needs_root
 def test_root_cannot_change_the_machine_from_private_namespaces(tmp_path: Path) -> None:
     """Files that belong to root could be written, unless they were read-only."""
     program = (

@@ -129,7 +129,8 @@ def make_mounts(layout: Layout) -> None:
     if cgroups is not None:
         _bind(cgroups, CGROUPS)
     for point in mounts_below(SYS):
-        _make_read_only(Path(point))
+        if os.path.ismount(point):  # the new sysfs covers mounts such as /sys/kernel/tracing
+            _make_read_only(Path(point))
     for folder, mode in layout.hidden.items():
         if folder.is_dir():
             mount("switchmark", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode:o}")
