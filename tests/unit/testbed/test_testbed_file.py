@@ -69,7 +69,7 @@ def test_the_first_cable_that_begins_here_says_which_host(tmp_path: Path) -> Non
             r"hosts.right.key: .*/keys/other is not a file; name the file",
         ),
         (("sudo", "su"), 5, "hosts.right.become: 'su' is not known; use none or sudo"),
-        (("right: eth1", "rigth: eth1"), 13, r"cables\[1\].rigth: is not a host of this file"),
+        (("right: eth1", "left2: eth1"), 13, r"cables\[1\].left2: is not a host of this file"),
         (("eth1, left: enp3s0f0", "eth1"), 13, r"cables\[1\]: has two ends: write \{host"),
         (("enp3s0f0", "much-too-long-name"), 13, "'much-too-long-name' is neither an interface"),
         (("right: eth1", "right: eth5"), 13, "right's eth5 is in two cables; an interface has one"),
