@@ -104,10 +104,13 @@ def hostile(sent: list[bytes]) -> tuple[list[bytes], dict[str, int]]:
     """A trial of 100 frames among frames that are none of it, and where each must be counted."""
     own, later = sent[:FRAMES], sent[FRAMES:]
     arp = bytes(12) + b"\x08\x06" + bytes(46)
-    # The same frame as if it were of an earlier run: another epoch, and an earlier time.
-    earlier = changed(own[0], 8, (1).to_bytes(6, "big"))
+    # The same frame as if it were of an earlier run: another epoch, and an earlier time. Times have
+    # 48 bits, so they are earlier only within half of that range.
+    time = int.from_bytes(own[0][PAYLOAD + 8 : PAYLOAD + 14], "big")
+    before = ((time - 10**9) % 2**48).to_bytes(6, "big")
+    earlier = changed(own[0], 8, before)
     earlier = changed(earlier, 1, bytes([own[0][PAYLOAD + 1] ^ 1]))
-    same_epoch = changed(numbered(own[0], 60), 8, (1).to_bytes(6, "big"))
+    same_epoch = changed(numbered(own[0], 60), 8, before)
     others = {
         "runts": [bytes(length) for length in (0, 1, 13, 14, 33, 59)],
         "jumbos": [arp.ljust(1515, b"\0"), arp.ljust(9014, b"\0")],

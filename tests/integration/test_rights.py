@@ -30,7 +30,7 @@ from switchmark.host.kernel import capabilities
 from switchmark.host.session import open_session
 capabilities.make_ambient()
 with open_session(measuring=False) as session:
-    process = session.host.spawn(["/bin/sleep", "60"], may=Rights(("net_admin", "ipc_lock")))
+    process = session.host.spawn(["/bin/sleep", "60"], rights=Rights(("net_admin", "ipc_lock")))
     print(process.pid, flush=True)
     sys.stdin.readline()
 """
