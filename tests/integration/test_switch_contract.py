@@ -71,7 +71,8 @@ def test_refuses_what_it_cannot_do_by_name(name: str, session: Session) -> None:
             switch.start(session, ports, mode, [0])
     with pytest.raises(UsageError, match="in pairs"):
         switch.start(session, ports[:1], natural_mode(switch), [0])
-    strange = next(one for one in PortKind if one not in switch.capabilities.port_kinds)
+    accepted = (*switch.capabilities.port_kinds, *switch.capabilities.application_ports)
+    strange = next(kind for kind in PortKind if kind not in accepted)
     other = SwitchPort(1, strange, mac_of(1), device="x1", socket="/tmp/x1")
     with pytest.raises(UsageError, match=f"port 1 is {strange}"):
         switch.start(session, [ports[0], other], natural_mode(switch), [0])
