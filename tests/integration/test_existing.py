@@ -23,7 +23,7 @@ from tests.integration.own_network import PAIR_ON_A_BRIDGE, ROUTED, OwnNetwork, 
 
 pytestmark = [pytest.mark.integration, needs_root]
 FREE = "10.77.0.201/24+10.77.0.202/24"
-SHORT = ("--set", "duration=400ms", "--set", "rate=200", "--set", "burst=1")
+SHORT = ("--set", "duration=1s", "--set", "rate=200", "--set", "burst=1")
 
 
 @pytest.fixture(scope="module")
