@@ -71,7 +71,7 @@ def test_iperf3_and_sockperf_count_what_the_kernel_counts(bench: Bench, tmp_path
     assert trips.intended_percentiles_ns is None, "it does not know when a request was due"
     assert 0 < trips.min_ns <= trips.percentiles_ns["50"] * 1.01 <= trips.max_ns * 1.02
     told = bench.run("show", "--format", "json")[1]
-    assert "which does not tell" in told
+    assert "which does not report" in told
     assert {r.trial.dimension for r in records.values()} == set(Dimension)
 
 
