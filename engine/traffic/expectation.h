@@ -34,7 +34,7 @@ struct expectation {
     bool reversed;                     /* rows describe sent frames; these go the other way */
     const struct field_writes *fields; /* fields that modifiers of the sender set */
     bool used;               /* a header, the content of a table or modified fields are expected */
-    uint64_t prepared_first; /* number of the first frame whose flow is prepared */
+    uint64_t prepared_first; /* number of the first prepared frame */
     uint32_t prepared;       /* number of such frames */
     uint32_t flows[IO_BURST_MAX];       /* their flows */
     uint64_t wrong[WRONG_FIELDS_COUNT]; /* number of frames of the trial with this field wrong */
