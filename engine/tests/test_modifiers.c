@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "arrival.h"
 #include "fake_io.h"
 #include "traffic/receive.h"
 #include "traffic/transmit.h"
@@ -231,15 +232,6 @@ static struct receiver make_receiver(const struct kind *kind, struct expectation
     return rx;
 }
 
-static void arrive(struct receiver *rx, const uint8_t *bytes, uint32_t length)
-{
-    uint8_t *exact = malloc(length);
-    memcpy(exact, bytes, length);
-    const struct io_frame frame = {.data = exact, .length = length};
-    receive_burst(rx, &frame, 1, 5000, NULL);
-    free(exact);
-}
-
 /* A frame that carries the values of another frame is wrong in each modified field. */
 static void modified_frames_are_compared(void **state)
 {
@@ -250,14 +242,14 @@ static void modified_frames_are_compared(void **state)
         send_all();
         struct receiver rx = make_receiver(&kinds[k], &expectation);
         for (uint32_t i = 0; i < port->sent_count; i++)
-            arrive(&rx, port->sent[i], port->sent_length[i]);
+            arrive_at(&rx, port->sent[i], port->sent_length[i], 5000);
         assert_int_equal(rx_counters.rx_frames, port->sent_count);
         assert_int_equal(rx_counters.rx_wrong_header + rx_counters.rx_corrupt, 0);
         writes.write[0].start ^= 1; /* the receiver now expects another value */
         if (writes.write[0].bits != NULL)
             writes.write[0].bits[0] = ~writes.write[0].bits[0] & ~writes.write[0].keep;
         rx = make_receiver(&kinds[k], &expectation);
-        arrive(&rx, port->sent[0], port->sent_length[0]);
+        arrive_at(&rx, port->sent[0], port->sent_length[0], 5000);
         assert_int_equal(rx_counters.rx_wrong_header, 1);
         assert_int_equal(expectation.wrong[modifiers.given[0].field->wrong], 1);
         fake_close(port);

@@ -2,6 +2,7 @@
  */
 #include "test.h"
 
+#include "arrival.h"
 #include "fake_io.h"
 #include "traffic/receive.h"
 
@@ -39,11 +40,7 @@ static int reset(void **state)
 
 static void arrive(const uint8_t *bytes, uint32_t length, uint64_t now)
 {
-    uint8_t *exact = malloc(length > 0 ? length : 1);
-    memcpy(exact, bytes, length);
-    struct io_frame frame = {.data = exact, .length = length};
-    receive_burst(&rx, &frame, 1, now, NULL);
-    free(exact);
+    arrive_at(&rx, bytes, length, now);
 }
 
 static void make(uint32_t size, uint16_t stream, unsigned kind, unsigned epoch, uint32_t sequence,

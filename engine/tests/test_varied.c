@@ -2,6 +2,7 @@
  * flow alone, even if the ring was full before; and the receiver accepts exactly these. */
 #include "test.h"
 
+#include "arrival.h"
 #include "fake_io.h"
 #include "traffic/receive.h"
 #include "traffic/transmit.h"
@@ -174,15 +175,6 @@ static struct receiver make_receiver(const struct kind *kind, bool touch, bool k
     return rx;
 }
 
-static void arrive(struct receiver *rx, const uint8_t *bytes, uint32_t length)
-{
-    uint8_t *exact = malloc(length);
-    memcpy(exact, bytes, length);
-    const struct io_frame frame = {.data = exact, .length = length};
-    receive_burst(rx, &frame, 1, 5000, NULL);
-    free(exact);
-}
-
 static void varied_frames_are_accepted(void **state)
 {
     (void)state;
@@ -192,7 +184,7 @@ static void varied_frames_are_accepted(void **state)
         send_all();
         struct receiver rx = make_receiver(kind, k & 1, k & 2);
         for (uint32_t i = 0; i < port->sent_count; i++)
-            arrive(&rx, port->sent[i], port->sent_length[i]);
+            arrive_at(&rx, port->sent[i], port->sent_length[i], 5000);
         if (rx_counters.rx_frames != port->sent_count)
             fail_msg("kind %u: %llu of %u", k, (unsigned long long)rx_counters.rx_frames,
                      port->sent_count);
@@ -212,7 +204,7 @@ static void varied_flipped_bits_are_detected(void **state)
         begin(kind, true);
         send_all();
         struct receiver rx = make_receiver(kind, true, true);
-        arrive(&rx, port->sent[0], port->sent_length[0]);
+        arrive_at(&rx, port->sent[0], port->sent_length[0], 5000);
         for (uint32_t i = 1; i < 8; i++) {
             uint8_t *f = port->sent[i];
             for (uint32_t bit = 12 * 8; bit < port->sent_length[i] * 8; bit++) {
@@ -222,7 +214,7 @@ static void varied_flipped_bits_are_detected(void **state)
                 if (in_tag && bit / 8 % 4 == 2 && bit % 8 >= 4)
                     continue; /* priority */
                 f[bit / 8] ^= (uint8_t)(1 << bit % 8);
-                arrive(&rx, f, port->sent_length[i]);
+                arrive_at(&rx, f, port->sent_length[i], 5000);
                 f[bit / 8] ^= (uint8_t)(1 << bit % 8);
                 /* traffic class and flow label of IPv6 are in no checksum */
                 if (kind->ip6 && bit / 8 >= 14 + 4 * kind->tags && bit / 8 < 18 + 4 * kind->tags) {
@@ -248,7 +240,7 @@ static void flows_outside_range_are_corrupt(void **state)
         struct frame_address a = address;
         a.src_ip = ip;
         frame_template_build(&t, &a, 64, 7, FRAME_DATA, 1, false);
-        arrive(&rx, t.bytes, t.length);
+        arrive_at(&rx, t.bytes, t.length, 5000);
     }
     assert_int_equal(rx_counters.rx_frames, 100);
     assert_int_equal(rx_counters.rx_corrupt, 2);

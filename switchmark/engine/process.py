@@ -315,6 +315,10 @@ class EngineProcess:
             with contextlib.suppress(OSError, SwitchmarkError):
                 self.spawned.close_input()
 
+    def process_ids(self) -> list[int]:
+        """Return its process while it runs."""
+        return [self.spawned.pid] if self.spawned.poll() is None else []
+
     def close(self) -> None:
         """Ask the engine to end, then make sure that it has. Idempotent."""
         self.request_exit()

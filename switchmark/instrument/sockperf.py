@@ -118,21 +118,17 @@ class Sockperf(Instrument):
             self.name,
             job,
             server=["sockperf", "server", *to],
-            client=partial(_client, job, to, log),
+            client=partial(
+                sockperf_rr.client_command,
+                job.trial.rate_pps,
+                payload_bytes(job.trial),
+                to,
+                log,
+            ),
             listens=("udp", UDP_PORT),
             read=partial(_read, log),
             server_ends=False,
         )
-
-
-def _client(job: Job, to: list[str], log: Path, duration_s: float) -> list[str]:
-    rate_pps = job.trial.rate_pps
-    paced = ["under-load", "--mps", f"{rate_pps}", "--reply-every", "1"]
-    return [
-        "sockperf", *(["ping-pong"] if rate_pps is None else paced), *to,
-        "-m", str(payload_bytes(job.trial)), "-t", f"{duration_s:.0f}",
-        "--full-rtt", "--full-log", str(log),
-    ]  # fmt: skip
 
 
 def _read(log: Path, client: ProgramEnd, server: ProgramEnd) -> Reading:

@@ -6,16 +6,16 @@ or not the last answer has come. These are the engine's roles for frames, on soc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from switchmark.engine.arguments import engine_args
-from switchmark.engine.events import IntervalEvent, Result, TimedDelays
+from switchmark.engine.events import Result, TimedDelays
 from switchmark.engine.loads import load
 from switchmark.engine.process import EngineProcess
 from switchmark.environment.support.base import Node, patience_with
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.reading import CountedInterval, RoundTrips
+from switchmark.instrument.support.reading import RoundTrips, counts_since
 from switchmark.instrument.support.udp import frame_bytes
 from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
 from switchmark.model.choices import OWN_ENGINE, Idle
@@ -69,11 +69,11 @@ class EngineDatagrams:
 
     def client_ids(self) -> Sequence[int]:
         """Return the process of the client while it runs."""
-        return _running(self._client)
+        return [] if self._client is None else self._client.process_ids()
 
     def server_ids(self) -> Sequence[int]:
         """Return the process of the server while it runs."""
-        return _running(self._server)
+        return self._server.process_ids()
 
     def close(self) -> None:
         """End both. Idempotent."""
@@ -142,13 +142,13 @@ def read(
         client=WorkloadEnd(
             tuple(client.args),
             client.ready.engine_version,
-            _counts(client.intervals, begun_ns, lambda one: each * one.tx_offered),
+            counts_since(begun_ns, client.intervals, lambda one: each * one.tx_offered),
             sent.as_printed(),
         ),
         server=WorkloadEnd(
             tuple(server.args),
             server.ready.engine_version,
-            _counts(done_by.intervals, begun_ns, lambda one: each * one.rx_frames),
+            counts_since(begun_ns, done_by.intervals, lambda one: each * one.rx_frames),
             received.as_printed(),
         ),
         duration_ns=sent.duration_ns,
@@ -163,17 +163,6 @@ def read(
     return reading
 
 
-def _counts(
-    intervals: Sequence[IntervalEvent], begun_ns: int, amount: Callable[[IntervalEvent], int]
-) -> tuple[CountedInterval, ...]:
-    """Return the amounts of each interval that began after the client did."""
-    return tuple(
-        CountedInterval(one.t_ns - begun_ns, one.duration_ns, amount(one))
-        for one in intervals
-        if one.duration_ns > 0 and one.t_ns - one.duration_ns >= begun_ns
-    )
-
-
 def _trips(timed: TimedDelays | None) -> RoundTrips | None:
     if timed is None or not timed.count:
         return None
@@ -185,9 +174,3 @@ def _due(timed: TimedDelays | None) -> RoundTrips | None:
         return None
     due = timed.intended
     return RoundTrips(timed.from_intended, due.min_ns, due.mean_ns, due.stdev_ns, due.max_ns)
-
-
-def _running(engine: EngineProcess | None) -> list[int]:
-    if engine is None or engine.spawned.poll() is not None:
-        return []
-    return [engine.spawned.pid]

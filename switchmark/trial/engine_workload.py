@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from switchmark.engine.events import RecordedDelays, TcpInterval, TcpResult
+from switchmark.engine.events import RecordedDelays, TcpResult
 from switchmark.engine.process import EngineProcess
 from switchmark.engine.tcp import TcpClient, TcpServer, TcpWorkload, failures_of
 from switchmark.environment.support.base import Node, patience_with
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.reading import CountedInterval, RoundTrips
+from switchmark.instrument.support.reading import RoundTrips, counts_since
 from switchmark.instrument.support.udp import address, peer_address, peer_tcp_port, tcp_port
 from switchmark.instrument.support.workload import WebServer, WorkloadEnd, WorkloadReading
 from switchmark.model.trial import Trial
@@ -106,13 +106,13 @@ class EngineWorkload:
 
     def client_ids(self) -> Sequence[int]:
         """Return the process of the client while it runs."""
-        return [] if self._ends is None else _running(self._ends.client)
+        return [] if self._ends is None else self._ends.client.process_ids()
 
     def server_ids(self) -> Sequence[int]:
         """Return the processes of the server while they run."""
         if self._web is not None:
             return self._web.process_ids()
-        return [] if self._server is None else _running(self._server)
+        return [] if self._server is None else self._server.process_ids()
 
     def close(self) -> None:
         """End both. Idempotent."""
@@ -138,10 +138,6 @@ class EngineWorkload:
             args=args,
             patience=patience_with(node),
         )
-
-
-def _running(engine: EngineProcess) -> list[int]:
-    return [engine.spawned.pid] if engine.spawned.poll() is None else []
 
 
 def _sizes(trial: Trial) -> tuple[int | None, int | None]:
@@ -199,15 +195,17 @@ def read(
         raise TrialFailed(f"no request was completed ({reason or 'no answer'}{last})")
     first = ends.client.tcp_intervals[:1]
     begun_ns = first[0].t_ns - first[0].duration_ns if first else 0
-    client_counts = _counts(
-        ends.client.tcp_intervals,
+    client_counts = counts_since(
         begun_ns,
+        ends.client.tcp_intervals,
         (lambda one: one.sent_bytes) if stream else (lambda one: one.attempted),
     )
     if stream and ends.server is not None:
-        done_counts = _counts(ends.server.tcp_intervals, begun_ns, lambda one: one.received_bytes)
+        done_counts = counts_since(
+            begun_ns, ends.server.tcp_intervals, lambda one: one.received_bytes
+        )
     else:
-        done_counts = _counts(ends.client.tcp_intervals, begun_ns, lambda one: one.completed)
+        done_counts = counts_since(begun_ns, ends.client.tcp_intervals, lambda one: one.completed)
     forth = received.totals.received_bytes if received is not None else sent.totals.sent_bytes
     server = (
         WorkloadEnd(
@@ -239,17 +237,6 @@ def read(
     )
     reading.check("the engine")
     return reading
-
-
-def _counts(
-    intervals: Sequence[TcpInterval], begun_ns: int, amount: Callable[[TcpInterval], int]
-) -> tuple[CountedInterval, ...]:
-    """Return the amounts of each interval that began after the client did."""
-    return tuple(
-        CountedInterval(one.t_ns - begun_ns, one.duration_ns, amount(one))
-        for one in intervals
-        if one.duration_ns > 0 and one.t_ns - one.duration_ns >= begun_ns
-    )
 
 
 def _trips(delays: RecordedDelays | None) -> RoundTrips | None:

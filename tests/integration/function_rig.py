@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -20,16 +21,17 @@ from switchmark.function.registry import table_of
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.session import open_session
 from switchmark.model.choices import Dimension
-from switchmark.model.ports import ConnectMode
+from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.model.topology import Topology
 from switchmark.model.trial import Trial
 from switchmark.record.function import FunctionNote
 from switchmark.scenario.registry import expand
+from switchmark.switch import bess
 from switchmark.switch.support.base import PerformsFunctions, Switch
 from switchmark.switch.support.options import configured
 from switchmark.trial.function_proof import prove
 from tests.function_mutations import Mutation
-from tests.integration.switch_rig import VethEnd, available, own_state_dir, port_ends
+from tests.integration.switch_rig import VethEnd, available, own_state_dir, port_ends, veth_ends
 
 SHOWN_BYTES = 256
 
@@ -109,6 +111,25 @@ def started(
             yield switch, {end.port.index: RawTester(cast(VethEnd, end)) for end in ends}
         finally:
             switch.stop()
+
+
+def give_bess_veth_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give BESS ports of another kind, by packet sockets of DPDK, and the rights that they take."""
+    pmd_port: Callable[..., dict[str, Any]] = bess.pmd_port
+    capabilities = replace(
+        bess.Bess.capabilities, port_kinds=(PortKind.VETH,), linux_capabilities=None, writes=None
+    )
+
+    def on_device(port: SwitchPort, cable_driver: str = "") -> dict[str, Any]:
+        named = replace(port, kind=PortKind.VHOST_USER, socket="unused", device=None)
+        device = f"net_af_packet{port.index},iface={port.device}"
+        return pmd_port(named, cable_driver) | {"vdev": device}
+
+    monkeypatch.setattr(bess, "pmd_port", on_device)
+    monkeypatch.setattr(bess.Bess, "capabilities", capabilities)
+    monkeypatch.setattr(
+        f"{__name__}.port_ends", lambda session, _, count: veth_ends(session, count)
+    )
 
 
 def run_proof(

@@ -6,20 +6,14 @@ repeats the check of a million IPv4 routes in linux-router, ovs-netdev, vpp and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
 from switchmark.model.functions import FunctionList
 from switchmark.model.options import SwitchOptions
-from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
-from switchmark.switch import bess
+from switchmark.model.ports import ConnectMode
 from switchmark.switch.registry import make_switch
 from tests.integration import function_rig
 from tests.integration.machine import needs_root
-from tests.integration.switch_rig import veth_ends
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, needs_root]
 
@@ -35,21 +29,7 @@ LISTS = (
 @pytest.fixture(autouse=True)
 def veth_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give all switches veth ports, which the rig can drive: BESS by packet sockets of DPDK."""
-    pmd_port: Callable[..., dict[str, Any]] = bess.pmd_port
-    capabilities = replace(
-        bess.Bess.capabilities, port_kinds=(PortKind.VETH,), linux_capabilities=None, writes=None
-    )
-
-    def on_device(port: SwitchPort, cable_driver: str = "") -> dict[str, Any]:
-        named = replace(port, kind=PortKind.VHOST_USER, socket="unused", device=None)
-        device = f"net_af_packet{port.index},iface={port.device}"
-        return pmd_port(named, cable_driver) | {"vdev": device}
-
-    monkeypatch.setattr(bess, "pmd_port", on_device)
-    monkeypatch.setattr(bess.Bess, "capabilities", capabilities)
-    monkeypatch.setattr(
-        function_rig, "port_ends", lambda session, _, count: veth_ends(session, count)
-    )
+    function_rig.give_bess_veth_ports(monkeypatch)
 
 
 @pytest.mark.parametrize("switch", ROUTERS)

@@ -5,20 +5,14 @@ ports, with the same modules between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
 from switchmark.model.functions import FunctionList
-from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
+from switchmark.model.ports import ConnectMode
 from switchmark.model.trial import Trial
-from switchmark.switch import bess
 from tests.function_mutations import Mutation, mutations_of
 from tests.integration import function_rig
 from tests.integration.machine import needs_root
-from tests.integration.switch_rig import veth_ends
 
 pytestmark = [pytest.mark.integration, needs_root]
 
@@ -26,21 +20,7 @@ pytestmark = [pytest.mark.integration, needs_root]
 @pytest.fixture(autouse=True)
 def packet_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give BESS ports of another kind, and the rights that they take."""
-    pmd_port: Callable[..., dict[str, Any]] = bess.pmd_port
-    capabilities = replace(
-        bess.Bess.capabilities, port_kinds=(PortKind.VETH,), linux_capabilities=None, writes=None
-    )
-
-    def on_device(port: SwitchPort, cable_driver: str = "") -> dict[str, Any]:
-        named = replace(port, kind=PortKind.VHOST_USER, socket="unused", device=None)
-        device = f"net_af_packet{port.index},iface={port.device}"
-        return pmd_port(named, cable_driver) | {"vdev": device}
-
-    monkeypatch.setattr(bess, "pmd_port", on_device)
-    monkeypatch.setattr(bess.Bess, "capabilities", capabilities)
-    monkeypatch.setattr(
-        function_rig, "port_ends", lambda session, _, count: veth_ends(session, count)
-    )
+    function_rig.give_bess_veth_ports(monkeypatch)
 
 
 def vxlan(direction: str, tunnels: int) -> Trial:

@@ -3,11 +3,10 @@ size."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.program import ProgramEnd, close_all, find, running, version_of
+from switchmark.instrument.support.program import ProgramEnd, ServerProgram, find, version_of
 from switchmark.instrument.support.udp import address, tcp_port
 from switchmark.model.capabilities import Availability
 
@@ -21,7 +20,7 @@ def availability() -> Availability:
     return find(NAME, PACKAGE, _ASKED, _SAYS)
 
 
-class Nginx:
+class Nginx(ServerProgram):
     """A running nginx in the namespace of the target. Its files are in the session's folder."""
 
     path = "/"
@@ -38,24 +37,11 @@ class Nginx:
         self.command = tuple(args)
         self.version = version_of(NAME, _ASKED, _SAYS)
         target = job.target
-        self._end = ProgramEnd(f"{NAME} server", target.node, args, target.spawn(args))
+        super().__init__(ProgramEnd(f"{NAME} server", target.node, args, target.spawn(args)))
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once it listens. Raises TrialFailed."""
         self._end.wait_listening("tcp", self._port, timeout_s)
-
-    def check(self) -> None:
-        """Raise TrialFailed if it has ended."""
-        if self._end.spawned.poll() is not None:
-            raise self._end.failed("ended in mid-run")
-
-    def process_ids(self) -> Sequence[int]:
-        """Return its process while it runs."""
-        return running(self._end)
-
-    def close(self) -> None:
-        """End it. Idempotent."""
-        close_all(self._end)
 
 
 def configuration(folder: Path, listen: str, response_bytes: int) -> str:

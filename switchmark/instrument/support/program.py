@@ -152,6 +152,26 @@ def one_line(text: str) -> str:
     return " ".join(text.split())[:SHOWN_CHARACTERS] or "nothing"
 
 
+class ServerProgram:
+    """A server that is one program, from its construction until `close`."""
+
+    def __init__(self, end: ProgramEnd) -> None:
+        self._end = end
+
+    def check(self) -> None:
+        """Raise TrialFailed if it has ended."""
+        if self._end.spawned.poll() is not None:
+            raise self._end.failed("ended in mid-run")
+
+    def process_ids(self) -> Sequence[int]:
+        """Return its process while it runs."""
+        return running(self._end)
+
+    def close(self) -> None:
+        """End it. Idempotent."""
+        close_all(self._end)
+
+
 def running(*ends: ProgramEnd | None) -> list[int]:
     """The process ids of those that were started and have not ended."""
     return [end.spawned.pid for end in ends if end and end.spawned.poll() is None]

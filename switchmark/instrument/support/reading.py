@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from switchmark.errors import ContradictoryCounts
 from switchmark.statistics.histogram import Histogram
@@ -19,6 +19,32 @@ class CountedInterval:
     t_ns: int  # its end
     duration_ns: int
     frames: int
+
+
+class Interval(Protocol):
+    """An interval of a traffic application."""
+
+    @property
+    def t_ns(self) -> int:
+        """Its end."""
+
+    @property
+    def duration_ns(self) -> int:
+        """Its length."""
+
+
+IntervalT = TypeVar("IntervalT", bound=Interval)
+
+
+def counts_since(
+    begun_ns: int, intervals: Iterable[IntervalT], amount: Callable[[IntervalT], int]
+) -> tuple[CountedInterval, ...]:
+    """Return the amount of each interval that lies wholly after `begun_ns`."""
+    return tuple(
+        CountedInterval(interval.t_ns - begun_ns, interval.duration_ns, amount(interval))
+        for interval in intervals
+        if interval.duration_ns > 0 and interval.t_ns - interval.duration_ns >= begun_ns
+    )
 
 
 def count_by_interval(

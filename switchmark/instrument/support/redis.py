@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from switchmark.errors import TrialFailed
 from switchmark.host.programs import not_installed
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.program import ProgramEnd, close_all, find, running, version_of
+from switchmark.instrument.support.program import ProgramEnd, ServerProgram, find, version_of
 from switchmark.instrument.support.udp import address, tcp_port
 from switchmark.model.capabilities import Availability
 
@@ -24,7 +23,7 @@ def availability() -> Availability:
     return not_installed(CLIENT, "redis-tools") or find(SERVER, SERVER, ("--version",), _SAYS)
 
 
-class Redis:
+class Redis(ServerProgram):
     """A running redis-server in the namespace of the target, with one value."""
 
     def __init__(self, job: Job) -> None:
@@ -40,7 +39,7 @@ class Redis:
         self.command = tuple(args)
         self.version = version_of(SERVER, ("--version",), _SAYS)
         target = job.target
-        self._end = ProgramEnd(SERVER, target.node, args, target.spawn(args))
+        super().__init__(ProgramEnd(SERVER, target.node, args, target.spawn(args)))
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once it listens and has the value. Raises TrialFailed."""
@@ -54,19 +53,6 @@ class Redis:
         reply = self._ask("info", "commandstats")
         counted = re.search(r"^cmdstat_get:calls=(\d{1,15}),", reply, re.MULTILINE)
         return int(counted[1]) if counted else 0
-
-    def check(self) -> None:
-        """Raise TrialFailed if it has ended."""
-        if self._end.spawned.poll() is not None:
-            raise self._end.failed("ended in mid-run")
-
-    def process_ids(self) -> Sequence[int]:
-        """Return its process while it runs."""
-        return running(self._end)
-
-    def close(self) -> None:
-        """End it. Idempotent."""
-        close_all(self._end)
 
     def _ask(self, *words: str) -> str:
         """Return the answer to a command, by a program at the same end."""

@@ -46,20 +46,21 @@ def launch(job: Job) -> ClientServer[WorkloadReading]:
         NAME,
         job,
         server=["sockperf", "server", "-i", address(job.target), "-p", str(port), *kind],
-        client=partial(client_command, job, to, log),
+        client=partial(client_command, job.trial.rate_pps, job.trial.request_bytes, to, log),
         listens=("tcp" if tcp else "udp", port),
         read=partial(read, job, log),
         server_ends=False,
     )
 
 
-def client_command(job: Job, to: list[str], log: Path, duration_s: float) -> list[str]:
+def client_command(
+    rate_per_s: int | None, payload_bytes: int, to: list[str], log: Path, duration_s: float
+) -> list[str]:
     """Return the client's command line."""
-    rate = job.trial.rate_pps
-    paced = ["under-load", "--mps", f"{rate}", "--reply-every", "1"]
+    paced = ["under-load", "--mps", f"{rate_per_s}", "--reply-every", "1"]
     return [
-        "sockperf", *(["ping-pong"] if rate is None else paced), *to,
-        "-m", str(job.trial.request_bytes), "-t", f"{duration_s:.0f}",
+        "sockperf", *(["ping-pong"] if rate_per_s is None else paced), *to,
+        "-m", str(payload_bytes), "-t", f"{duration_s:.0f}",
         "--full-rtt", "--full-log", str(log),
     ]  # fmt: skip
 
