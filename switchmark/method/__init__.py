@@ -1,1 +1,1 @@
-"""How a figure is found: one file a method, which needs only a measurer."""
+"""Methods of many trials: one file for each method, which needs only a measurer."""

@@ -1,9 +1,9 @@
 """Attach: the time until a new container reaches others, and the time to detach it.
 
-Rounds of attachments follow each other for the duration of the trial: `at_once` namespaces are
-attached at the same time, each waits for its first answer through the network, and all are detached
-one after the other. The ends of the pairs are attached all the time. The start of the plugins'
-programs is measured beside it. No other traffic runs.
+Rounds of attachments follow each other for the duration of the trial. In each round, `at_once`
+namespaces are attached at the same time, each waits for its first reply through the network, and
+all are detached one after the other. The ends of the pairs stay attached. The start time of the
+plugins' programs is measured separately. No other traffic runs.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def measure(attacher: Attacher, at_once: int, duration_s: float) -> Times:
 
 
 def percentile(values: Sequence[float], quantile: float, name: str) -> MethodFigure:
-    """Return a percentile with its 95 % interval by order statistics. A bound that so few values
-    do not have is left out."""
+    """Return a percentile with its 95 % interval by order statistics. The bounds are left out if
+    there are too few values."""
     ordered = sorted(values)
     low, high = ranks_of(len(ordered), quantile)
     bounded = low is not None and high is not None

@@ -1,12 +1,11 @@
 """Back-to-back frames: the longest burst without loss, RFC 2544 section 26.4 and RFC 9004.
 
-A burst is a short trial at the highest rate the sender has. Its length is searched by
-halving; the search is repeated and the mean over repetitions reported, as the RFC asks. The
-buffer behind the burst follows by RFC 9004: what the switch forwarded meanwhile is
-subtracted.
+A burst is a short trial at the highest rate of the sender. The method searches its length by
+halving, repeats the search, and reports the mean over the repetitions, as RFC 2544 requires. The
+buffer is the mean burst minus the frames that the switch forwarded meanwhile (RFC 9004).
 
-The length that counts is what was really sent (`offered_frames`), not what was asked for,
-so a sender that starts or stops unevenly costs resolution, never truth.
+The length of a burst is the number of frames that were sent (`offered_frames`), not the number
+that was intended. A sender that starts or stops unevenly costs resolution, but no error.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from switchmark.record.metric import method_metric
 from switchmark.statistics.means import Estimate, estimate
 
 BUDGET_S = 120.0
-LOOK_S = 1.0  # at the highest load, for what the switch forwards of it
+RATE_TRIAL_S = 1.0  # duration of the first trial, which measures the forwarding rate
 DEFAULT_REPETITIONS = 50  # RFC 2544
 LONGEST_BURST_S = 2.0  # RFC 2544: a burst of 2 s that passes whole ends the test
 RESOLUTION = 0.02  # (shortest failed - longest passed) / shortest failed
@@ -34,14 +33,15 @@ RESOLUTION = 0.02  # (shortest failed - longest passed) / shortest failed
 class BackToBack:
     """The longest clean bursts; frames are totals over all pairs."""
 
-    burst_frames: Estimate | None  # longest clean burst, mean over repetitions; None: none clean
-    endless_repetitions: int  # in so many, even the longest burst passed: nothing is lost at all
-    clean_none_repetitions: int  # in so many, even the shortest burst lost frames
+    burst_frames: Estimate | None  # mean over repetitions; None: no burst was clean
+    endless_repetitions: int  # repetitions in which even the longest burst passed
+    all_lossy_repetitions: int  # repetitions in which even the shortest burst lost frames
     rate_pps: float  # mean rate at which bursts were offered
     buffer_s: float | None  # RFC 9004 corrected buffer time; None without a throughput
     buffer_frames: float | None
-    refused_share: float  # transmit calls of clean bursts that met a full ring, at most: from
-    # some percent on, the port slowed the sender down and "clean" says little
+    # The largest share of transmit calls of a clean burst that met a full ring. From some percent
+    # on, the port slowed the sender down, and a clean burst proves little.
+    refused_share: float
     trials: tuple[LoadPoint, ...]
     finished: bool  # False: the budget ended first
 
@@ -58,9 +58,8 @@ def back_to_back(
 ) -> BackToBack:
     """Search the longest clean burst at `rate_pps` (line rate, or the sender's ceiling).
 
-    `throughput_pps`, the switch's own (NDR), gives the buffer. Raises `BudgetError` when not
-    even one repetition fits.
-    """
+    The buffer is computed from the switch's `throughput_pps`. Raise `BudgetError` if not even one
+    repetition fits into the budget."""
     if not 0 < shortest_s < longest_s or repetitions < 1 or not 0 < rate_pps < math.inf:
         raise UsageError(
             "back-to-back: the shortest burst must be above 0 and below the longest, the rate "
@@ -68,7 +67,7 @@ def back_to_back(
         )
     budgeted = BudgetedMeasurer(measurer, budget_s)
     lengths: list[float] = []
-    endless = none_clean = 0
+    endless = all_lossy = 0
     finished = True
     for index in range(repetitions):
         try:
@@ -79,7 +78,7 @@ def back_to_back(
             finished = False
             break
         endless += longest is math.inf
-        none_clean += longest is None
+        all_lossy += longest is None
         if longest is not None and longest is not math.inf:
             lengths.append(longest)
     sent = sum(point.offered_frames for point in budgeted.points)
@@ -89,7 +88,7 @@ def back_to_back(
     return BackToBack(
         burst_frames=frames,
         endless_repetitions=endless,
-        clean_none_repetitions=none_clean,
+        all_lossy_repetitions=all_lossy,
         rate_pps=real_pps,
         buffer_s=None if buffer is None or throughput_pps is None else buffer / real_pps,
         buffer_frames=buffer,
@@ -105,10 +104,11 @@ def back_to_back(
 def _longest_clean(
     budgeted: BudgetedMeasurer, rate_pps: float, shortest_s: float, longest_s: float
 ) -> float | None:
-    """Frames in the longest clean burst; infinity when the longest passes, None when none does."""
+    """Return the frames of the longest clean burst: infinity if the longest burst passes, None if
+    no burst does."""
     point = budgeted.measure(longest_s, rate_pps)
     if not point.offered_frames:
-        raise SwitchmarkError("back-to-back: a burst sent no frame: is the sender alive?")
+        raise SwitchmarkError("back-to-back: the sender sent no frame in a burst; is it running?")
     if not point.judged_lost_frames:
         return math.inf
     point = budgeted.measure(shortest_s, rate_pps)
@@ -130,37 +130,39 @@ def _longest_clean(
 def _buffer_frames(
     frames: Estimate | None, throughput_pps: float | None, rate_pps: float
 ) -> float | None:
-    """The buffer by RFC 9004: the part of the burst that the switch could not forward meanwhile."""
+    """Return the part of the burst that the switch could not forward meanwhile (RFC 9004)."""
     if frames is None or throughput_pps is None:
         return None
     return frames.mean * max(0.0, 1 - throughput_pps / rate_pps)
 
 
 def run(task: Task) -> MethodResult:
-    """Search at the highest load; what the switch forwards there gives the buffer."""
-    look = task.measurer.measure(LOOK_S, task.max_pps)
-    found = back_to_back(
+    """Measure the forwarding rate at the highest load, then search the longest burst there."""
+    first = task.measurer.measure(RATE_TRIAL_S, task.max_pps)
+    result = back_to_back(
         task.measurer,
         rate_pps=task.max_pps,
-        throughput_pps=look.forwarded_pps,
+        throughput_pps=first.forwarded_pps,
         budget_s=task.limit_s,
     )
     figures = []
-    if found.burst_frames is not None:
-        figures.append(figure("longest burst", found.burst_frames, "frames"))
-    if found.buffer_frames is not None and found.buffer_s is not None:
-        figures.append(MethodFigure(name="buffer", value=found.buffer_frames, unit="frames"))
-        figures.append(MethodFigure(name="buffer time", value=found.buffer_s, unit="s"))
-    figures.append(MethodFigure(name="burst rate", value=found.rate_pps, unit="pps"))
-    notes = [f"{percent(found.refused_share)} of transmit calls of clean bursts met a full ring"]
-    if found.endless_repetitions:
-        notes.append(f"{found.endless_repetitions} times the longest burst (2 s) passed whole")
-    if found.clean_none_repetitions:
-        notes.append(f"{found.clean_none_repetitions} times even the shortest burst lost frames")
+    if result.burst_frames is not None:
+        figures.append(figure("longest burst", result.burst_frames, "frames"))
+    if result.buffer_frames is not None and result.buffer_s is not None:
+        figures.append(MethodFigure(name="buffer", value=result.buffer_frames, unit="frames"))
+        figures.append(MethodFigure(name="buffer time", value=result.buffer_s, unit="s"))
+    figures.append(MethodFigure(name="burst rate", value=result.rate_pps, unit="pps"))
+    notes = [f"{percent(result.refused_share)} of transmit calls of clean bursts met a full ring"]
+    if result.endless_repetitions:
+        notes.append(f"the longest burst (2 s) passed in {result.endless_repetitions} repetitions")
+    if result.all_lossy_repetitions:
+        notes.append(
+            f"the shortest burst lost frames in {result.all_lossy_repetitions} repetitions"
+        )
     return task.result(
-        "longest burst" if found.burst_frames is not None else None,
+        "longest burst" if result.burst_frames is not None else None,
         figures,
-        stopped="done" if found.finished else "budget",
+        stopped="done" if result.finished else "budget",
         warm_up_trials=1,
         notes=notes,
     )

@@ -1,4 +1,5 @@
-"""The engine's own ceiling, its one-way floor, and how late it sends, over the bare wire."""
+"""The limits of the engine itself, measured without a switch: its highest rate, its shortest
+one-way time, and how late it sends frames."""
 
 from __future__ import annotations
 
@@ -22,35 +23,32 @@ CEILING, FLOOR = "ceiling", "one-way floor, median"
 
 def run(task: Task) -> MethodResult:
     """Measure the ceiling by saturated trials, then paced trials at fractions of it."""
-    paced_s = task.trial.duration_s * (len(LATENESS_FRACTIONS) + 1)  # and the floor
-    found = of_trial(task, later_s=paced_s)
-    figures = [figure(CEILING, found.estimate, "pps")]
+    paced_s = task.trial.duration_s * (len(LATENESS_FRACTIONS) + 1)  # one more for the floor
+    r_plus = of_trial(task, later_s=paced_s)
+    figures = [figure(CEILING, r_plus.estimate, "pps")]
     for fraction in LATENESS_FRACTIONS:
-        task.measurer.measure(task.trial.duration_s, fraction * found.pps)
+        task.measurer.measure(task.trial.duration_s, fraction * r_plus.pps)
         late_ns = task.measurer.trials()[-1].late_max_ns
         if late_ns is not None:
             name = f"latest frame at {fraction * 100:g} % of the ceiling"
             figures.append(MethodFigure(name=name, value=late_ns, unit="ns"))
-    floor = latency_at(task, 0.1, 0.1 * found.pps)
+    floor = latency_at(task, 0.1, 0.1 * r_plus.pps)
     (median,) = figures_of(floor.latency, ["median"])
     figures.append(median.model_copy(update={"name": FLOOR}))
     return task.result(
         CEILING,
         figures,
-        stopped=found.stopped,
+        stopped=r_plus.stopped,
         warm_up_trials=1,
-        notes=in_words(found.outliers, found.bands, "trial", pps_text),
+        notes=in_words(r_plus.outliers, r_plus.bands, "trial", pps_text),
         latency=[floor],
     )
 
 
-def refusals(_sweep: Sweep, switch: str, _can: Capabilities) -> Iterator[Refusal]:
-    """Return why this trial cannot be calibrated: only a bare wire tells about the traffic
-    applications alone."""
+def refusals(_sweep: Sweep, switch: str, _capabilities: Capabilities) -> Iterator[Refusal]:
+    """Return a refusal of every switch: only the baseline shows the limits of the engine."""
     if switch != WIRE:
-        yield Refusal(
-            "method calibrate measures the bare wire", f"use switch: {WIRE}, not {switch}"
-        )
+        yield Refusal("method calibrate measures the baseline", f"use switch: {WIRE}, not {switch}")
 
 
 METHOD = Method(

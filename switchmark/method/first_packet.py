@@ -1,5 +1,4 @@
-"""First-packet latency: the one-way time of the first frame of each flow, and the time of a later
-frame of the same flow.
+"""First-packet latency: the one-way times of the first frame and of a later frame of each flow.
 
 A switch with a cache of flows decides on the first frame of a flow by its tables, and on later
 frames by the cache. The method sends one frame of each flow, and then the same frames again. A
@@ -56,7 +55,7 @@ def run(task: Task) -> MethodResult:
     return task.result(first.name, figures, notes=notes, latency=latency)
 
 
-def refusals(sweep: Sweep, _switch: str, _can: Capabilities) -> Iterator[Refusal]:
+def refusals(sweep: Sweep, _switch: str, _capabilities: Capabilities) -> Iterator[Refusal]:
     """Return why frames of this sweep would not each be the first of their flow."""
     for flows in sweep.flows:
         if flows.zipf is not None:

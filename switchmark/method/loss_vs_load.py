@@ -1,9 +1,9 @@
 """Frame loss rate against load: RFC 2544 section 26.3.
 
-From the highest load downwards in steps of at most a tenth of it, until two trials in a row
-lose nothing (or the lowest step is reached). The loss rate is (offered - received) /
-offered, so a load the sender could not offer does not pass as the switch's loss; nor does
-it pass as a clean trial.
+The load falls from the highest load in steps of at most a tenth of it, until two consecutive
+trials lose nothing, or the lowest step is reached. The loss rate is (offered - received) /
+offered. A load that the sender could not offer therefore does not count as loss of the switch,
+and such a trial does not count as clean.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class LossCurve:
 
     points: tuple[LoadPoint, ...]
     stopped: Literal["two clean trials", "lowest load", "budget"]
-    # The highest load from which everything below was clean; the rate that arrived of it, if a
-    # sender or receiver was kept from its core for a while.
+    # The highest load at and below which all trials were clean. If a sender or receiver lost its
+    # core for a while, this is the rate that arrived.
     lossless_from_pps: float | None
 
     @property
     def unmet(self) -> tuple[LoadPoint, ...]:
-        """Points whose load was not really offered: their loss rate belongs to a lower load."""
+        """The points whose load was not offered in full, and whose loss is that of a lower load."""
         return tuple(point for point in self.points if not point.load_met)
 
 
@@ -52,7 +52,7 @@ def loss_vs_load(
     trial_s: float = 60.0,
     budget_s: float = math.inf,
 ) -> LossCurve:
-    """Measure the curve. `step` is a fraction of `max_pps`; RFC 2544 trials last 60 s."""
+    """Measure the curve. `step` is a fraction of `max_pps`. Trials of RFC 2544 last 60 s."""
     if not 0 < step <= MAX_STEP or not 0 < max_pps < math.inf:
         raise UsageError(
             f"loss-vs-load: step {step:g} must be above 0 and at most {MAX_STEP:g}, and the "
@@ -79,9 +79,9 @@ def loss_vs_load(
 
 
 def _carried_pps(point: LoadPoint) -> float:
-    asked = point.intended_pps or point.carried_pps
-    is_asked = point.carried_pps >= (1 - SHORTFALL_TOLERANCE) * asked
-    return asked if is_asked else point.carried_pps
+    intended = point.intended_pps or point.carried_pps
+    is_carried = point.carried_pps >= (1 - SHORTFALL_TOLERANCE) * intended
+    return intended if is_carried else point.carried_pps
 
 
 def _is_clean(point: LoadPoint) -> bool:
@@ -90,21 +90,21 @@ def _is_clean(point: LoadPoint) -> bool:
 
 def run(task: Task) -> MethodResult:
     """Measure the curve from the highest load downwards."""
-    found = loss_vs_load(
+    curve = loss_vs_load(
         task.measurer,
         max_pps=task.max_pps,
         trial_s=task.trial.duration_s,
         budget_s=task.limit_s,
     )
-    worst = max(found.points, key=lambda point: point.loss_ratio, default=None)
+    worst = max(curve.points, key=lambda point: point.loss_ratio, default=None)
     figures = []
-    if found.lossless_from_pps is not None:
-        figures.append(MethodFigure(name="lossless to", value=found.lossless_from_pps, unit="pps"))
+    if curve.lossless_from_pps is not None:
+        figures.append(MethodFigure(name="lossless to", value=curve.lossless_from_pps, unit="pps"))
     if worst is not None:
         figures.append(MethodFigure(name="worst loss", value=worst.loss_ratio, unit="ratio"))
-    notes = [f"{len(found.unmet)} loads were not really offered"] if found.unmet else []
+    notes = [f"{len(curve.unmet)} loads were not offered in full"] if curve.unmet else []
     headline = figures[0].name if figures else None
-    return task.result(headline, figures, stopped=found.stopped, notes=notes)
+    return task.result(headline, figures, stopped=curve.stopped, notes=notes)
 
 
 METHOD = Method(

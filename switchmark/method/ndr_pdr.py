@@ -1,9 +1,8 @@
 """NDR and PDR by MLRsearch (RFC 9971): several loss ratios in one search.
 
-The search itself is the reference implementation by its authors (PyPI `mlrsearch`, the package
-`MLRsearch`). This file gives it its goals and its budget, ends it when noise decides, and reads
-what it found. Loads are totals over all pairs and directions, which MLRsearch and its result do not
-depend on.
+The search is the reference implementation of its authors (PyPI `mlrsearch`, package `MLRsearch`).
+This file sets its goals and its budget, ends it when noise decides, and reads its result. Loads are
+totals over all pairs and directions; MLRsearch does not depend on this.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ from switchmark.method.support.task import Task
 from switchmark.record import GoalBounds, MethodFigure, MethodResult
 from switchmark.record.metric import method_metric
 
-DEFAULT_MIN_PPS = 9001.0  # as FD.io CSIT; below, a 1 s trial has too few frames to judge
+DEFAULT_MIN_PPS = 9001.0  # as in FD.io CSIT: a trial of 1 s below it has too few frames
 DEFAULT_BUDGET_S = 1200.0
 DEFAULT_WARM_UP_S = 1.0
-CONFIRM_OVERHEAD = 1.3  # of the traffic's time, that confirming takes in all
-MIN_LOAD_SHARE = 0.001  # of the highest load, where that is below the usual lowest
-USUAL_TIME_S = {"csit": 70.0, "rfc2544": 240.0, "tst009": 370.0, "quick": 34.0}  # by the goals
+CONFIRM_OVERHEAD = 1.3  # total time of the confirmation, divided by the time of its traffic
+MIN_LOAD_SHARE = 0.001  # the lowest load as a share of the highest, if below DEFAULT_MIN_PPS
+USUAL_TIME_S = {"csit": 70.0, "rfc2544": 240.0, "tst009": 370.0, "quick": 34.0}
 
 
 def search(
@@ -58,14 +57,14 @@ def search(
 ) -> SearchResult:
     """Find lower and upper bounds for each goal between `min_pps` and `max_pps`.
 
-    `max_pps` is the highest load worth asking (line rate, or the sender's ceiling on the bare
-    wire). A warm-up trial at `max_pps` comes first and counts for nothing but the budget. With
-    `try_again`, repeated trials at the end confirm or change the bounds; up to half of the budget
-    is kept for them. A budget that ends, or a switch beyond the range, raises nothing: the bounds
-    known by then are returned, and `stopped` and `decided_by` say why."""
+    `max_pps` is the highest useful load: line rate, or the baseline of the sender. A warm-up trial
+    at `max_pps` comes first; it only counts against the budget. With `try_again`, repeated trials
+    at the end confirm or change the bounds, and up to half of the budget is reserved for them. If
+    the budget ends, or the capacity is outside the range, the function returns the bounds so far;
+    `stopped` and `decided_by` give the reason."""
     check_range(min_pps, max_pps)
-    kept_s = min(budget_s / 2, CONFIRM_OVERHEAD * confirm.time_s(goals)) if try_again else 0.0
-    budgeted = BudgetedMeasurer(measurer, budget_s - kept_s, repeats=REPEATS)
+    reserved_s = min(budget_s / 2, CONFIRM_OVERHEAD * confirm.time_s(goals)) if try_again else 0.0
+    budgeted = BudgetedMeasurer(measurer, budget_s - reserved_s, repeats=REPEATS)
     engine = _library_search(goals, min_pps, max_pps)
     stopped: Stopped = "done"
     warm_up_trials = 0
@@ -97,18 +96,18 @@ def search(
 
 
 def _library() -> ModuleType:
-    """Import the library, which takes half a second: only searches pay for it."""
+    """Import the library only for a search, since the import takes half a second."""
     import MLRsearch  # type: ignore[import-untyped]
 
     return MLRsearch  # type: ignore[no-any-return]
 
 
 class _NoiseError(Exception):
-    """No goal that is still open can be narrowed further."""
+    """The bounds of the open goals cannot be narrowed further."""
 
 
 class _Adapter:
-    """The measurer in the form that the library calls."""
+    """Adapts the measurer to the interface of the library."""
 
     def __init__(
         self, budgeted: BudgetedMeasurer, engine: Any, goals: Sequence[Goal], stop_on_noise: bool
@@ -120,7 +119,7 @@ class _Adapter:
         self._first = len(budgeted.points)
 
     def measure(self, intended_duration: float, intended_load: float) -> Any:
-        """Run a trial, unless the search should end here."""
+        """Run a trial; raise `_NoiseError` if only noise is left to measure."""
         if self._stop_on_noise and self._only_noise_is_left():
             raise _NoiseError
         return _as_library_result(self._ledger.measure(intended_duration, intended_load))
@@ -150,11 +149,11 @@ def _library_goal(goal: Goal) -> Any:
 
 
 def _library_search(goals: Sequence[Goal], min_pps: float, max_pps: float) -> Any:
-    """The library's search object; its own warm-up and time limit are left to `search`."""
+    """Return the library's search. `search` itself limits its time and runs the warm-up."""
     try:
         config = _library().Config()
         config.goals = [_library_goal(goal) for goal in goals]
-        config.min_load = min_pps  # first: the highest is checked against it
+        config.min_load = min_pps  # set first, since the library checks max_load against it
         config.max_load = max_pps
         config.search_duration_max = 1e9
         config.warmup_duration = None
@@ -164,8 +163,8 @@ def _library_search(goals: Sequence[Goal], min_pps: float, max_pps: float) -> An
 
 
 def _as_library_result(point: LoadPoint) -> Any:
-    """The trial as the library takes it. Durations are the intended ones, so that duration sums
-    count traffic and no overhead; a shortfall within tolerance is no loss."""
+    """Convert a trial for the library. Durations are the intended ones, so that sums of durations
+    count traffic without overhead. A shortfall within tolerance does not count as loss."""
     return _library().MeasurementResult(
         intended_duration=point.duration_s,
         intended_load=point.intended_pps,
@@ -176,7 +175,7 @@ def _as_library_result(point: LoadPoint) -> Any:
 
 
 def _found(engine: Any, goal: Goal) -> tuple[float | None, float | None, float | None]:
-    """Lower bound, upper bound and conditional throughput, as far as the search knows them."""
+    """Return lower bound, upper bound and conditional throughput; None for those not found yet."""
     if getattr(engine, "database", None) is None:
         return None, None, None
     target = engine.scaling.goal_to_final_target[_library_goal(goal)]
@@ -190,12 +189,12 @@ def _found(engine: Any, goal: Goal) -> tuple[float | None, float | None, float |
 
 
 def _silent(_: str) -> None:
-    """Discard the library's narration of every step; the trials say the same in fewer words."""
+    """Discard the log of the library; the record has the trials."""
 
 
 def run(task: Task) -> MethodResult:
-    """Search, within the trial's budget, for the goals that the trial names."""
-    found = search(
+    """Search for the goals of the trial within its budget."""
+    result = search(
         task.measurer,
         preset(task.trial.goals),
         max_pps=task.max_pps,
@@ -203,30 +202,33 @@ def run(task: Task) -> MethodResult:
         budget_s=task.limit_s,
     )
     bounds = [
-        by_switch_in_kernel(one, task.wire_pps, in_kernel=task.in_kernel) for one in found.bounds
+        by_switch_in_kernel(bounds, task.wire_pps, in_kernel=task.in_kernel)
+        for bounds in result.bounds
     ]
-    figures = [_lower_bound(one) for one in bounds if one.lower_pps is not None]
+    figures = [_lower_bound(goal) for goal in bounds if goal.lower_pps is not None]
     return task.result(
         figures[0].name if figures else None,
         figures,
-        stopped=found.stopped,
-        warm_up_trials=found.warm_up_trials,
-        notes=repeated_note(found.repeated),
+        stopped=result.stopped,
+        warm_up_trials=result.warm_up_trials,
+        notes=repeated_note(result.repeated),
         bounds=bounds,
     )
 
 
-def _lower_bound(found: GoalBounds) -> MethodFigure:
-    """The lower bound. If anything but the switch and noise made the upper bound, or none held, the
-    name does not claim to be the switch's limit, and the figure has no upper bound."""
-    assert found.lower_pps is not None, "asked of goals with a lower bound only"
-    is_limit = found.decided_by not in ("sender", "cores", "range") and found.upper_pps is not None
+def _lower_bound(bounds: GoalBounds) -> MethodFigure:
+    """Return the lower bound. If neither the switch nor noise decided the upper bound, or there is
+    none, the name does not claim a limit of the switch, and the figure has no upper bound."""
+    assert bounds.lower_pps is not None, "the caller selects goals with a lower bound"
+    is_limit = (
+        bounds.decided_by not in ("sender", "cores", "range") and bounds.upper_pps is not None
+    )
     return MethodFigure(
-        name=found.goal if is_limit else f"{found.goal} at least",
-        value=found.lower_pps,
+        name=bounds.goal if is_limit else f"{bounds.goal} at least",
+        value=bounds.lower_pps,
         unit="pps",
-        low=found.lower_pps,
-        high=found.upper_pps if is_limit else None,
+        low=bounds.lower_pps,
+        high=bounds.upper_pps if is_limit else None,
     )
 
 

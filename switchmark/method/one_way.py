@@ -1,9 +1,8 @@
 """One-way times at a set load: how long frames take from sender to receiver, and their spread.
 
-It times every frame, or a probe stream (`probe_rate`) beside an untimed load; on one host by one
-clock, between two by clocks that are compared. Of bidirectional traffic both ways are timed at
-once. A traffic generator with time stamps on two ports of its own measures the same through a
-switch.
+The method times every frame, or a probe stream (`probe_rate`) beside a load that is not timed. On
+one host, both times come from one clock. Between two hosts, the clocks are compared. The two
+directions of bidirectional traffic are timed at the same time.
 """
 
 from __future__ import annotations
@@ -16,23 +15,22 @@ from switchmark.model.trial import Trial
 from switchmark.record import MethodResult
 from switchmark.record.metric import method_metric
 
-WARM_UP_SHARE = 0.2  # of the duration, before it
+WARM_UP_SHARE = 0.2  # duration of the warm-up trial, as a share of the timed one
 FIGURES = ("mean", "min", "median", "p90", "p99", "p99.9", "max", "stdev")
 
 
 def run(task: Task) -> MethodResult:
-    """Run one warm-up and one timed trial of the whole duration at the trial's own rate and
-    burst."""
+    """Run a warm-up trial and a timed trial at the rate and the burst of the campaign."""
     load_pps = task.max_pps
     task.measurer.measure(_warm_up_s(task.trial), load_pps)
-    point, found = timed_at(task, 1.0, load_pps, task.trial.burst)
+    point, times = timed_at(task, 1.0, load_pps, task.trial.burst)
     unmet = f"of {pps_text(load_pps)} only {pps_text(point.offered_pps)} were offered"
     return task.result(
         "one-way median",
-        both_ways(found.latency, FIGURES),
+        both_ways(times.latency, FIGURES),
         warm_up_trials=1,
         notes=() if point.load_met else (unmet,),
-        latency=[found],
+        latency=[times],
     )
 
 

@@ -1,9 +1,10 @@
-"""A sweep of rates up to the plateau: forwarded load follows the offered one, then stays.
+"""A sweep of rates up to the plateau: the forwarded load first follows the offered load, and then
+stays constant.
 
-The plateau of Ara et al. (2021), Figure 4a, found by a stated fit instead of by eye: of all
-places to break the sweep, the one is taken at which "forwarded = intended" below and "forwarded =
-constant" above leave the smallest sum of squared relative residuals. What the model cannot
-say is reported: no plateau, a plateau that falls or still rises, loss below the knee.
+The plateau of Ara et al. (2021), Figure 4a, is found by a fit instead of by eye. The sweep is
+divided at the load at which "forwarded = intended" below and "forwarded = constant" above leave
+the smallest sum of squared relative residuals. Notes report results outside this model: no
+plateau, a plateau that falls or still rises, loss below the knee.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from switchmark.record.metric import method_metric
 from switchmark.statistics.means import Estimate, estimate
 
 SWEEP_STEPS = 12
-FOLLOWS_SHARE = 0.99  # forwarded / intended from which a point follows its load
+FOLLOWS_SHARE = 0.99  # least forwarded / intended of a point that follows its load
 TREND_P = 0.01
-TREND_SIZE = 0.02  # change over the plateau, relative to it, below which it counts as flat
-POOR_FIT = 0.03  # relative root mean square residual from which the two lines do not describe it
+TREND_SIZE = 0.02  # a plateau with a smaller relative change counts as flat
+POOR_FIT = 0.03  # relative root mean square residual above which the fit is poor
 
 Trend = Literal["flat", "falling", "rising", "unknown"]
 
@@ -39,7 +40,7 @@ class Plateau:
     pps: Estimate | None  # height, with 95 % t interval over the points above the knee
     follows_to_pps: float | None  # highest load below which every point follows its load
     knee_between_pps: tuple[float, float] | None  # last load followed, first on the plateau
-    trend: Trend  # of the points on the plateau
+    trend: Trend  # direction of the plateau
     residual: float  # relative root mean square of the fit
     notes: tuple[str, ...]
 
@@ -60,10 +61,8 @@ def sweep(
     repetitions: int = 1,
     budget_s: float = math.inf,
 ) -> LoadSweep:
-    """Measure every load (whole rounds over all loads, so that drift hits all alike), then fit.
-
-    Raises `BudgetError` when the budget does not hold all of them.
-    """
+    """Measure all loads in rounds, so that drift affects all equally, and fit. Raise `BudgetError`
+    if the budget is too short for all trials."""
     if repetitions < 1 or len(loads_pps) < 3 or not all(0 < x < math.inf for x in loads_pps):
         raise UsageError("sweep: needs three or more finite loads above 0, and one or more rounds")
     budgeted = BudgetedMeasurer(measurer, budget_s)
@@ -75,30 +74,32 @@ def sweep(
 
 def fit(points: Sequence[LoadPoint]) -> Plateau:
     """Find the plateau among points of finite intended load."""
-    found = sorted(
+    loads_and_rates = sorted(
         (point.intended_pps, point.forwarded_pps)
         for point in points
         if point.intended_pps is not None
     )
-    loads = sorted({load for load, _ in found})
+    loads = sorted({load for load, _ in loads_and_rates})
     if len(loads) < 3:
         raise UsageError(
             f"plateau: {len(loads)} different loads are too few to fit", remedy="give three"
         )
-    choices = [_fit_at(found, knee) for knee in [*loads, math.inf]]
+    choices = [_fit_at(loads_and_rates, knee) for knee in [*loads, math.inf]]
     residual, knee = min(choices, key=lambda choice: choice[0])
-    below = [(x, y) for x, y in found if x < knee]
-    above = [(x, y) for x, y in found if x >= knee]
-    follows_to = _follows_to(found)
+    below = [(x, y) for x, y in loads_and_rates if x < knee]
+    above = [(x, y) for x, y in loads_and_rates if x >= knee]
+    follows_to = _follows_to(loads_and_rates)
     notes = []
     if below and (follows_to is None or follows_to < below[-1][0]):
-        notes.append("frames are lost below the knee: the passage to the plateau is gradual")
+        notes.append("frames are lost below the knee: the transition to the plateau is gradual")
     if residual > POOR_FIT:
-        notes.append(f"two lines describe the sweep badly ({residual:.1%} residual): look at it")
+        notes.append(f"two lines fit the sweep poorly ({residual:.1%} residual): check the plot")
     has_plateau = len({x for x, _ in above}) > 1
     trend = _trend(above) if has_plateau else "unknown"
     if not has_plateau:
-        notes.append("no plateau: the load is followed up to the end of the sweep; raise the end")
+        notes.append(
+            "no plateau: the forwarded load follows up to the end of the sweep; raise the end"
+        )
     elif trend == "falling":
         notes.append("the switch forwards less the more it is overloaded")
     elif trend == "rising":
@@ -113,19 +114,19 @@ def fit(points: Sequence[LoadPoint]) -> Plateau:
     )
 
 
-def _fit_at(found: Sequence[tuple[float, float]], knee: float) -> tuple[float, float]:
-    """The relative residual (root mean square) of the fit with the plateau from `knee` on."""
-    above = [y for x, y in found if x >= knee]
+def _fit_at(loads_and_rates: Sequence[tuple[float, float]], knee: float) -> tuple[float, float]:
+    """Return the relative residual (root mean square) of the fit with a plateau from `knee` on."""
+    above = [y for x, y in loads_and_rates if x >= knee]
     height = statistics.fmean(above) if above else 0.0
     total = 0.0
-    for x, y in found:
+    for x, y in loads_and_rates:
         expected = x if x < knee else height
         total += ((y - expected) / expected) ** 2 if expected > 0 else 1.0
-    return math.sqrt(total / len(found)), knee
+    return math.sqrt(total / len(loads_and_rates)), knee
 
 
-def _follows_to(found: Sequence[tuple[float, float]]) -> float | None:
-    followed = list(takewhile(lambda point: point[1] >= FOLLOWS_SHARE * point[0], found))
+def _follows_to(loads_and_rates: Sequence[tuple[float, float]]) -> float | None:
+    followed = list(takewhile(lambda point: point[1] >= FOLLOWS_SHARE * point[0], loads_and_rates))
     return followed[-1][0] if followed else None
 
 
@@ -140,7 +141,8 @@ def _knee(
 
 
 def _trend(above: Sequence[tuple[float, float]]) -> Trend:
-    """Slope over the plateau by least squares: significant, and large enough to matter."""
+    """Return the direction of the plateau by least squares: flat unless the slope is significant
+    and large enough to matter."""
     if len(above) < 4:
         return "unknown"
     from scipy.stats import linregress
@@ -155,16 +157,16 @@ def _trend(above: Sequence[tuple[float, float]]) -> Trend:
 
 def run(task: Task) -> MethodResult:
     """Sweep up to the highest load, and fit."""
-    found = sweep(
+    fitted = sweep(
         task.measurer,
         [task.max_pps * step / SWEEP_STEPS for step in range(1, SWEEP_STEPS + 1)],
         trial_s=task.trial.duration_s,
         budget_s=task.limit_s,
     ).plateau
-    figures = [] if found.pps is None else [figure("plateau", found.pps, "pps")]
-    if found.follows_to_pps is not None:
-        figures.append(MethodFigure(name="followed to", value=found.follows_to_pps, unit="pps"))
-    notes = [*found.notes, f"trend above the knee: {found.trend}"]
+    figures = [] if fitted.pps is None else [figure("plateau", fitted.pps, "pps")]
+    if fitted.follows_to_pps is not None:
+        figures.append(MethodFigure(name="followed to", value=fitted.follows_to_pps, unit="pps"))
+    notes = [*fitted.notes, f"trend above the knee: {fitted.trend}"]
     return task.result(figures[0].name if figures else None, figures, notes=notes)
 
 

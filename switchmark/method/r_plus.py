@@ -1,9 +1,9 @@
 """R+: the mean throughput under saturating input, and the loads that are fractions of it.
 
-After T. Zhang et al., "Comparing the performance of state-of-the-art software switches for NFV"
-(CoNEXT 2019): latency is compared between switches of unequal speed at the same fraction of each
-one's own R+. R+ is a mean: a switch may lose frames at R+ itself. So the highest fraction is 0.99,
-and NDR is another number.
+T. Zhang et al., "Comparing the performance of state-of-the-art software switches for NFV" (CoNEXT
+2019), compare the latency of switches of unequal speed at equal fractions of the R+ of each
+switch. R+ is a mean, so a switch may lose frames at R+. The highest fraction is therefore 0.99, and
+R+ differs from NDR.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from switchmark.statistics.outliers import Outlier, find_outliers, in_words
 from switchmark.statistics.two_bands import Bands, find_bands
 
 DEFAULT_TRIAL_S = 10.0
-MIN_REPETITIONS = 5  # fewer do not tell their own spread
+MIN_REPETITIONS = 5  # fewer repetitions do not show their spread
 MAX_REPETITIONS = 20
 DEFAULT_PRECISION = 0.01
 WARM_UP_S = 1.0
-_USUAL_TRIALS = 9  # until R+ is precise
+_USUAL_TRIALS = 9  # usual number of trials until R+ is precise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +47,16 @@ class RPlus:
     """The mean forwarded load under saturating input, with its interval; total over all pairs,
     frames/s."""
 
-    estimate: Estimate  # its interval holds at all looks together with 95 %
+    estimate: Estimate  # its 95 % interval takes all interim analyses into account
     trials: tuple[LoadPoint, ...]
     stopped: Literal["precise", "repetitions", "budget"]
     outliers: tuple[Outlier, ...]  # reported; the mean includes them
-    bands: Bands | None  # set when repetitions fall into two bands: the mean describes neither
-    repeated: int = 0  # trials that said little of the switch; not in `trials`
+    bands: Bands | None  # set if repetitions form two bands, which the mean does not describe
+    repeated: int = 0  # trials that were measured again; not in `trials`
 
     @property
     def pps(self) -> float:
-        """R+ itself, frames/s."""
+        """R+ in frames/s."""
         return self.estimate.mean
 
 
@@ -70,11 +70,11 @@ def measure_r_plus(
     budget_s: float = math.inf,
     warm_up_s: float = WARM_UP_S,
 ) -> RPlus:
-    """Repeat saturating trials until the interval is narrow enough, or time or patience ends.
+    """Repeat saturating trials until the interval is narrow enough, or the budget or the
+    repetitions end.
 
-    `precision` is half the 95 % interval over the mean. Raises `BudgetError` when not even
-    one trial fits.
-    """
+    `precision` is half the 95 % interval over the mean. Raise `BudgetError` if not even one trial
+    fits."""
     if not 1 <= min_repetitions <= max_repetitions:
         raise UsageError(
             f"r-plus: repetitions from {min_repetitions} to {max_repetitions}: must be 1 or "
@@ -110,8 +110,8 @@ def measure_r_plus(
 
 
 def _estimate(points: Sequence[LoadPoint], rule: StoppingRule, *, is_last: bool) -> Estimate:
-    """The estimate at the level of its look, so that stopping early does not make its interval too
-    narrow."""
+    """Return the estimate at the confidence level of its interim analysis, so that an early stop
+    does not make the interval too narrow."""
     level = rule.level_at(max(2, len(points)), is_last=is_last)
     return estimate([point.forwarded_pps for point in points], level)
 
@@ -119,19 +119,19 @@ def _estimate(points: Sequence[LoadPoint], rule: StoppingRule, *, is_last: bool)
 def run(task: Task) -> MethodResult:
     """Measure R+, then one-way times at fractions of it."""
     shares = _shares(task.trial)
-    found = of_trial(task, later_s=len(shares) * task.trial.duration_s)
-    latency = [latency_at(task, share, share * found.pps) for share in shares]
-    notes = in_words(found.outliers, found.bands, "trial", pps_text)
-    notes += repeated_note(found.repeated)
+    r_plus = of_trial(task, later_s=len(shares) * task.trial.duration_s)
+    latency = [latency_at(task, share, share * r_plus.pps) for share in shares]
+    notes = in_words(r_plus.outliers, r_plus.bands, "trial", pps_text)
+    notes += repeated_note(r_plus.repeated)
     notes += [
-        f"latency at {one.fraction:g} R+: the load was not met, so it is of a lower one"
-        for one in latency
-        if not one.load_met
+        f"latency at {timed.fraction:g} R+: measured at a lower load, since this load was not met"
+        for timed in latency
+        if not timed.load_met
     ]
     return task.result(
         "R+",
-        [figure("R+", found.estimate, "pps"), *one_way_figures(latency)],
-        stopped=found.stopped,
+        [figure("R+", r_plus.estimate, "pps"), *one_way_figures(latency)],
+        stopped=r_plus.stopped,
         warm_up_trials=1,
         notes=notes,
         latency=latency,
@@ -139,8 +139,8 @@ def run(task: Task) -> MethodResult:
 
 
 def of_trial(task: Task, later_s: float = 0.0) -> RPlus:
-    """Measure R+ by trials of the length that the trial asks for, within its budget less what comes
-    later, if one trial fits in that."""
+    """Measure R+ by trials of the campaign's duration. If one trial fits, `later_s` of the budget
+    is reserved for later measurements."""
     limit_s, trial_s = task.limit_s, task.trial.duration_s
     left_s = limit_s - later_s
     fits = left_s >= WARM_UP_S + trial_s
@@ -148,7 +148,7 @@ def of_trial(task: Task, later_s: float = 0.0) -> RPlus:
 
 
 def _shares(trial: Trial) -> list[float]:
-    """The fractions of R+ at which times are taken."""
+    """Return the fractions of R+ at which one-way times are measured."""
     return list(trial.fractions.shares)
 
 

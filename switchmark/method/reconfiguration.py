@@ -1,11 +1,11 @@
-"""Reconfiguration: how long forwarding stops while ports or rules are added and removed.
+"""Reconfiguration: the outage of forwarding while ports or rules are added and removed.
 
-Each change is made while a steady load passes, half of what the switch carries unless a rate is
-set; the outage follows from the frames that are missing, and from the longest silence. The load
-goes on until the change is done and for some time after it. A trial without any change comes first:
-frames that are missing there are not the change's doing.
+Each change is made while a steady load passes: the set rate, or half of the load that the switch
+carries. The outage is computed from the missing frames, and from the longest silence. The load
+continues until the change is done and for some time after it. A trial without any change comes
+first, which shows the missing frames that changes do not cause.
 
-While a switch performs `route` or `acl`, its tables are changed instead (`table_churn.py`).
+If the switch performs `route` or `acl`, its tables are changed instead (`table_churn.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from switchmark.model.choices import WIRE
 from switchmark.record import MethodFigure, MethodResult
 from switchmark.record.metric import method_metric
 
-CHANGE_AT_SHARE = 1 / 3  # of the trial
+CHANGE_AT_SHARE = 1 / 3  # time of the change, as a share of the trial
 LONGEST_CHANGE_S = 120.0
 CHANGED = ("route", "acl")  # functions with tables that are changed
 
@@ -36,101 +36,106 @@ class Reconfigured:
     """One change and its effect on the traffic."""
 
     name: str
-    seen: Disturbance
+    disturbance: Disturbance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconfiguration:
-    """All changes, in the order in which they were made."""
+    """All changes in their order."""
 
-    quiet: Disturbance  # the same load with nothing done
+    quiet: Disturbance  # the same load without a change
     changes: tuple[Reconfigured, ...]
     notes: tuple[str, ...]
 
     @property
     def worst(self) -> Reconfigured:
         """The change with the longest outage."""
-        return max(self.changes, key=lambda one: one.seen.outage_s)
+        return max(self.changes, key=lambda change: change.disturbance.outage_s)
 
 
 def reconfigure(
     switch: Disturber, changes: Sequence[Change], *, load_pps: float, trial_s: float
 ) -> Reconfiguration:
-    """Make one change after the other, each in its own trial, which lasts `trial_s` and as
-    long as the change takes."""
+    """Make one change after the other, each in its own trial of `trial_s` plus the time of the
+    change."""
     at_s = CHANGE_AT_SHARE * trial_s
 
     def during(action: Callable[[], Iterator[None] | None]) -> Disturbance:
         return switch.disturb(trial_s + LONGEST_CHANGE_S, load_pps, at_s, action, trial_s - at_s)
 
     quiet = during(_nothing)
-    made = [Reconfigured(name=one.name, seen=during(one.apply)) for one in changes]
-    return Reconfiguration(quiet=quiet, changes=tuple(made), notes=tuple(_notes(quiet, made)))
+    results = [
+        Reconfigured(name=change.name, disturbance=during(change.apply)) for change in changes
+    ]
+    return Reconfiguration(quiet=quiet, changes=tuple(results), notes=tuple(_notes(quiet, results)))
 
 
 def _nothing() -> None:
-    """The change of the trial in which nothing is changed."""
+    """Change nothing, in the trial without a change."""
 
 
-def _notes(quiet: Disturbance, made: Sequence[Reconfigured]) -> list[str]:
-    notes = [f"{one.name}: the bench took {one.seen.action_s * 1e3:.0f} ms" for one in made]
+def _notes(quiet: Disturbance, results: Sequence[Reconfigured]) -> list[str]:
+    notes = [
+        f"{result.name}: the bench took {result.disturbance.action_s * 1e3:.0f} ms"
+        for result in results
+    ]
     if quiet.missing_frames:
         notes.append(
-            f"{quiet.missing_frames} frames ({quiet.outage_s * 1e3:.3g} ms) were missing with "
-            "nothing done: shorter outages are not the changes' doing"
+            f"{quiet.missing_frames} frames ({quiet.outage_s * 1e3:.3g} ms) were missing without "
+            "a change: changes do not cause outages shorter than this"
         )
     notes += [
-        f"after '{one.name}' frames did not flow again while the trial ran"
-        for one in made
-        if not one.seen.resumed
+        f"after '{result.name}' no frames arrived until the end of the trial"
+        for result in results
+        if not result.disturbance.resumed
     ]
     return notes
 
 
 def run(task: Task) -> MethodResult:
-    """Measure how long forwarding stops while ports or rules are changed."""
+    """Measure the outages while ports or rules are changed."""
     churns = _churns(task)
     changes = [churn.change() for churn in churns] or task.switch_changes()
-    throughput_pps, looks = throughput(task)
+    throughput_pps, warm_up_trials = throughput(task)
     load = throughput_pps if task.trial.rate_pps is not None else RELIEF * throughput_pps
-    found = reconfigure(task.measurer, changes, load_pps=load, trial_s=task.trial.duration_s)
+    result = reconfigure(task.measurer, changes, load_pps=load, trial_s=task.trial.duration_s)
     figures = [
-        MethodFigure(name="longest outage", value=found.worst.seen.outage_s, unit="s"),
+        MethodFigure(name="longest outage", value=result.worst.disturbance.outage_s, unit="s"),
         MethodFigure(name="load", value=load, unit="pps"),
-        *outage_figures("nothing done", found.quiet),
+        *outage_figures("nothing done", result.quiet),
     ]
-    for one in found.changes:
-        figures += outage_figures(one.name, one.seen)
-    for churn, one in zip(churns, found.changes, strict=False):
-        figures += churn.figures(one.seen)
-    notes = [f"longest outage: {found.worst.name}", *found.notes]
-    return task.result("longest outage", figures, warm_up_trials=looks, notes=notes)
+    for change in result.changes:
+        figures += outage_figures(change.name, change.disturbance)
+    for churn, change in zip(churns, result.changes, strict=False):
+        figures += churn.figures(change.disturbance)
+    notes = [f"longest outage: {result.worst.name}", *result.notes]
+    return task.result("longest outage", figures, warm_up_trials=warm_up_trials, notes=notes)
 
 
 def _churns(task: Task) -> list[Churn]:
-    """Return what changes the tables of the trial's functions; empty if it has no such table."""
+    """Return the changes of the tables of the trial's functions."""
     trial = task.trial
     if not set(trial.function.names) & set(CHANGED):
         return []
     number = entries_to_change(trial.change_rate, trial.duration_s)
-    return [Churn(one, number, trial.change_rate) for one in task.table_changes()]
+    return [Churn(change, number, trial.change_rate) for change in task.table_changes()]
 
 
-def refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
-    """Return why this switch cannot be changed while it runs; empty when it can."""
+def refusals(sweep: Sweep, switch: str, capabilities: Capabilities) -> Iterator[Refusal]:
+    """Return why this switch cannot be changed while it runs; empty if it can."""
     if switch == WIRE:
         return
-    names = dict.fromkeys(name for one in sweep.function for name in one.names)
+    names = dict.fromkeys(name for function in sweep.function for name in function.names)
     changed = [name for name in names if name in CHANGED]
     for name in changed:
-        if name not in can.changes_tables:
-            why = can.cannot_change_tables.get(name, UNKNOWN_WAY)
+        if name not in capabilities.changes_tables:
+            reason = capabilities.cannot_change_tables.get(name, UNKNOWN_WAY)
             yield Refusal(
-                f"{switch}: function {name}: {why}", "leave it out of method reconfiguration"
+                f"{switch}: function {name}: {reason}", "leave it out of method reconfiguration"
             )
-    if not changed and not can.reconfigures:
-        why = can.cannot_reconfigure or UNKNOWN_WAY
-        yield Refusal(f"{switch}: {why}", "leave it out of method reconfiguration")
+    if not changed and not capabilities.reconfigures:
+        reason = capabilities.cannot_reconfigure or UNKNOWN_WAY
+        yield Refusal(f"{switch}: {reason}", "leave it out of method reconfiguration")
 
 
 METHOD = Method(

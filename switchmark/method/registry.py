@@ -1,4 +1,4 @@
-"""Every method of many trials, by name: a file of this folder that holds a `METHOD`."""
+"""The methods of many trials, by name. Each file of this folder that has a `METHOD` is a method."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ METHODS: PluginRegistry[Method] = PluginRegistry("switchmark.method", attribute_
 
 
 def method_names() -> tuple[str, ...]:
-    """The values of `method`: `plain` (one run), and the methods of many trials."""
+    """Return the values of `method`: `plain` (one trial), and the methods of many trials."""
     return (PLAIN, *METHODS)
 
 
 def usual_time_s(trial: Trial) -> float:
-    """Seconds of traffic: exact for a plain trial, the usual time for a method of many trials."""
+    """Return the seconds of traffic: exact for a plain trial, otherwise the method's usual time."""
     if trial.method == PLAIN:
         return trial.duration_s
     usual_s = METHODS[trial.method].usual_time_s(trial)

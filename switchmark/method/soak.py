@@ -1,13 +1,13 @@
-"""Soak: one load for a long time, in windows, shows rare losses and slow changes.
+"""Soak: one load is offered for a long time, in windows, to find rare losses and slow changes.
 
-A search proves a load over seconds; a soak asks whether it holds for hours. The loss ratio of
-frames says how much was lost, the share of windows with loss how often; with no loss at all the
-upper limit is stated instead of a zero (rule of three: at most 3/n with 95 % confidence after n
-frames without loss). Between two windows nothing is measured. A window's samples are looked at as
-it ends and not kept, so that what a soak holds hardly grows with its duration.
+A search proves a load over seconds; a soak checks the load for hours. The loss ratio shows how many
+frames were lost, and the share of windows with loss shows how often. If no frame was lost, the
+result is an upper limit instead of zero (rule of three: at most 3/n with 95 % confidence after n
+frames without loss). Nothing is measured between two windows. The samples of a window are
+evaluated when it ends and then dropped, so that the memory hardly grows with the duration.
 
-A soak goes on through an outage, which it exists to find. The time in which nothing arrived is
-given apart, since a port that takes nothing loses nothing of what it took.
+A soak continues during an outage. The time in which nothing arrived is a separate figure, since a
+port that accepts no frame also loses no accepted frame.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from switchmark.statistics.shares import share_interval
 from switchmark.statistics.steady_state import SteadyState, detect
 
 DEFAULT_WINDOW_S = 60.0
-MANY_FRAMES = 100  # due in a sample: that none of so many came is no chance
+MANY_FRAMES = 100  # due in a sample: if none of them arrives, this is not chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +41,14 @@ class Soak:
     lossy_windows: int
     lossy_share_low: float  # 95 % Clopper-Pearson interval of the share of lossy windows;
     lossy_share_high: float  # holds when windows are independent of each other
-    loss_ratio_limit: float | None  # no loss seen: the ratio it is below, 95 %; else None
+    loss_ratio_limit: float | None  # 95 % upper limit if no frame was lost; otherwise None
     longest_clean_s: float  # longest run of windows without loss
     forwarded_pps: Estimate
-    course: SteadyState  # of the windows' forwarded loads: drift, steps, bands, outliers
-    load_met: bool  # whether every window was offered what was intended
-    unoffered_ratio: float  # of the intended frames, those that the ports did not take or that
-    # the senders gave up
+    course: SteadyState  # drift, steps, bands and outliers of the forwarded loads
+    load_met: bool  # the intended load was offered in every window
+    unoffered_ratio: float  # share of intended frames that ports refused or senders gave up
     silence_s: float | None  # the longest time in which nothing arrived; None: samples too short
-    silence_window: int  # index of the window in which it ended
+    silence_window: int  # index of the window in which the silence ended
 
     @property
     def loss_ratio(self) -> float:
@@ -59,15 +58,15 @@ class Soak:
 
 @dataclass(slots=True)
 class _Silence:
-    """The longest run of samples without any of many due frames, across the windows' ends."""
+    """The longest series of samples in which no frame arrived, across the ends of windows."""
 
     longest_s: float = 0.0
-    window: int = 0  # in which it ended
-    is_known: bool = False  # whether any window's samples could tell
+    window: int = 0  # the window in which the silence ended
+    is_known: bool = False  # True if the samples of a window had enough due frames
     _running_s: float = 0.0
 
     def add(self, index: int, window: LoadPoint) -> None:
-        """The next window."""
+        """Add the samples of the next window."""
         sample_s = window.sample_s or 0.0
         if not window.samples_pps or (window.intended_pps or 0.0) * sample_s < MANY_FRAMES:
             self._running_s = 0.0
@@ -89,9 +88,8 @@ def soak(
 ) -> Soak:
     """Offer `load_pps` for `duration_s` of traffic, window by window.
 
-    Ends early with the windows it has when the budget ends. Raises `BudgetError` when not even one
-    window fits, and `TrialFailed` that says what was found so far when a window cannot be measured
-    (the switch died)."""
+    If the budget ends, return the windows so far. Raise `BudgetError` if not even one window fits,
+    and `TrialFailed`, with the result so far, if a window cannot be measured."""
     if not 0 < window_s <= duration_s:
         raise UsageError(f"soak: window of {window_s:g} s must be above 0, at most {duration_s:g}")
     budgeted, silence = BudgetedMeasurer(measurer, budget_s), _Silence()
@@ -104,7 +102,7 @@ def soak(
                 raise
             break
         except TrialFailed as error:
-            raise TrialFailed(f"{error}{_until_then(budgeted.points, window_s)}") from error
+            raise TrialFailed(f"{error}{_progress_text(budgeted.points, window_s)}") from error
     return _summary(budgeted.points, silence)
 
 
@@ -114,7 +112,7 @@ def _summary(windows: list[LoadPoint], silence: _Silence) -> Soak:
     lossy = sum(window.judged_lost_frames > 0 for window in windows)
     low, high = share_interval(lossy, len(windows))
     values = [window.forwarded_pps for window in windows]
-    wanted = sum(window.wanted_frames for window in windows)
+    intended = sum(window.scheduled_frames for window in windows)
     return Soak(
         windows=tuple(windows),
         offered_frames=offered,
@@ -127,13 +125,13 @@ def _summary(windows: list[LoadPoint], silence: _Silence) -> Soak:
         forwarded_pps=estimate(values),
         course=detect(values, max(window.burst_pps for window in windows)),
         load_met=all(window.load_met for window in windows),
-        unoffered_ratio=sum(window.unoffered_frames for window in windows) / max(1, wanted),
+        unoffered_ratio=sum(window.unoffered_frames for window in windows) / max(1, intended),
         silence_s=silence.longest_s if silence.is_known else None,
         silence_window=silence.window,
     )
 
 
-def _until_then(windows: list[LoadPoint], window_s: float) -> str:
+def _progress_text(windows: list[LoadPoint], window_s: float) -> str:
     if not windows:
         return ""
     offered = sum(window.offered_frames for window in windows)
@@ -147,56 +145,57 @@ def _until_then(windows: list[LoadPoint], window_s: float) -> str:
 def _longest_clean_s(windows: list[LoadPoint]) -> float:
     runs = groupby(windows, lambda window: window.judged_lost_frames > 0)
     clean = (run for is_lossy, run in runs if not is_lossy)
-    return max((math.fsum(one.duration_s for one in run) for run in clean), default=0.0)
+    return max((math.fsum(window.duration_s for window in run) for run in clean), default=0.0)
 
 
 def run(task: Task) -> MethodResult:
     """Offer the set load for the whole duration."""
     duration_s = task.trial.duration_s
-    found = soak(
+    result = soak(
         task.measurer,
         task.max_pps,
         duration_s=duration_s,
         window_s=min(DEFAULT_WINDOW_S, max(duration_s / 20, min(duration_s, 0.5))),
         budget_s=task.limit_s,
     )
-    planned = max(1, round(duration_s / found.windows[0].duration_s))
-    stopped = "done" if len(found.windows) >= planned else "budget"
-    return task.result("loss ratio", _figures(found), stopped=stopped, notes=_notes(found))
+    planned = max(1, round(duration_s / result.windows[0].duration_s))
+    stopped = "done" if len(result.windows) >= planned else "budget"
+    return task.result("loss ratio", _figures(result), stopped=stopped, notes=_notes(result))
 
 
-def _figures(found: Soak) -> list[MethodFigure]:
-    ratio = MethodFigure(name="loss ratio", value=found.loss_ratio, unit="ratio")
-    if found.loss_ratio_limit is not None:
-        ratio = ratio.model_copy(update={"low": 0.0, "high": found.loss_ratio_limit})
+def _figures(result: Soak) -> list[MethodFigure]:
+    ratio = MethodFigure(name="loss ratio", value=result.loss_ratio, unit="ratio")
+    if result.loss_ratio_limit is not None:
+        ratio = ratio.model_copy(update={"low": 0.0, "high": result.loss_ratio_limit})
     figures = [
         ratio,
         MethodFigure(
             name="lossy windows",
-            value=found.lossy_windows / len(found.windows),
+            value=result.lossy_windows / len(result.windows),
             unit="ratio",
-            low=found.lossy_share_low,
-            high=found.lossy_share_high,
-            count=len(found.windows),
+            low=result.lossy_share_low,
+            high=result.lossy_share_high,
+            count=len(result.windows),
         ),
-        MethodFigure(name="longest clean", value=found.longest_clean_s, unit="s"),
-        figure("forwarded", found.forwarded_pps, "pps"),
-        MethodFigure(name="not offered", value=found.unoffered_ratio, unit="ratio"),
+        MethodFigure(name="longest clean", value=result.longest_clean_s, unit="s"),
+        figure("forwarded", result.forwarded_pps, "pps"),
+        MethodFigure(name="not offered", value=result.unoffered_ratio, unit="ratio"),
     ]
-    if found.silence_s is not None:
-        figures.append(MethodFigure(name="longest silence", value=found.silence_s, unit="s"))
+    if result.silence_s is not None:
+        figures.append(MethodFigure(name="longest silence", value=result.silence_s, unit="s"))
     return figures
 
 
-def _notes(found: Soak) -> list[str]:
-    course = found.course
+def _notes(result: Soak) -> list[str]:
+    course = result.course
     notes = [] if course.bands is not None else [f"course: {course.reason}"]
     notes += in_words(course.outliers, course.bands, "window", pps_text)
-    if not found.load_met:
-        notes.append("not every window was offered what was intended")
-    if found.silence_s:
+    if not result.load_met:
+        notes.append("the intended load was not offered in every window")
+    if result.silence_s:
         notes.append(
-            f"nothing arrived for {found.silence_s:.3g} s, until window {found.silence_window + 1}"
+            f"nothing arrived for {result.silence_s:.3g} s, "
+            f"until window {result.silence_window + 1}"
         )
     return notes
 

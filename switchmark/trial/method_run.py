@@ -69,7 +69,7 @@ def _found(
         switch_changes=lambda: changes_of(switch),
         table_changes=lambda: table_changes_of(switch),
         attacher=lambda: attacher_of(switch),
-        first_looks=len(measurer.points),
+        earlier_trials=len(measurer.points),
     )
     try:
         return method.run(task)
@@ -85,7 +85,7 @@ def _max_pps(trial: Trial, measurer: DisturbedMeasurer, wire_pps: float | None) 
     if wire_pps is not None:
         return wire_pps
     seen = [measurer.measure(FIRST_LOOK_S, SATURATING)]
-    while seen[-1].says_little and len(seen) < FIRST_LOOKS:
+    while seen[-1].needs_repetition and len(seen) < FIRST_LOOKS:
         seen.append(measurer.measure(FIRST_LOOK_S, SATURATING))
     most_pps = max(one.offered_pps for one in seen)
     if most_pps <= 0:

@@ -115,7 +115,7 @@ def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
         """How many changes frames did not survive; a receiver without a core hears none, either."""
         found = reconfigure(disturber(rig), changes, load_pps=LOAD_PPS, trial_s=0.3)
         assert [one.name for one in found.changes] == [one.name for one in changes]
-        seen = [found.quiet, *(each.seen for each in found.changes)]
+        seen = [found.quiet, *(each.disturbance for each in found.changes)]
         return sum(
             not one.resumed or one.point.lost_frames >= one.point.offered_frames for one in seen
         )

@@ -90,27 +90,27 @@ def run_simulated(
     changes: tuple[Change, ...] = (),
     table_changes: tuple[TableChange, ...] = (),
     attacher: Attacher | None = None,
-    **trial: object,
+    **parameters: object,
 ) -> MethodResult:
     """The result of a method on a simulated switch."""
-    asked = Trial.model_validate(
+    trial = Trial.model_validate(
         {"dimension": "throughput", "switch": "simulated", "packet_size_bytes": 64,
-         "method": name, "duration_s": 1.0, **trial}
+         "method": name, "duration_s": 1.0, **parameters}
     )  # fmt: skip
     method = METHODS[name]
     task = Task(
-        trial=asked,
+        trial=trial,
         measurer=SimulatedMeasurer(
             SimulatedSwitch(simulated) if isinstance(simulated, Behaviour) else simulated
         ),
-        max_pps=float(asked.rate_pps or wire_pps),
-        budget_s=method.default_budget_s if asked.budget_s is None else asked.budget_s,
+        max_pps=float(trial.rate_pps or wire_pps),
+        budget_s=method.default_budget_s if trial.budget_s is None else trial.budget_s,
         wire_pps=wire_pps,
         in_kernel=in_kernel,
         restart_switch=restart,
         switch_changes=lambda: changes,
         table_changes=lambda: table_changes,
         attacher=lambda: cast("Attacher", attacher),
-        first_looks=2,
+        earlier_trials=2,
     )
     return method.run(task)

@@ -1,1 +1,1 @@
-"""What the methods share: the measurer, goals, bounds, outages."""
+"""Parts that several methods use: the measurer, goals, bounds, outages."""

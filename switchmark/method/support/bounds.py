@@ -1,12 +1,12 @@
-"""The bounds of one goal of a search, and what decided them: the switch, noise, or something else.
+"""The bounds of one goal of a search, and their cause: the switch, noise, or something else.
 
-The test for noise is stated and computed from the trials alone. A load *shows bad* when, of its
-trials of full length, at least `MIN_COUNT` and at least `MIN_SHARE` were bad; it *shows good*
-likewise. A switch with a sharp limit shows good below it, bad above it, and both at the limit at
-most. When a load that shows good lies a whole width or more above one that shows bad, the passage
-from good to bad is wider than the width asked for, and noise decides where in it the bounds fall.
-Goals that allow fewer than `REPEATED` trials a load (RFC 2544, TST 009) have one trial of each
-kind, and see noise less often.
+The test for noise uses the trials alone. A load *shows bad* if at least `MIN_COUNT` and at least
+`MIN_SHARE` of its trials of full length were bad; *shows good* is defined in the same way. A switch
+with a sharp limit shows good below the limit and bad above it; only the limit itself can show both.
+If a load that shows good lies a whole width or more above a load that shows bad, the transition is
+wider than the required width, and noise decides the position of the bounds within it. For goals
+with fewer than `REPEATED` trials of a load (RFC 2544, TST 009), one trial is enough to show good or
+bad.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from switchmark.record import DecidedBy, GoalBounds
 MIN_COUNT = 2
 MIN_SHARE = 0.2
 REPEATED = 5
-WIDTH_SLACK = 0.9  # the search rounds widths down; bounds a nominal width apart still count
-WIRE_SHARE = 0.9  # of what the bare wire carries: above, the sender is as good a reason
-FAR_BELOW = 0.05  # gap between two goals' loads, beyond their loss ratios, worth a note
+WIDTH_SLACK = 0.9  # the search rounds widths down, so slightly narrower ranges also count
+WIRE_SHARE = 0.9  # share of the baseline above which the sender may be the limit
+FAR_BELOW = 0.05  # gap between the loads of two goals, beyond their loss ratios, that has a note
 
 Stopped = Literal["done", "budget", "noise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """A whole search: bounds for each goal and every trial made, in order."""
+    """The result of a search: the bounds of each goal, and all trials in order."""
 
     bounds: tuple[GoalBounds, ...]
     trials: tuple[LoadPoint, ...]
-    warm_up_trials: int  # the first so many of `trials` served for nothing else
+    warm_up_trials: int  # number of trials at the begin of `trials` that are not judged
     spent_s: float
     stopped: Stopped
-    repeated: int = 0  # trials that said little of the switch; not in `trials`
+    repeated: int = 0  # trials that were measured again; not in `trials`
 
     def __getitem__(self, name: str) -> GoalBounds:
         for bounds in self.bounds:
@@ -66,7 +66,7 @@ def conclude(
     trials: Sequence[LoadPoint],
     limits_pps: tuple[float, float],
 ) -> GoalBounds:
-    """Combine the bounds of a goal with the reason for them."""
+    """Return the bounds of a goal with their cause."""
     mixed = mixed_range(goal, trials) or (None, None)
     bounds = GoalBounds(
         goal=goal.name,
@@ -86,10 +86,10 @@ def conclude(
 
 
 def with_gap_notes(found: Sequence[GoalBounds]) -> tuple[GoalBounds, ...]:
-    """Add a note where a goal ends far below a more tolerant one, which overload cannot explain.
+    """Add a note to a goal far below a more tolerant goal.
 
-    Overload costs frames in proportion to the excess, so NDR and PDR lie about as far apart as
-    their loss ratios. A wide gap means rare losses at loads well within the capacity."""
+    The loss of an overload is proportional to its excess, so NDR and PDR lie about as far apart as
+    their loss ratios. A wider gap means rare losses at loads well within the capacity."""
     noted = []
     for bounds in found:
         above = [
@@ -102,7 +102,7 @@ def with_gap_notes(found: Sequence[GoalBounds]) -> tuple[GoalBounds, ...]:
         ]
         notes = [
             f"lies {1 - (bounds.upper_pps or 0.0) / (other.lower_pps or 1.0):.0%} below "
-            f"{other.goal}: these losses are rare, not overload; a soak tells more"
+            f"{other.goal}: these losses are rare, not overload; measure a soak for details"
             for other in above
         ]
         noted.append(bounds.model_copy(update={"notes": bounds.notes + notes}))
@@ -110,17 +110,17 @@ def with_gap_notes(found: Sequence[GoalBounds]) -> tuple[GoalBounds, ...]:
 
 
 def mixed_range(goal: Goal, trials: Sequence[LoadPoint]) -> tuple[float, float] | None:
-    """The loads between which trials went both ways, when they are a width apart or more; else
-    None."""
+    """Return the loads between which trials went both ways; None if they are closer than a
+    width."""
     repeated = goal.duration_sum_s >= REPEATED * goal.final_trial_s
     least = MIN_COUNT if repeated else 1
 
     def shows(count: int, total: int) -> bool:
         return count >= least and count >= MIN_SHARE * total
 
-    seen = outcomes(goal, trials)
-    lows = [load for load, (good, bad) in seen.items() if shows(bad, good + bad)]
-    highs = [load for load, (good, bad) in seen.items() if shows(good, good + bad)]
+    counts = outcomes(goal, trials)
+    lows = [load for load, (good, bad) in counts.items() if shows(bad, good + bad)]
+    highs = [load for load, (good, bad) in counts.items() if shows(good, good + bad)]
     if not lows or not highs:
         return None
     lowest, highest = min(lows), max(highs)
@@ -128,7 +128,7 @@ def mixed_range(goal: Goal, trials: Sequence[LoadPoint]) -> tuple[float, float] 
 
 
 def outcomes(goal: Goal, trials: Sequence[LoadPoint]) -> dict[float, tuple[int, int]]:
-    """Good and bad trials of the goal's full length, by intended load."""
+    """Return the numbers of good and bad trials of the goal's full length, by intended load."""
     counts: dict[float, tuple[int, int]] = {}
     for trial in trials:
         if trial.intended_pps is None or trial.duration_s < goal.final_trial_s:
@@ -147,7 +147,7 @@ def _decided_by(
             f"trials went both ways from {bounds.mixed_from_pps:.0f} to "
             f"{bounds.mixed_to_pps:.0f} pps, more than the width of {goal.width:.2%}: noise "
             "decides where the bounds fall; quiet the machine, lengthen trials or widen the goal",
-            *_what_noise(goal, bounds.mixed_to_pps or 0.0, trials),
+            *_noise_causes(goal, bounds.mixed_to_pps or 0.0, trials),
         ]
     if bounds.upper_pps is not None and bounds.upper_pps <= limits_pps[0]:
         decided_by, notes = _at_upper(goal, bounds, trials)
@@ -159,41 +159,41 @@ def _decided_by(
             f"the highest load of {limits_pps[1]:.0f} pps was carried: raise the maximum"
         ]
     if not bounds.reached:
-        return "budget", ["the search ended before the bounds were as close as asked"]
+        return "budget", ["the search ended before the bounds were within the required width"]
     return _at_upper(goal, bounds, trials)
 
 
-def _what_noise(goal: Goal, highest_pps: float, trials: Sequence[LoadPoint]) -> list[str]:
-    """What the bad trials have in common, at loads that other trials carried; empty without such. A
-    full ring there says that nobody emptied it for a while."""
-    seen = [
+def _noise_causes(goal: Goal, highest_pps: float, trials: Sequence[LoadPoint]) -> list[str]:
+    """Return the common cause of most bad trials at loads that other trials carried; empty if there
+    is none. A full ring shows that its reader paused."""
+    judged = [
         trial
         for trial in trials
         if trial.intended_pps is not None
         and trial.duration_s >= goal.final_trial_s
         and trial.intended_pps <= highest_pps
     ]
-    bad = [trial for trial in seen if trial.search_loss_ratio > goal.loss_ratio]
-    good = [trial for trial in seen if trial.search_loss_ratio <= goal.loss_ratio]
-    stood = sum(map(_ring_was_full, bad))
-    if bad and stood * 2 > len(bad) and sum(map(_ring_was_full, good)) * 2 < len(good):
+    bad = [trial for trial in judged if trial.search_loss_ratio > goal.loss_ratio]
+    good = [trial for trial in judged if trial.search_loss_ratio <= goal.loss_ratio]
+    paused = sum(map(_is_ring_full, bad))
+    if bad and paused * 2 > len(bad) and sum(map(_is_ring_full, good)) * 2 < len(good):
         return [
-            f"in {stood} of {len(bad)} bad trials the sender's ring was full for a while, at loads "
-            "that others carried without: the switch stood still, and what it then passed on at "
-            "once was lost, at the latest where the receiver's ring was full. Give the switch "
-            "cores that nobody else uses, and each application one; where that cannot be, deepen "
-            "the rings (ring: 1024), or read a goal that forgives such pauses (PDR)"
+            f"in {paused} of {len(bad)} bad trials the sender's ring was full for a while, at "
+            "loads that other trials carried with room in it: the switch paused, and frames were "
+            "lost in the burst after the pause. Give the switch and each application cores that no "
+            "other program uses. If that is not possible, deepen the rings (ring: 1024), or use a "
+            "goal that tolerates such pauses (PDR)"
         ]
-    given_up = sum(not trial.load_judged and not _ring_was_full(trial) for trial in bad)
+    given_up = sum(not trial.load_judged and not _is_ring_full(trial) for trial in bad)
     if bad and given_up * 2 > len(bad):
         return [
-            f"in {given_up} of {len(bad)} bad trials the sender gave frames up although its ring "
-            "had room: it was kept from its core. Give each application its own core"
+            f"in {given_up} of {len(bad)} bad trials the sender gave up frames although its ring "
+            "had room: it did not run on its core. Give each application its own core"
         ]
     return []
 
 
-def _ring_was_full(trial: LoadPoint) -> bool:
+def _is_ring_full(trial: LoadPoint) -> bool:
     return (trial.ring_full_share or 0.0) >= RING_FULL_SHARE
 
 
@@ -201,7 +201,7 @@ def _at_upper(
     goal: Goal, bounds: GoalBounds, trials: Sequence[LoadPoint]
 ) -> tuple[DecidedBy, list[str]]:
     """Return the reason for the upper bound: loss, a load that was never offered, or cores that
-    were taken."""
+    other programs used."""
     bad = [
         trial
         for trial in trials
@@ -217,17 +217,17 @@ def _at_upper(
     unoffered = [trial for trial in bad if trial.uncarried_ratio <= goal.loss_ratio]
     if len(unoffered) * 2 <= len(bad):
         return "switch", []
-    pushed_back = [trial for trial in unoffered if _ring_was_full(trial)]
+    pushed_back = [trial for trial in unoffered if _is_ring_full(trial)]
     if len(pushed_back) * 2 > len(unoffered):
-        return "switch", ["the upper bound was refused, not lost: the port pushed back"]
+        return "switch", ["at the upper bound, the port refused frames instead of losing them"]
     return "sender", [
-        "the upper bound's load was never offered although the port took every frame: this is "
-        "the sender's limit, the switch may carry more"
+        "the upper bound's load was never offered although the port accepted every frame: this is "
+        "the sender's limit, and the switch may carry more"
     ]
 
 
 def _stray_notes(goal: Goal, lower_pps: float | None, trials: Sequence[LoadPoint]) -> list[str]:
-    """Notes on bad trials well below the lower bound: losses that the load does not explain."""
+    """Return a note on bad trials well below the lower bound, which the load does not explain."""
     if lower_pps is None:
         return []
     below = [
@@ -240,18 +240,18 @@ def _stray_notes(goal: Goal, lower_pps: float | None, trials: Sequence[LoadPoint
         return []
     return [
         f"{strays} of {total} full-length trials more than a width below the lower bound were "
-        "bad: losses come from something other than the load"
+        "bad: the load does not cause these losses"
     ]
 
 
 def by_switch_in_kernel(
     found: GoalBounds, wire_pps: float | None, *, in_kernel: bool
 ) -> GoalBounds:
-    """Bounds that the sender seemed to decide, given to the switch if it did.
+    """Attribute bounds to the switch instead of the sender if the switch works in the kernel.
 
-    A switch in the kernel works inside the sender's system calls, so a load beyond its capacity is
-    neither lost nor refused: it is never offered. If the same sender offers clearly more over the
-    bare wire (`wire_pps`, forwarded there), the switch was the limit."""
+    Such a switch works inside the sender's system calls, so a load beyond its capacity is neither
+    lost nor refused, but never offered. If the baseline of the same sender (`wire_pps`) is clearly
+    higher, the switch was the limit."""
     if found.decided_by != "sender" or not in_kernel or not wire_pps or found.upper_pps is None:
         return found
     if found.upper_pps > WIRE_SHARE * wire_pps:

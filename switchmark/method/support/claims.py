@@ -1,8 +1,8 @@
-"""What the figures of a method may claim, checked against the trials that the method made.
+"""Checks the figures of a method against the trials that the method made.
 
-A search is only as good as its rule for a load that was carried, and no single trial shows that the
-rule is wrong. So a result is checked against its own trials before it is written. A result that
-breaks a rule is kept, marked as not valid, and names the rule.
+A search depends on its rule for a carried load, and no single trial shows an error of this rule.
+Therefore each result is checked before it is written. A result that contradicts its trials is
+stored, marked as not valid, and has a note with the contradiction.
 """
 
 from __future__ import annotations
@@ -11,29 +11,28 @@ from collections.abc import Sequence
 
 from switchmark.record import GoalBounds, MethodFigure, MethodResult, MethodTrial
 
-SLACK = 0.01  # forwarded rates are of whole samples, and a burst may fall into either of two
+SLACK = 0.01  # rates come from whole samples, and a burst may belong to either of two samples
 _FORWARDED = {
     "R+": "R+",
     "plateau": "the plateau",
     "followed to": "the load that was followed",
     "lossless to": "the load without loss",
     "forwarded": "the forwarded load",
-}  # figures of all methods that say how much a switch carried
+}  # figures of all methods that state how much a switch carried
 
 
-def broken_claims(found: MethodResult) -> list[str]:
-    """The rules that a result breaks, each as a sentence with its figures. Empty if it is sound."""
-    broken = [text for one in found.bounds if (text := _beyond_its_trials(one, found.trials))]
-    broken += _out_of_order(found.bounds)
-    broken += [text for one in found.figures if (text := _never_forwarded(one, found.trials))]
-    return broken
+def broken_claims(result: MethodResult) -> list[str]:
+    """Return the contradictions of a result, each as a sentence; empty if there are none."""
+    bounds = [_beyond_its_trials(bounds, result.trials) for bounds in result.bounds]
+    figures = [_never_forwarded(figure, result.trials) for figure in result.figures]
+    return [text for text in (*bounds, *_out_of_order(result.bounds), *figures) if text]
 
 
 def _beyond_its_trials(bounds: GoalBounds, trials: Sequence[MethodTrial]) -> str | None:
-    """A lower bound is at most the highest rate forwarded in trials at or above it."""
+    """Check that trials at or above a lower bound forwarded at least this rate."""
     if bounds.lower_pps is None:
         return None
-    at_or_above = [one for one in trials if _is_at_least(one, bounds.lower_pps)]
+    at_or_above = [trial for trial in trials if _is_at_least(trial, bounds.lower_pps)]
     best = max(map(_carried_pps, at_or_above), default=0.0)
     if bounds.lower_pps * (1 - bounds.loss_ratio) <= best * (1 + SLACK):
         return None
@@ -48,28 +47,32 @@ def _is_at_least(trial: MethodTrial, load_pps: float) -> bool:
 
 
 def _carried_pps(trial: MethodTrial) -> float:
-    """The rate of the frames that arrived in their trial, over the whole of it."""
+    """Return the mean rate of the frames that arrived in their trial."""
     missing = trial.lost_frames + trial.lost_away + trial.queued_frames
     return max(0, trial.offered_frames - missing) / trial.duration_s if trial.duration_s else 0.0
 
 
 def _out_of_order(bounds: Sequence[GoalBounds]) -> list[str]:
-    """A goal that tolerates less loss is found at a load that is at most as high."""
-    found = [(one.loss_ratio, one.goal, one.lower_pps) for one in bounds if one.lower_pps]
+    """Check that goals that tolerate less loss do not have higher lower bounds."""
+    result = [(goal.loss_ratio, goal.goal, goal.lower_pps) for goal in bounds if goal.lower_pps]
     return [
         f"{strict} ({low:.0f} pps) is above {tolerant} ({high:.0f} pps), which tolerates more loss"
-        for ratio, strict, low in found
-        for other_ratio, tolerant, high in found
+        for ratio, strict, low in result
+        for other_ratio, tolerant, high in result
         if ratio < other_ratio and low > high
     ]
 
 
 def _never_forwarded(figure: MethodFigure, trials: Sequence[MethodTrial]) -> str | None:
-    """A figure that says how much was carried is at most the most that any trial forwarded."""
-    words = _FORWARDED.get(figure.name)
-    if words is None or figure.unit != "pps":
+    """Check that a figure of a carried load is at most the highest rate that a trial forwarded."""
+    label = _FORWARDED.get(figure.name)
+    if label is None or figure.unit != "pps":
         return None
-    best = max((max(one.forwarded_pps, _carried_pps(one)) for one in trials), default=0.0)
+    rates = (max(trial.forwarded_pps, _carried_pps(trial)) for trial in trials)
+    best = max(rates, default=0.0)
     if figure.value <= best * (1 + SLACK):
         return None
-    return f"{words}, {figure.value:.0f} pps, is above what any trial forwarded, {best:.0f} pps"
+    return (
+        f"{label}, {figure.value:.0f} pps, is above the highest rate that its trials forwarded, "
+        f"{best:.0f} pps"
+    )

@@ -1,10 +1,9 @@
-"""The bounds of a search, tried again at its end by repeated trials of the same loads.
+"""Confirms the bounds of a search at its end by repeated trials of the same loads.
 
-A search follows the trials that it happens to make: one that passed by chance raises its lower
-bound for good, and one that failed by chance lowers its upper bound. So at the end each lower bound
-is tried again and must pass; 1.1 times each upper bound is tried again and must fail. A claim that
-does not hold is given up, never repeated until it holds: a lower bound is lowered to the next load
-that passes, and an upper bound that does not hold is left out.
+A trial that passes by chance raises the lower bound of a search for good, and a trial that fails by
+chance lowers its upper bound. Therefore each lower bound must pass again at the end, and 1.1 times
+each upper bound must fail again. A bound that does not hold is not repeated until it holds: a lower
+bound is lowered to the next load that passes, and an upper bound is removed.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from switchmark.record import GoalBounds
 REPETITIONS = 3
 LONGEST_TRIAL_S = 10.0
 ABOVE_UPPER = 1.1
-LOWERED_TO = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5)  # of the search's lower bound
-LOWEST_SHARE = 0.999  # a forwarded rate this close to the load is the load
+LOWERED_TO = (0.98, 0.95, 0.9, 0.8, 0.65, 0.5)  # shares of the search's lower bound
+LOWEST_SHARE = 0.999  # a load with at least this forwarded share was carried
 
 
 def time_s(goals: Sequence[Goal]) -> float:
-    """The seconds of traffic that confirming takes if every bound holds."""
+    """Return the seconds of traffic of the confirmation if every bound holds."""
     return sum(2 * REPETITIONS * _trial_s(goal) for goal in goals)
 
 
@@ -34,52 +33,52 @@ def confirm(
     measurer: BudgetedMeasurer,
     limits_pps: tuple[float, float],
 ) -> tuple[GoalBounds, ...]:
-    """Try all bounds again; returns them as far as they hold, and marked as confirmed. When the
-    budget ends meanwhile, the rest is returned as it was found."""
+    """Test all bounds again. Return the bounds that hold, marked as confirmed. If the budget ends
+    meanwhile, the rest stays unchanged and unconfirmed."""
     trials = _Repeated(measurer)
-    tried = [
-        _tried_again(goal, one, trials, limits_pps) for goal, one in zip(goals, found, strict=True)
+    confirmed = [
+        _confirm_goal(goal, bounds, trials, limits_pps)
+        for goal, bounds in zip(goals, found, strict=True)
     ]
-    return _in_order([_as_forwarded(one, measurer.points) for one in tried])
+    return _in_order([_limit_to_forwarded(bounds, measurer.points) for bounds in confirmed])
 
 
-def _tried_again(
+def _confirm_goal(
     goal: Goal, found: GoalBounds, trials: _Repeated, limits_pps: tuple[float, float]
 ) -> GoalBounds:
-    """The bounds of a goal as far as they hold."""
     bounds = found
     try:
         bounds = _with_lower(goal, bounds, trials, limits_pps[0])
         bounds = _with_upper(goal, bounds, trials, limits_pps[1])
     except BudgetError:
-        note = "the budget ended before the bounds were tried again"
+        note = "the budget ended before the bounds were confirmed"
         return bounds.model_copy(update={"notes": [*bounds.notes, note]})
     return bounds.model_copy(update={"confirmed": True})
 
 
 @dataclass(slots=True)
 class _Repeated:
-    """Repeated trials by load and length: goals whose bounds are the same share them."""
+    """Repeated trials by load and length. Goals with equal bounds share them."""
 
     measurer: BudgetedMeasurer
-    made: dict[tuple[float, float], list[LoadPoint]] = field(default_factory=dict)
+    trials: dict[tuple[float, float], list[LoadPoint]] = field(default_factory=dict)
 
     def is_carried(self, goal: Goal, load_pps: float) -> bool:
-        """Try a load again, until the outcome is clear. A load is carried if at most the goal's
-        exceed ratio of the trials lost more than its loss ratio."""
-        made = self.made.setdefault((load_pps, _trial_s(goal)), [])
-        while (carried := _outcome(goal, made)) is None:
-            made.append(self.measurer.measure(_trial_s(goal), load_pps))
+        """Repeat a load until the outcome is clear. A load is carried if at most the goal's exceed
+        ratio of the trials lost more than its loss ratio."""
+        trials = self.trials.setdefault((load_pps, _trial_s(goal)), [])
+        while (carried := _outcome(goal, trials)) is None:
+            trials.append(self.measurer.measure(_trial_s(goal), load_pps))
         return carried
 
 
-def _outcome(goal: Goal, made: Sequence[LoadPoint]) -> bool | None:
-    """True, False, or None if it depends on trials that are still to be made."""
-    bad = sum(one.search_loss_ratio > goal.loss_ratio for one in made)
+def _outcome(goal: Goal, trials: Sequence[LoadPoint]) -> bool | None:
+    """Return True if the load is carried, and None if that depends on more trials."""
+    bad = sum(trial.search_loss_ratio > goal.loss_ratio for trial in trials)
     allowed = int(goal.exceed_ratio * REPETITIONS)
     if bad > allowed:
         return False
-    return True if len(made) - bad >= REPETITIONS - allowed else None
+    return True if len(trials) - bad >= REPETITIONS - allowed else None
 
 
 def _trial_s(goal: Goal) -> float:
@@ -115,7 +114,7 @@ def _with_upper(goal: Goal, found: GoalBounds, trials: _Repeated, max_pps: float
         return found
     note = (
         f"{load:.0f} pps, {load / found.upper_pps:.2g} times the search's upper bound, passed when "
-        "it was tried again: there is no upper bound"
+        "it was repeated: there is no upper bound"
     )
     return _changed(found, note, is_noise=True, upper_pps=None)
 
@@ -123,22 +122,22 @@ def _with_upper(goal: Goal, found: GoalBounds, trials: _Repeated, max_pps: float
 def _changed(
     found: GoalBounds, note: str, *, is_noise: bool, **changes: float | None
 ) -> GoalBounds:
-    """Bounds after a claim was given up. Noise decided them, unless they are a width off."""
+    """Return the bounds after a change. Noise decided them if the change exceeds a width."""
     decided_by = {"decided_by": "noise"} if is_noise else {}
     return found.model_copy(update={**changes, **decided_by, "notes": [*found.notes, note]})
 
 
-def _as_forwarded(found: GoalBounds, points: Sequence[LoadPoint]) -> GoalBounds:
-    """A lower bound is at most the highest rate that trials at or above it forwarded: frames that
-    were left out of a judgement were not carried."""
+def _limit_to_forwarded(found: GoalBounds, points: Sequence[LoadPoint]) -> GoalBounds:
+    """Limit a lower bound to the highest rate that trials at or above it forwarded, since excused
+    frames were not carried."""
     lower = found.lower_pps
     if lower is None:
         return found
     best = max(
         (
-            one.carried_pps
-            for one in points
-            if one.intended_pps is None or one.intended_pps >= lower
+            point.carried_pps
+            for point in points
+            if point.intended_pps is None or point.intended_pps >= lower
         ),
         default=0.0,
     )
@@ -149,7 +148,7 @@ def _as_forwarded(found: GoalBounds, points: Sequence[LoadPoint]) -> GoalBounds:
         )
     note = (
         f"lowered from {lower:.0f} pps to the highest rate that its trials forwarded: a sender or "
-        "receiver was kept from its core in all of them"
+        "receiver did not run on its core for a while in each of them"
     )
     return found.model_copy(
         update={
@@ -161,15 +160,16 @@ def _as_forwarded(found: GoalBounds, points: Sequence[LoadPoint]) -> GoalBounds:
 
 
 def _in_order(found: Sequence[GoalBounds]) -> tuple[GoalBounds, ...]:
-    """A load that is carried without loss is carried with some: what is proven for the stricter
-    goal holds for those that tolerate more."""
+    """Raise the lower bounds of tolerant goals to those of stricter goals, which also prove
+    them."""
     ordered: list[GoalBounds] = []
-    for bounds in sorted(found, key=lambda one: one.loss_ratio):
-        stricter = max((one.lower_pps or 0.0 for one in ordered), default=0.0)
+    for bounds in sorted(found, key=lambda goal: goal.loss_ratio):
+        stricter = max((goal.lower_pps or 0.0 for goal in ordered), default=0.0)
         changes: dict[str, float | None] = {}
         if stricter > (bounds.lower_pps or 0.0):
             changes = {"lower_pps": stricter, "conditional_throughput_pps": None}
             if bounds.upper_pps is not None and bounds.upper_pps <= stricter:
                 changes["upper_pps"] = None
         ordered.append(bounds.model_copy(update=changes))
-    return tuple(next(one for one in ordered if one.goal == bounds.goal) for bounds in found)
+    by_goal = {bounds.goal: bounds for bounds in ordered}
+    return tuple(by_goal[bounds.goal] for bounds in found)

@@ -1,4 +1,4 @@
-"""The results of a disturbed trial: a load that drops, or a switch that is changed under it."""
+"""The results of a disturbed trial: its load drops, or its switch is changed under the load."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from switchmark.method.support.outage import Span
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDown:
-    """An overload and the lower load right after it."""
+    """An overload and the lower load immediately after it."""
 
     overload: LoadPoint
     after: LoadPoint
-    gap_s: float  # between the last frame of the one and the first of the other
+    gap_s: float  # between the last frame of the overload and the first of the lower load
     last_loss: Span | None  # after the first frame of the lower load; None: none was lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """A steady load, and the effect on it of something that was done to the switch."""
+    """A steady load, and the effect of an action on it."""
 
     point: LoadPoint
-    missing_frames: int  # due and never arrived: lost, or refused by a port that was not there;
-    # without those that the switch delivered and the receiver's own socket dropped
-    silence: Span  # the longest one
-    action_s: float  # how long the bench took to do it
+    # Frames that were due and did not arrive: lost, or refused by a port that did not exist then.
+    # Frames that the receiver's own socket dropped are not included.
+    missing_frames: int
+    silence: Span  # the longest silence
+    action_s: float  # duration of the action
     resumed: bool  # frames arrived at the end of the trial
 
     @property
     def outage_s(self) -> float:
-        """The outage by the missing frames, in seconds, at the rate at which they were due."""
+        """The missing frames divided by the rate at which they were due, in seconds."""
         return self.missing_frames / (self.point.intended_pps or 1.0)
 
 
 class Disturber(Protocol):
-    """A measurer that can also drop its load, or act on the switch, in mid-trial."""
+    """A measurer that can also drop its load, or act on the switch, during a trial."""
 
     def step_down(
         self, first_s: float, first_pps: float, second_s: float, second_pps: float
     ) -> StepDown:
-        """Offer an overload, then at once the lower load."""
+        """Offer an overload, and immediately after it the lower load."""
         ...
 
     def disturb(

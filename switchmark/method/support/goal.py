@@ -1,8 +1,7 @@
-"""What a capacity search looks for, as data: loss ratio, trial lengths, tolerance, width.
+"""The goals of a capacity search: loss ratio, trial lengths, tolerance, width.
 
-The words are those of RFC 9971 (MLRsearch). A goal says when a load counts as carried: over
-`duration_sum_s` of trials of `final_trial_s`, at most `exceed_ratio` of the time may be
-trials that lost more than `loss_ratio`.
+The terms are those of RFC 9971 (MLRsearch). A goal defines a carried load: of `duration_sum_s` of
+trials of `final_trial_s`, at most the share `exceed_ratio` may lose more than `loss_ratio`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Goal:
     exceed_ratio: float
     width: float  # (upper - lower) / upper at which the search is done
     initial_trial_s: float = 1.0
-    preceding_targets: int = 2  # coarser, shorter targets met on the way; cost time only
+    preceding_targets: int = 2  # coarser targets with shorter trials, which only affect the time
 
     def __post_init__(self) -> None:
         checks = [
@@ -58,10 +57,10 @@ def _ndr_and_pdr(
     )
 
 
-# csit: what FD.io CSIT uses. rfc2544: one trial of 60 s decides (RFC 2544 section 24 and
-# 26.1; RFC 9971, compliant goals), shorter trials only find the way. tst009: ETSI GS
-# NFV-TST 009 binary search with loss verification, max(r) = 2: a bad trial is believed only
-# when a second one is bad, too. quick: a first look, in half a minute.
+# csit: the goals of FD.io CSIT. rfc2544: one trial of 60 s decides, and shorter trials only narrow
+# the range (RFC 2544 section 24 and 26.1; RFC 9971, compliant goals). tst009: the binary search
+# with loss verification of ETSI GS NFV-TST 009, max(r) = 2, which repeats a bad trial once.
+# quick: a coarse result in half a minute.
 PRESETS: dict[str, tuple[Goal, ...]] = {
     "csit": _ndr_and_pdr(1.0, 21.0, 0.5),
     "rfc2544": _ndr_and_pdr(60.0, 60.0, 0.0),
@@ -71,11 +70,11 @@ PRESETS: dict[str, tuple[Goal, ...]] = {
 
 
 def preset(name: str) -> tuple[Goal, ...]:
-    """The goals of a preset; raises `UsageError` naming the known ones."""
+    """Return the goals of a preset."""
     try:
         return PRESETS[name]
     except KeyError:
         known = ", ".join(sorted(PRESETS))
         raise UsageError(
-            f"search preset {name!r} is unknown", remedy=f"known are: {known}"
+            f"search preset {name!r} is unknown", remedy=f"known presets: {known}"
         ) from None

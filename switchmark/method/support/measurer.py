@@ -1,10 +1,8 @@
-"""The one thing a capacity method needs: a measurer, which offers a load for a while and counts
-what arrives.
+"""The measurer, which offers a load for a duration and counts the frames that arrive.
 
-Every method in this folder that searches or sweeps is written against `Measurer`, so each runs
-alike on a deployed switch and on a simulated one. Loads are **totals**: frames per second summed
-over all pairs and, where traffic runs both ways, over both directions. The measurer divides them
-equally; results are totals again.
+Methods that search or sweep use only `Measurer`, so they also run on a simulated switch. Loads are
+**totals**: frames per second over all pairs and, for bidirectional traffic, over both directions.
+The measurer divides them equally; results are totals again.
 """
 
 from __future__ import annotations
@@ -15,17 +13,16 @@ from typing import Protocol
 
 from switchmark.errors import SwitchmarkError, UsageError
 
-SATURATING = math.inf  # as a load: everything the sender can offer
-# Frames the sender gave up, as a share of those intended, up to which a load counts as
-# offered. The engine calls a sender "on schedule" by the same bound.
+SATURATING = math.inf  # a load without limit: the sender offers as much as it can
+# The largest share of intended frames that a sender may give up while the load counts as offered.
+# The engine's status "on schedule" has the same bound.
 SHORTFALL_TOLERANCE = 1e-3
-PAUSE_SHARE = 0.05  # largest share of the intended frames that pauses give up
-EXCUSED_SHARE = 0.05  # share of frames left out, above which a trial is measured again
-# The most that may be left out of what a trial is judged by: with more, the load was not really on,
-# and every frame counts.
+PAUSE_SHARE = 0.05  # largest share of intended frames that is attributed to pauses of the sender
+EXCUSED_SHARE = 0.05  # a trial with a larger share of excused frames is measured again
+# The largest share of excused frames. With more, the load was not present, and every frame counts.
 MOST_EXCUSED = 0.10
-REPEATS = 2  # repeats of a trial with too few valid frames
-RING_FULL_SHARE = 0.05  # share of transmit calls from which the port counts as full
+REPEATS = 2  # repetitions of a trial with too few valid frames
+RING_FULL_SHARE = 0.05  # least share of transmit calls with a full ring for "the port was full"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,27 +31,27 @@ class LoadPoint:
 
     intended_pps: float | None  # None: saturating
     offered_pps: float  # accepted by the ports
-    forwarded_pps: float  # what arrived
+    forwarded_pps: float  # arrived at the receivers
     offered_frames: int
-    lost_frames: int  # offered and never arrived; duplicates do not make up for losses
-    duration_s: float  # asked for
-    lost_away: int = 0  # while a receiver was away from its core: not among the lost frames
+    lost_frames: int  # offered and never arrived; duplicates do not reduce the losses
+    duration_s: float  # intended
+    lost_away: int = 0  # lost while a receiver did not run; not included in lost_frames
     late_frames: int = 0  # never offered, and due while a sender was descheduled
-    queued_frames: int = 0  # arrived, but only well after their trial: a queue grew meanwhile
-    stalled_s: float = 0.0  # the switch was kept from its core for so long
+    queued_frames: int = 0  # arrived well after the end of the trial, from a growing queue
+    stalled_s: float = 0.0  # seconds in which the switch did not run on its core
     intended_frames: int | None = None  # in the schedule; None: rate x duration
-    elapsed_s: float | None = None  # wall time the trial cost, with its overhead
+    elapsed_s: float | None = None  # wall time of the trial, with its overhead
     ring_full_share: float | None = None  # transmit calls that met a full ring: back-pressure
-    samples_pps: tuple[float, ...] = ()  # forwarded rate, interval by interval
-    sample_s: float | None = None  # how long such an interval is; None: not known
-    burst_pps: float = 0.0  # the step of forwarded_pps: one burst of each stream in it
+    samples_pps: tuple[float, ...] = ()  # forwarded rate in each interval
+    sample_s: float | None = None  # length of such an interval; None: unknown
+    burst_pps: float = 0.0  # resolution of forwarded_pps: one burst of each stream
 
     def __post_init__(self) -> None:
         if self.offered_frames < 0 or not 0 <= self.lost_frames <= self.offered_frames:
             raise SwitchmarkError(
                 f"trial: {self.lost_frames} of {self.offered_frames} offered frames lost: "
                 "impossible counts",
-                remedy="clamp nothing, look for the error in the counting",
+                remedy="report this error of the counting",
             )
 
     @property
@@ -64,42 +61,42 @@ class LoadPoint:
 
     @property
     def loss_ratio(self) -> float:
-        """Lost over offered frames; 0 when nothing was offered."""
+        """Lost over offered frames; 0 if nothing was offered."""
         return self.judged_lost_frames / self.offered_frames if self.offered_frames else 0.0
 
     @property
     def unoffered_frames(self) -> int:
         """Intended frames that were never offered; 0 for saturating input."""
-        return max(0, self.wanted_frames - self.offered_frames)
+        return max(0, self.scheduled_frames - self.offered_frames)
 
     @property
     def unexplained_frames(self) -> int:
-        """The unoffered frames that the load does not explain: they were due while a sender was
-        descheduled, or while the switch waited for its core."""
-        due_meanwhile = round(self.wanted_frames * min(1.0, self.stalled_s / self.duration_s))
+        """The unoffered frames that were due while a sender was descheduled, or while the switch
+        waited for its core."""
+        due_meanwhile = round(self.scheduled_frames * min(1.0, self.stalled_s / self.duration_s))
         late = min(self.late_frames, self.unoffered_frames)
         return min(self.unoffered_frames, late + due_meanwhile)
 
     @property
     def excuses(self) -> bool:
-        """True if frames are left out of what is judged. If these were more than `MOST_EXCUSED`,
-        the load was not really on, and every frame counts."""
+        """True if frames are excused. If they are more than `MOST_EXCUSED`, the load was not
+        present, and every frame counts."""
         left_out = self.unexplained_frames + self.lost_away
-        return left_out <= MOST_EXCUSED * self.wanted_frames
+        return left_out <= MOST_EXCUSED * self.scheduled_frames
 
     @property
     def excused_frames(self) -> int:
-        """The unoffered frames that are left out."""
+        """The unoffered frames that do not count against the switch."""
         return self.unexplained_frames if self.excuses else 0
 
     @property
     def judged_frames(self) -> int:
-        """The frames that a trial is judged by: those wanted, less those excused."""
-        return self.wanted_frames - self.excused_frames
+        """The frames that count in the judgement of a trial: scheduled and not excused."""
+        return self.scheduled_frames - self.excused_frames
 
     @property
     def shortfall_frames(self) -> int:
-        """Intended frames that were never offered, and that nothing excuses."""
+        """Intended frames that were never offered, without the excused frames."""
         return self.unoffered_frames - self.excused_frames
 
     @property
@@ -108,8 +105,8 @@ class LoadPoint:
         return self.shortfall_frames / self.judged_frames if self.judged_frames else 0.0
 
     @property
-    def wanted_frames(self) -> int:
-        """Frames that the load asked for; of saturating input, those offered."""
+    def scheduled_frames(self) -> int:
+        """The frames of the intended load; for saturating input, the offered frames."""
         if self.intended_frames is not None:
             return self.intended_frames
         if self.intended_pps is None:
@@ -118,79 +115,77 @@ class LoadPoint:
 
     @property
     def load_met(self) -> bool:
-        """True if the intended load was really offered, within `SHORTFALL_TOLERANCE`."""
-        return self.unoffered_frames <= SHORTFALL_TOLERANCE * self.wanted_frames
+        """True if the intended load was offered, within `SHORTFALL_TOLERANCE`."""
+        return self.unoffered_frames <= SHORTFALL_TOLERANCE * self.scheduled_frames
 
     @property
     def load_judged(self) -> bool:
-        """True if the intended load was offered, but for frames that are left out of what is
-        judged: the trial then tells of that load."""
+        """True if the intended load was offered except for excused frames, so that the trial shows
+        the behaviour at this load."""
         return self.shortfall_ratio <= SHORTFALL_TOLERANCE
 
     @property
     def sender_paused(self) -> bool:
-        """Return True if a few frames were given up although the port took every one offered: the
-        sender paused, which is independent of the switch. Many more than a few are a limit."""
+        """True if the sender gave up a few frames although the port accepted every offered frame:
+        it paused, independently of the switch. With many such frames, its rate is a limit."""
         pushed_back = (self.ring_full_share or 0.0) >= RING_FULL_SHARE
         return not self.load_judged and not pushed_back and self.shortfall_ratio <= PAUSE_SHARE
 
     @property
     def judged_lost_frames(self) -> int:
-        """Lost frames, with those that a receiver lost while it was away from its core, unless
-        these are few enough to be left out."""
+        """Lost frames, with those lost while a receiver did not run, unless they are excused."""
         away = 0 if self.excuses else self.lost_away
         return min(self.offered_frames, self.lost_frames + away)
 
     @property
     def uncarried_frames(self) -> int:
-        """Frames lost, or still queued when their trial was long over: a load that a queue takes in
-        is not carried. (RFC 2544 waits for residual frames, too, but its trials last a minute.)"""
+        """Frames that were lost, or still queued long after the end of their trial. RFC 2544 counts
+        residual frames as received, but its trials last a minute; here a queue could accept a
+        large part of a load."""
         return min(self.offered_frames, self.judged_lost_frames + self.queued_frames)
 
     @property
     def carried_pps(self) -> float:
-        """The rate of the frames that arrived in their trial, over the whole of it. Frames that
-        were not offered, or that anything lost, are not among them."""
+        """The mean rate of the frames that arrived in their trial."""
         missing = self.lost_frames + self.lost_away + self.queued_frames
         return max(0, self.offered_frames - missing) / self.duration_s
 
     @property
     def uncarried_ratio(self) -> float:
-        """Uncarried over offered frames; 0 when nothing was offered."""
+        """Uncarried over offered frames; 0 if nothing was offered."""
         return self.uncarried_frames / self.offered_frames if self.offered_frames else 0.0
 
     @property
     def search_loss_ratio(self) -> float:
-        """The ratio that searches judge by: uncarried frames, plus unoffered ones when the load
-        was not met (RFC 9971 counts a frame that was never sent as lost)."""
+        """The loss ratio for searches. If the load was not met, it includes unoffered frames, since
+        RFC 9971 counts a frame that was never sent as lost."""
         if self.load_judged:
             return self.uncarried_ratio
         return (self.uncarried_frames + self.shortfall_frames) / self.judged_frames
 
     @property
     def kept_away_share(self) -> float:
-        """The part of the trial that is not a result of the switch, because an application or the
-        switch itself was kept from its core. 0: all of it counts."""
+        """The share of the trial that shows nothing about the switch, because an application or the
+        switch did not run on its core."""
         frames = self.lost_away + min(self.late_frames, self.unoffered_frames)
-        share = frames / self.wanted_frames if self.wanted_frames else 0.0
+        share = frames / self.scheduled_frames if self.scheduled_frames else 0.0
         return share + min(1.0, self.stalled_s / self.duration_s)
 
     @property
-    def says_little(self) -> bool:
-        """Return True if the trial deserves to be measured again, whatever it found."""
+    def needs_repetition(self) -> bool:
+        """True if the trial should be measured again, whatever its result."""
         return self.sender_paused or self.kept_away_share > EXCUSED_SHARE
 
 
 class Measurer(Protocol):
-    """Something that can run trials, one after the other, on one deployment."""
+    """Runs trials one after the other on one deployment."""
 
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
-        """Offer `load_pps` (total; `SATURATING` for all there is) for `duration_s`.
+        """Offer `load_pps` (a total, or `SATURATING`) for `duration_s`.
 
-        A load may be rounded to what the sender can pace (whole frames per second and pair);
-        `intended_frames` then says what was scheduled. Raises `TrialFailed` when the trial cannot
-        be completed; a load that could not be offered is not a failure: the point has this fact.
-        """
+        The sender may round a load to whole frames per second and pair; `intended_frames` is the
+        exact number. Raise `TrialFailed` if the trial cannot be completed. A load that could not
+        be offered is not a failure; the result shows it."""
         ...
 
 
@@ -199,13 +194,12 @@ class BudgetError(SwitchmarkError):
 
 
 class BudgetedMeasurer:
-    """A measurer that keeps every trial and refuses the one that would exceed its budget.
+    """A measurer that stores every trial, and refuses a trial that would exceed its budget.
 
-    A trial costs its duration plus the overhead seen so far at most; `overhead_s` is the
-    overhead to expect before any has been seen. A trial from which applications or the switch
-    were kept is repeated up to `repeats` times, while the budget lasts; the one from which they
-    were kept least stands, whatever it found, the others are in `repeated`.
-    """
+    The expected cost of a trial is its duration plus the largest overhead so far; `overhead_s` is
+    the initial overhead. A trial in which applications or the switch did not run on their cores is
+    repeated up to `repeats` times within the budget. The trial with the smallest such share counts,
+    whatever its result; the others are in `repeated`."""
 
     def __init__(
         self,
@@ -225,51 +219,49 @@ class BudgetedMeasurer:
         self._overhead_s = overhead_s
 
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
-        """Run one trial; raises `BudgetError` instead when it would not fit."""
+        """Run a trial. Raise `BudgetError` if it does not fit into the budget."""
         if not self._fits(duration_s):
             raise BudgetError(
-                f"{self.spent_s:.1f} s of {self.budget_s:.1f} s are spent: no room for "
-                f"another trial of {duration_s:g} s"
+                f"{self.spent_s:.1f} s of {self.budget_s:.1f} s are spent: another trial of "
+                f"{duration_s:g} s does not fit"
             )
-        tried = [self._once(duration_s, load_pps)]
-        while len(tried) <= self.repeats and tried[-1].says_little and self._fits(duration_s):
-            tried.append(self._once(duration_s, load_pps))
-        kept = min(tried, key=lambda one: (one.says_little, one.kept_away_share))
-        self.repeated += [one for one in tried if one is not kept]
-        self.points.append(kept)
-        return kept
+        tries = [self._run_once(duration_s, load_pps)]
+        while len(tries) <= self.repeats and tries[-1].needs_repetition and self._fits(duration_s):
+            tries.append(self._run_once(duration_s, load_pps))
+        best = min(tries, key=lambda point: (point.needs_repetition, point.kept_away_share))
+        self.repeated += [point for point in tries if point is not best]
+        self.points.append(best)
+        return best
 
     def _fits(self, duration_s: float) -> bool:
         return self.spent_s + duration_s + self._overhead_s <= self.budget_s + 1e-9
 
-    def _once(self, duration_s: float, load_pps: float) -> LoadPoint:
-        point = _as_asked(self._measurer.measure(duration_s, load_pps), duration_s, load_pps)
+    def _run_once(self, duration_s: float, load_pps: float) -> LoadPoint:
+        point = _as_requested(self._measurer.measure(duration_s, load_pps), duration_s, load_pps)
         self.spent_s += point.cost_s
         self._overhead_s = max(self._overhead_s, point.cost_s - duration_s)
         return point
 
 
-def _as_asked(point: LoadPoint, duration_s: float, load_pps: float) -> LoadPoint:
-    """The point under the load and duration that were asked for.
+def _as_requested(point: LoadPoint, duration_s: float, load_pps: float) -> LoadPoint:
+    """Return the point with the requested load and duration, by which searches identify trials.
 
-    Senders round rates to what they can pace; searches find their trials again by the load
-    they asked. The frames that were really scheduled stay in `intended_frames`.
-    """
-    asked = None if math.isinf(load_pps) else load_pps
-    if (asked is None) != (point.intended_pps is None) or (
-        asked is not None
+    Senders round rates; the exact number of scheduled frames is in `intended_frames`."""
+    requested = None if math.isinf(load_pps) else load_pps
+    if (requested is None) != (point.intended_pps is None) or (
+        requested is not None
         and point.intended_pps is not None
-        and abs(point.intended_pps - asked) > max(1.0, SHORTFALL_TOLERANCE * asked)
+        and abs(point.intended_pps - requested) > max(1.0, SHORTFALL_TOLERANCE * requested)
     ):
         raise SwitchmarkError(
-            f"trial: {load_pps:g} pps were asked for, but {point.intended_pps} intended: the "
-            "measurer answers for another load"
+            f"trial: {load_pps:g} pps were requested, but the measurer offered "
+            f"{point.intended_pps} pps"
         )
-    wanted = point.wanted_frames
-    return replace(point, intended_pps=asked, duration_s=duration_s, intended_frames=wanted)
+    scheduled = point.scheduled_frames
+    return replace(point, intended_pps=requested, duration_s=duration_s, intended_frames=scheduled)
 
 
 def repeated_note(count: int) -> list[str]:
-    """A note on the trials that were measured again; empty if there were none."""
-    kept = "applications or the switch were kept from their cores in them"
-    return [f"{count} trials were measured again: {kept}"] if count else []
+    """Return a note on the trials that were measured again; empty if there were none."""
+    reason = "applications or the switch did not run on their cores for a while"
+    return [f"{count} trials were measured again: {reason}"] if count else []

@@ -1,4 +1,4 @@
-"""A method of many trials: its name, its description, and its function."""
+"""The properties of a method of many trials."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from switchmark.record import MethodResult
 from switchmark.record.metric import Metric
 
 
-def nothing_refused(_sweep: Sweep, _switch: str, _can: Capabilities) -> Iterable[Refusal]:
-    """Return the refusals of a method that suits every switch: none."""
+def refuse_nothing(_sweep: Sweep, _switch: str, _capabilities: Capabilities) -> Iterable[Refusal]:
+    """Return no refusal, for a method that suits every switch."""
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """A method, which its file keeps as `METHOD`."""
+    """A method. Its file has it as `METHOD`."""
 
-    name: str  # as campaigns write it: the file's, with dashes
+    name: str  # in campaigns: the name of the file, with dashes
     meaning: str  # one line, for lists
     run: Callable[[Task], MethodResult]
-    usual_time_s: Callable[[Trial], float]  # of traffic, without the limit of a budget
-    fixed_time: bool = False  # it always takes its usual time; a search may end sooner
-    default_budget_s: float | None = None  # None: as long as it takes
-    compared: tuple[Metric, ...] = ()  # figures that `compare` puts side by side
-    needs_rate: Refusal | None = None  # why its load has to be set; None: it finds its loads
-    needs_switch: bool = False  # it does something to one
-    needs_load: bool = True  # it offers loads; False: the highest load is not looked for
-    refuse: Callable[[Sweep, str, Capabilities], Iterable[Refusal]] = nothing_refused  # besides
-    one_host: str = ""  # why it needs one host, and the remedy; empty: two hosts are possible
-    reads: tuple[str, ...] = ()  # keys of campaigns that mean nothing to methods without them
-    times_frames: bool = False  # takes one-way times, so that a probe stream has a meaning
-    finds_outages: bool = False  # silence of the applications is a finding and no fault
+    usual_time_s: Callable[[Trial], float]  # seconds of traffic without the limit of a budget
+    fixed_time: bool = False  # it always takes its usual time; a search may end earlier
+    default_budget_s: float | None = None  # None: unlimited
+    compared: tuple[Metric, ...] = ()  # figures that `compare` shows
+    needs_rate: Refusal | None = None  # reason why its load must be set; None: it finds its loads
+    needs_switch: bool = False  # it acts on a switch, so it cannot measure the baseline
+    needs_load: bool = True  # it offers loads, so the highest load is measured first
+    refuse: Callable[[Sweep, str, Capabilities], Iterable[Refusal]] = refuse_nothing
+    one_host: str = ""  # reason why it needs one host, and the remedy; empty: two are possible
+    reads: tuple[str, ...] = ()  # keys of campaigns that only some methods read
+    times_frames: bool = False  # it measures one-way times, so a probe stream is useful
+    finds_outages: bool = False  # silence of the applications is a finding, not a fault
     restarts_switch: bool = False
-    # What holds the headline where nothing else is seen to: a set load limits nothing.
+    # The limit of the headline figure if no other limit is found.
     limited_by: Literal["switch", "rate", "unknown"] = "switch"
-    # What its trials are drawn as: forwarded over offered load, or windows over time.
+    # The plot of its trials: forwarded over offered load, or windows over time.
     picture: Literal["loads", "course"] | None = None
 
-    def refusals(self, sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
+    def refusals(self, sweep: Sweep, switch: str, capabilities: Capabilities) -> Iterator[Refusal]:
         """Return why the method cannot measure this sweep."""
         if self.needs_rate and None in sweep.rate_pps:
             yield self.needs_rate
         if self.needs_switch and switch == WIRE:
             yield Refusal(f"method {self.name} needs a switch", f"leave {WIRE} out")
-        yield from self.refuse(sweep, switch, can)
+        yield from self.refuse(sweep, switch, capabilities)
 
 
 def trials_of_full_length(count: int) -> Callable[[Trial], float]:
-    """The usual time of a method that takes so many trials of the trial's duration, in seconds."""
+    """Return the usual time of a method with `count` trials of the campaign's duration."""
     return lambda trial: count * trial.duration_s

@@ -1,4 +1,4 @@
-"""One-way times at a load, for methods that compare switches at fractions of their own best."""
+"""One-way times at a load, and their figures."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from switchmark.method.support.measurer import LoadPoint
 from switchmark.method.support.task import Task
 from switchmark.record import Latency, LatencyAtLoad, MethodFigure
 
-EACH_WAY = ("mean", "median")  # of each direction; the record has all of them
+EACH_WAY = ("mean", "median")  # figures of each direction; the record also has the others
 
 
 def latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
-    """One-way times at a load.
+    """Measure one-way times at a load.
 
-    Where the trial has a probe rate, probes are timed beside the load, which keeps its bursts. Else
-    every frame is timed and sent singly, since a burst measures its own queue; a sender that cannot
-    offer the load so takes the trial's burst."""
+    If the trial has a probe rate, probes are timed beside the load, which is sent in its bursts.
+    Otherwise every frame is timed and sent singly, since frames of a burst wait for each other. If
+    the sender cannot offer the load in this way, it sends the bursts of the trial."""
     burst = 1 if task.trial.probe_rate_pps is None else task.trial.burst
-    _, found = timed_at(task, fraction, load_pps, burst)
-    if not found.load_met and task.trial.burst > burst:
-        _, found = timed_at(task, fraction, load_pps, task.trial.burst)
-    return found
+    _, times = timed_at(task, fraction, load_pps, burst)
+    if not times.load_met and task.trial.burst > burst:
+        _, times = timed_at(task, fraction, load_pps, task.trial.burst)
+    return times
 
 
 def timed_at(
     task: Task, fraction: float, load_pps: float, burst: int
 ) -> tuple[LoadPoint, LatencyAtLoad]:
-    """One trial of one-way times in bursts of this size."""
+    """Measure one-way times in one trial with bursts of this size."""
     trial, probes = task.trial, task.trial.probe_rate_pps
     point, latency = task.measurer.measure_latency(trial.duration_s, load_pps, burst)
     return point, LatencyAtLoad(
@@ -42,28 +42,28 @@ def timed_at(
 
 
 def one_way_figures(latency: Sequence[LatencyAtLoad]) -> list[MethodFigure]:
-    """Mean, median, 99th percentile and spread at each fraction of R+."""
+    """Return mean, median, 99th percentile and spread at each fraction of R+."""
     names = ("mean", "median", "p99", "stdev")
     return [
         figure
-        for one in latency
-        for figure in both_ways(one.latency, names, f" at {one.fraction:g} R+")
+        for timed in latency
+        for figure in both_ways(timed.latency, names, f" at {timed.fraction:g} R+")
     ]
 
 
 def both_ways(times: Latency, names: Sequence[str], where: str = "") -> list[MethodFigure]:
-    """One-way times over all streams and, of bidirectional traffic, of each direction."""
-    apart = [
+    """Return the figures over all streams and, for bidirectional traffic, of each direction."""
+    directions = [
         figure
         for way in times.directions
         for figure in figures_of(way.latency, EACH_WAY, f"{where}, {way.direction}")
     ]
-    return figures_of(times, names, where) + apart
+    return figures_of(times, names, where) + directions
 
 
 def figures_of(times: Latency, names: Sequence[str], where: str = "") -> list[MethodFigure]:
-    """One-way times by their names, with the uncertainty of two hosts' clocks, which moves all
-    alike and leaves their deviation as it is."""
+    """Return figures by their names. Their bounds are the uncertainty of the clocks of two hosts,
+    which shifts all times equally and does not change their standard deviation."""
     values = {
         "mean": times.mean_ns,
         "min": times.min_ns,
@@ -71,13 +71,13 @@ def figures_of(times: Latency, names: Sequence[str], where: str = "") -> list[Me
         "stdev": times.stdev_ns,
         "median": times.percentiles_ns["50"],
     } | {f"p{key}": value for key, value in times.percentiles_ns.items()}
-    unsure = {name: times.clock_uncertainty_ns for name in names if name != "stdev"}
+    uncertainty_ns = {name: times.clock_uncertainty_ns for name in names if name != "stdev"}
     return [
         MethodFigure(
             name=f"one-way {name}{where}",
             value=values[name],
             unit="ns",
-            low=None if (by := unsure.get(name)) is None else max(0.0, values[name] - by),
+            low=None if (by := uncertainty_ns.get(name)) is None else max(0.0, values[name] - by),
             high=None if by is None else values[name] + by,
             count=times.count,
         )

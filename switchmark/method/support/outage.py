@@ -1,8 +1,8 @@
-"""When frames stopped and when they flowed again, from counted samples alone.
+"""The time without frames, computed from samples of counters.
 
-RFC 6201 (which replaces RFC 2544 section 26.6) has two ways: by *frames*, the frames that are
-missing over the rate at which they were due (exact, and blind to when); and by *time*, the longest
-stretch of samples in which nothing arrived (as fine as the samples are long).
+RFC 6201 (which replaces RFC 2544 section 26.6) defines two ways. *Frames*: the missing frames
+divided by the rate at which they were due; this is exact, but does not show when. *Time*: the
+longest series of samples in which nothing arrived; its resolution is the length of a sample.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Frames counted over the `duration_ns` that end at `t_ns` (one clock for all samples)."""
+    """Frames counted during the `duration_ns` before `t_ns`. All samples have the same clock."""
 
     t_ns: int
     duration_ns: int
@@ -25,7 +25,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A length of time in seconds, known to lie between two bounds."""
+    """A duration in seconds that lies between two bounds."""
 
     seconds: float
     low_s: float
@@ -33,16 +33,16 @@ class Span:
 
 
 def longest_silence(samples: Sequence[Sample]) -> Span:
-    """The longest run of samples in which no frame arrived.
+    """Return the longest series of samples in which no frame arrived.
 
-    The silence may reach into the samples on both sides, so it lasts that run at least, and the run
-    with both neighbours at most. Without an empty sample it is shorter than the longest sample."""
-    lengths_ns = [one.duration_ns for one in samples]
+    The silence may extend into the samples on both sides. Its lower bound is the series, its upper
+    bound the series with both neighbours; without an empty sample, the longest sample."""
+    lengths_ns = [sample.duration_ns for sample in samples]
     runs = groupby(range(len(samples)), lambda index: samples[index].frames <= 0)
     silences = [list(run) for is_silent, run in runs if is_silent]
     if not silences:
         return Span(0.0, 0.0, max(lengths_ns, default=0) / 1e9)
-    run = max(silences, key=lambda one: sum(lengths_ns[index] for index in one))
+    run = max(silences, key=lambda silence: sum(lengths_ns[index] for index in silence))
     low_s = sum(lengths_ns[run[0] : run[-1] + 1]) / 1e9
     return Span(low_s, low_s, sum(lengths_ns[max(0, run[0] - 1) : run[-1] + 2]) / 1e9)
 
@@ -50,16 +50,16 @@ def longest_silence(samples: Sequence[Sample]) -> Span:
 def last_loss(
     sent: Sequence[Sample], arrived: Sequence[Sample], unique: int, resolution: int
 ) -> Span | None:
-    """How long after the first `sent` sample began the last frame was lost, in seconds; None: none
-    was.
+    """Return the time from the begin of the first `sent` sample to the last loss; None if no frame
+    was lost.
 
-    `arrived` may begin earlier and hold other frames there: it is counted from its end, where
-    `unique` different frames have arrived of all that were sent. Frames that are missing at a
-    moment are lost or still on their way; once all that will ever be missing are missing, no more
-    are lost. `resolution` frames (a burst or two) may be sent or arrive between the two clocks'
-    samples."""
+    `arrived` may begin earlier and contain other frames there. It is therefore counted backwards
+    from its end, at which `unique` of the sent frames have arrived. A frame that is missing at a
+    moment is lost or on its way. From the moment at which the number of missing frames has reached
+    its final value, no more are lost. `resolution` frames (a burst or two) may be sent or arrive
+    between the samples of the two sides."""
     begun_ns = sent[0].t_ns - sent[0].duration_ns
-    lost = sum(one.frames for one in sent) - unique
+    lost = sum(sample.frames for sample in sent) - unique
     if lost <= 0:
         return None
     behind = _missing(sent, arrived, unique, begun_ns)
@@ -75,18 +75,18 @@ def last_loss(
 def _missing(
     sent: Sequence[Sample], arrived: Sequence[Sample], unique: int, begun_ns: int
 ) -> list[tuple[int, float]]:
-    """(time, frames sent and not arrived by then) at the end of every sample of arrivals."""
-    times_ns = [begun_ns, *(one.t_ns for one in sent)]
-    counts = np.cumsum([0, *(one.frames for one in sent)])
-    inside = [one for one in arrived if one.t_ns - one.duration_ns >= begun_ns]
-    ends_ns = [one.t_ns for one in inside]
-    came = np.cumsum([one.frames for one in inside])
-    missing = np.interp(ends_ns, times_ns, counts) - (unique + came - came[-1:])
+    """Return (time, frames sent and not arrived) at the end of each sample of arrivals."""
+    times_ns = [begun_ns, *(sample.t_ns for sample in sent)]
+    counts = np.cumsum([0, *(sample.frames for sample in sent)])
+    inside = [sample for sample in arrived if sample.t_ns - sample.duration_ns >= begun_ns]
+    ends_ns = [sample.t_ns for sample in inside]
+    arrivals = np.cumsum([sample.frames for sample in inside])
+    missing = np.interp(ends_ns, times_ns, counts) - (unique + arrivals - arrivals[-1:])
     return list(zip(ends_ns, missing.tolist(), strict=True))
 
 
 def _reached_at(behind: Sequence[tuple[int, float]], lost: float) -> int:
-    """The first moment from which on at least `lost` frames are always missing."""
+    """Return the moment from which on at least `lost` frames are always missing."""
     reached_ns = behind[-1][0]
     for t_ns, missing in reversed(behind):
         if missing < lost:

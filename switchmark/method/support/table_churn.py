@@ -1,5 +1,5 @@
-"""Changes of a table at a set rate: spare entries are added, counted in the switch, removed, and
-counted again. No frame of the trial matches a spare entry, so the load must not notice."""
+"""Changes of a table at a set rate. Spare entries are added, counted in the switch, removed, and
+counted again. No frame of the trial matches a spare entry, so all frames must still arrive."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MOST_ENTRIES = 10_000
 
 
 def entries_to_change(rate: int, duration_s: float) -> int:
-    """Return the number of entries that are added, and then removed, in a trial of this length."""
+    """Return the number of entries that are added and then removed in a trial of this length."""
     return max(1, min(MOST_ENTRIES, round(rate * duration_s / 2)))
 
 
 class Churn:
-    """The changes of one table. One call of the switch makes all changes that are due."""
+    """Changes one table. A call of the switch makes all changes that are due."""
 
     def __init__(self, table: TableChange, number: int, rate: int) -> None:
         self._table = table
@@ -35,8 +35,8 @@ class Churn:
         return Change(f"{self._number} {self._table.entries} added and removed", self.steps)
 
     def steps(self) -> Iterator[None]:
-        """Make the changes; each step takes the time of one call. Raises `TrialFailed` if not all
-        are in force."""
+        """Make the changes; a step is at most one call. Raise `TrialFailed` if entries are missing
+        or left over."""
         before = self._table.count()
         for verb, act, expected in (
             ("added", self._table.add, before + self._number),
@@ -46,7 +46,7 @@ class Churn:
             counted = self._table.count()
             if counted != expected:
                 raise TrialFailed(
-                    f"{self._number} {self._table.entries} were {verb}, and the switch has "
+                    f"after {self._number} {self._table.entries} were {verb}, the switch has "
                     f"{counted} entries instead of {expected}"
                 )
 
@@ -65,8 +65,8 @@ class Churn:
         self._elapsed_s += time.monotonic() - begun
 
     def figures(self, disturbance: Disturbance) -> list[MethodFigure]:
-        """Return the missing share of the load, the rates that were set and reached, and the mean
-        time of a change in the calls, with the programs by which the switch is changed."""
+        """Return the missing share of the load, the set and the reached rate, and the mean time of
+        a change, which includes the start of the switch's control programs."""
         name, changes = self._table.entries, 2 * self._number
         due = (disturbance.point.intended_pps or 0.0) * disturbance.point.duration_s
         loss = min(1.0, disturbance.missing_frames / due) if due else 0.0

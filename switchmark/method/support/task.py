@@ -1,4 +1,4 @@
-"""The input of a method of many trials, and the step from its findings to the result."""
+"""The input of a method of many trials, and the result of its figures."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ pps_text = "{:.6g} pps".format
 
 
 class TrialMeasurer(Measurer, Disturber, Protocol):
-    """The measurer of a trial: it keeps what it measured, times frames, and disturbs."""
+    """The measurer of a trial. It also stores trials, times frames, and disturbs the switch."""
 
     @property
     def points(self) -> Sequence[LoadPoint]:
-        """Every trial so far, in order."""
+        """All trials so far, in order."""
         ...
 
     def measure_latency(
         self, duration_s: float, load_pps: float, burst: int
     ) -> tuple[LoadPoint, Latency]:
-        """Run one trial that times the way from sender to receiver: of every frame, or of the probe
-        stream beside the load. Raises `TrialFailed` when no frame arrived."""
+        """Run a trial that measures one-way times: of every frame, or of the probe stream beside
+        the load. Raise `TrialFailed` if no frame arrived."""
         ...
 
     def trials(self) -> list[MethodTrial]:
-        """Every trial so far, as the record keeps it."""
+        """Return all trials so far for the record."""
         ...
 
     def notes(self) -> list[str]:
-        """Other events of the trials: duplicates, reordering, drops of the receivers."""
+        """Return notes on duplicates, reordering, and drops of the receivers."""
         ...
 
 
@@ -56,16 +56,15 @@ class Task:
 
     trial: Trial
     measurer: TrialMeasurer
-    max_pps: float  # highest load worth asking
-    budget_s: float | None  # as asked, otherwise the method's own; None: as long as it takes
+    max_pps: float  # highest useful load
+    budget_s: float | None  # set by the campaign or the method; None: unlimited
     wire_pps: float | None  # rate of the baseline; None: unknown
-    in_kernel: bool  # the switch works in its callers' system calls
+    in_kernel: bool  # the switch works in the senders' system calls
     restart_switch: Callable[[], None]
-    switch_changes: Callable[[], Sequence[Change]]  # raises `TrialFailed` where it has none
-    # The same of the tables of functions.
-    table_changes: Callable[[], Sequence[TableChange]]
+    switch_changes: Callable[[], Sequence[Change]]  # raises `TrialFailed` if there is no change
+    table_changes: Callable[[], Sequence[TableChange]]  # changes of the tables of functions
     attacher: Callable[[], Attacher]  # raises `TrialFailed` if nothing can be attached
-    first_looks: int = 0  # trials that were made before the method began
+    earlier_trials: int = 0  # trials before the begin of the method
 
     @property
     def limit_s(self) -> float:
@@ -83,30 +82,30 @@ class Task:
         bounds: Sequence[GoalBounds] = (),
         latency: Sequence[LatencyAtLoad] = (),
     ) -> MethodResult:
-        """The method's result, with the trials that it rests on. `headline` names a figure. If the
-        result claims more than its trials showed, its notes name the rule that it breaks."""
+        """Return the method's result with its trials. `headline` names a figure. If the figures
+        contradict the trials, the notes name the contradiction."""
         trials = self.measurer.trials()
-        found = MethodResult(
+        result = MethodResult(
             method=self.trial.method,
             headline=headline,
             figures=list(figures),
             bounds=list(bounds),
             latency=list(latency),
             stopped=stopped,
-            spent_s=math.fsum(one.elapsed_s for one in trials),
+            spent_s=math.fsum(trial.elapsed_s for trial in trials),
             budget_s=self.budget_s,
-            warm_up_trials=self.first_looks + warm_up_trials,
+            warm_up_trials=self.earlier_trials + warm_up_trials,
             notes=[*notes, *self.measurer.notes()],
             trial_count=len(trials),
             trials=trials,
         )
-        broken = [f"contradiction: {text}" for text in broken_claims(found)]
-        return found.model_copy(update={"notes": [*broken, *found.notes]}) if broken else found
+        broken = [f"contradiction: {text}" for text in broken_claims(result)]
+        return result.model_copy(update={"notes": [*broken, *result.notes]}) if broken else result
 
 
-def figure(name: str, found: Estimate, unit: str) -> MethodFigure:
-    """An estimate as a figure of the record, with its interval."""
+def figure(name: str, estimate: Estimate, unit: str) -> MethodFigure:
+    """Return an estimate as a figure of the record, with its interval."""
     return MethodFigure.model_validate(
-        {"name": name, "value": found.mean, "unit": unit, "low": found.low, "high": found.high,
-         "count": found.count}
+        {"name": name, "value": estimate.mean, "unit": unit, "low": estimate.low,
+         "high": estimate.high, "count": estimate.count}
     )  # fmt: skip

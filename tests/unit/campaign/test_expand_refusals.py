@@ -112,7 +112,7 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: linux-bridge\nlocation: remote\nmethod: recovery", "recovery works on one host"),
         (
             "switch: linux-bridge\nlocation: remote\nmethod: calibrate",
-            "method calibrate measures the bare wire; use switch: direct",
+            "method calibrate measures the baseline; use switch: direct",
         ),
         (
             "switch: ovs-netdev\nconnect_mode: cross-connect\nscenario: loopback-1\n"

@@ -37,7 +37,7 @@ def run(
 
 @settings(max_examples=100)
 @given(frames=st.integers(2000, 500_000))
-def test_the_buffer_is_found_within_the_resolution(frames: Any) -> None:
+def test_buffer_is_found_within_resolution(frames: Any) -> None:
     found = run(frames)
     assert found.burst_frames.mean == pytest.approx(frames / (1 - CAPACITY / RATE), rel=0.03)
     assert found.buffer_frames == pytest.approx(frames, rel=0.03)
@@ -45,28 +45,28 @@ def test_the_buffer_is_found_within_the_resolution(frames: Any) -> None:
     assert found.finished
 
 
-def test_a_switch_that_loses_nothing_has_no_longest_burst() -> None:
+def test_longest_burst_without_loss_is_none() -> None:
     found = run(0, capacity_pps=20e6)
     assert (found.burst_frames, found.endless_repetitions, found.buffer_s) == (None, 5, None)
 
 
-def test_a_switch_without_a_buffer() -> None:
+def test_longest_burst_without_buffer_is_none() -> None:
     found = run(0)
-    assert (found.burst_frames, found.clean_none_repetitions) == (None, 5)
+    assert (found.burst_frames, found.all_lossy_repetitions) == (None, 5)
 
 
-def test_without_a_throughput_there_is_no_buffer() -> None:
+def test_buffer_without_throughput_is_none() -> None:
     found = run(10_000, throughput_pps=None)
     assert found.burst_frames is not None
     assert (found.buffer_s, found.buffer_frames) == (None, None)
 
 
-def test_back_pressure_shows() -> None:
+def test_back_pressure_shows_as_refused_share() -> None:
     assert run(0, back_pressure=True).refused_share > 0.05
     assert run(10_000).refused_share == 0.0
 
 
-def test_budget() -> None:
+def test_budget_ends_the_search() -> None:
     found = run(10_000, budget_s=6.5, repetitions=50)
     assert not found.finished
     assert sum(trial.cost_s for trial in found.trials) <= 6.5
@@ -74,6 +74,6 @@ def test_budget() -> None:
         run(10_000, budget_s=1.0)
 
 
-def test_bad_lengths() -> None:
+def test_shortest_burst_above_longest_is_refused() -> None:
     with pytest.raises(UsageError, match="shortest"):
         back_to_back(SimulatedSwitch(Behaviour(capacity_pps=1e6)), rate_pps=1e6, shortest_s=3.0)

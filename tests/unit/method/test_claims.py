@@ -1,7 +1,7 @@
 """No method claims more than its trials forwarded, whatever keeps frames from being offered.
 
-The simulated senders block in a kernel switch's work, are descheduled, or are too slow. The truth
-is the capacity that was set, which no claim may exceed.
+The simulated senders block while a kernel switch works, are descheduled, or are too slow. No claim
+may exceed the set capacity.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ METHODS = ["ndr-pdr", "r-plus", "plateau", "loss-vs-load", "soak", "back-to-back
 
 
 def carried_claims(found: MethodResult) -> dict[str, float]:
-    names = {one.name: one.value for one in found.figures if one.unit == "pps"}
+    names = {item.name: item.value for item in found.figures if item.unit == "pps"}
     claims = {
         name: value for name, value in names.items() if name.removesuffix(" at least") in CARRIED
     }
@@ -40,7 +40,7 @@ def carried_claims(found: MethodResult) -> dict[str, float]:
 
 
 def switches(share: float, seed: int) -> dict[str, Measurer]:
-    """Switches of one capacity, whose sender or switch is kept from its work for a share."""
+    """Switches of one capacity. The sender or the switch does not run for a share of the time."""
     stall = Stalls(per_s=max(0.1, share / 0.017))
     blocking = Blocking(capacity_pps=CAPACITY_PPS)
     return {
@@ -48,7 +48,7 @@ def switches(share: float, seed: int) -> dict[str, Measurer]:
         "blocks and is descheduled": BlockingSwitch(
             replace(blocking, descheduled_share=share), seed
         ),
-        "is descheduled, which nobody tells": BlockingSwitch(
+        "is descheduled without a report": BlockingSwitch(
             replace(blocking, descheduled_share=share, untold_share=1.0), seed
         ),
         "sender stalls": StallingSwitch(CAPACITY_PPS, replace(stall, whose=("sender",)), seed),
@@ -75,15 +75,15 @@ KINDS = list(switches(0.0, 0))
     seed=st.integers(0, 1000),
     beyond=st.sampled_from([1.02, 1.3, 1.9, 4.0]),
 )
-def test_no_method_claims_more_than_was_forwarded(
+def test_claims_are_at_most_the_forwarded_rate(
     method: str, kind: str, share: float, seed: int, beyond: float
 ) -> None:
-    asked = {"rate_pps": round(beyond * CAPACITY_PPS)} if method != "r-plus" else {}
+    load = {"rate_pps": round(beyond * CAPACITY_PPS)} if method != "r-plus" else {}
     more = {"goals": "quick"} if method == "ndr-pdr" else {}
     if method == "back-to-back":
         more["budget_s"] = 40
     found = run_simulated(
-        method, switches(share, seed)[kind], in_kernel="blocks" in kind, **asked, **more
+        method, switches(share, seed)[kind], in_kernel="blocks" in kind, **load, **more
     )
     assert broken_claims(found) == []
     assert all(value <= 1.011 * CAPACITY_PPS for value in carried_claims(found).values())
@@ -91,8 +91,8 @@ def test_no_method_claims_more_than_was_forwarded(
 
 @pytest.mark.parametrize("beyond", [1.02, 1.3, 1.9, 4.0])
 def test_ndr_of_kernel_switch_is_its_capacity(beyond: float) -> None:
-    """The engine once counted all frames that a blocked sender gave up as its own absence: any load
-    of up to twice the capacity was called carried."""
+    """The engine once excused all frames that a blocked sender gave up, and any load of up to twice
+    the capacity counted as carried."""
     found = run_simulated(
         "ndr-pdr",
         BlockingSwitch(Blocking(capacity_pps=CAPACITY_PPS, trial_noise=0.0005)),
@@ -106,11 +106,11 @@ def test_ndr_of_kernel_switch_is_its_capacity(beyond: float) -> None:
         assert bounds.confirmed
         assert bounds.lower_pps == pytest.approx(CAPACITY_PPS, rel=0.012)
         assert bounds.upper_pps == pytest.approx(CAPACITY_PPS, rel=0.012)
-    assert [one.name for one in found.figures] == ["NDR", "PDR"]
+    assert [item.name for item in found.figures] == ["NDR", "PDR"]
 
 
 def test_search_of_a_starved_sender_does_not_blame_the_switch() -> None:
-    """Other programs have its core for most of each trial, so not even a low load is offered."""
+    """Other programs use its core for most of each trial, so not even a low load is offered."""
     found = run_simulated(
         "ndr-pdr",
         BlockingSwitch(Blocking(capacity_pps=CAPACITY_PPS, descheduled_share=20.0)),
@@ -119,15 +119,15 @@ def test_search_of_a_starved_sender_does_not_blame_the_switch() -> None:
         goals="quick",
     )
     assert found.figures == []
-    assert {one.decided_by for one in found.bounds} == {"cores"}
+    assert {item.decided_by for item in found.bounds} == {"cores"}
     assert "was kept from its core" in found.bounds[0].notes[0]
 
 
 def test_ndr_of_slow_sender_is_a_lower_bound() -> None:
     behaviour = Behaviour(capacity_pps=5e6, sender_ceiling_pps=CAPACITY_PPS)
     found = run_simulated("ndr-pdr", behaviour, rate_pps=2_000_000, goals="quick")
-    assert [one.name for one in found.figures] == ["NDR at least", "PDR at least"]
-    assert all(one.high is None for one in found.figures)
+    assert [item.name for item in found.figures] == ["NDR at least", "PDR at least"]
+    assert all(item.high is None for item in found.figures)
 
 
 def result(lower: float, forwarded: float, pdr: float | None = None) -> MethodResult:
@@ -169,4 +169,6 @@ def test_broken_claims_cover_single_figures() -> None:
     assert broken_claims(found) == []
     wrong = found.figures[0].model_copy(update={"value": 1.2e6})
     (text,) = broken_claims(found.model_copy(update={"figures": [wrong]}))
-    assert text.startswith("the plateau, 1200000 pps, is above what any trial forwarded")
+    assert text.startswith(
+        "the plateau, 1200000 pps, is above the highest rate that its trials forwarded"
+    )

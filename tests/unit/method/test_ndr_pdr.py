@@ -1,4 +1,4 @@
-"""MLRsearch on switches whose truth is known, and what it says when the truth is noise."""
+"""MLRsearch on switches of known capacity, and its result if noise decides."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def run(
     **faults: Any,
 ) -> Any:
     switch = SimulatedSwitch(Behaviour(capacity_pps=capacity_pps, **faults), seed)
-    found = preset(goals) if isinstance(goals, str) else goals
-    return ndr_pdr.search(switch, found, max_pps=max_pps, budget_s=budget_s)
+    chosen = preset(goals) if isinstance(goals, str) else goals
+    return ndr_pdr.search(switch, chosen, max_pps=max_pps, budget_s=budget_s)
 
 
 @settings(max_examples=200, deadline=None)
@@ -43,17 +43,15 @@ def run(
     name=st.sampled_from(sorted(PRESETS)),
     seed=st.integers(0, 1000),
 )
-def test_bounds_bracket_the_truth_of_a_switch_without_noise(
-    capacity: Any, name: Any, seed: Any
-) -> None:
+def test_bounds_without_noise_contain_the_capacity(capacity: Any, name: Any, seed: Any) -> None:
     result = run(seed, name, capacity_pps=capacity)
     assert result.stopped == "done"
     for goal, bounds in zip(preset(name), result.bounds, strict=True):
-        truth = capacity / (1 - bounds.loss_ratio)
-        # A load above the truth by less than a frame a trial cannot be told from it.
+        true_pps = capacity / (1 - bounds.loss_ratio)
+        # A load that exceeds the true value by less than a frame in a trial also passes.
         slack = 2 / goal.final_trial_s
-        assert bounds.lower_pps <= truth + slack
-        assert bounds.upper_pps >= truth - slack
+        assert bounds.lower_pps <= true_pps + slack
+        assert bounds.upper_pps >= true_pps - slack
         assert bounds.reached
         assert bounds.decided_by == "switch"
         assert bounds.conditional_throughput_pps <= bounds.lower_pps
@@ -61,24 +59,24 @@ def test_bounds_bracket_the_truth_of_a_switch_without_noise(
         assert bounds.conditional_throughput_pps >= carried * (1 - 1e-9)
 
 
-def test_bounds_bracket_the_truth_at_the_stated_rate_under_noise() -> None:
+def test_bounds_under_noise_cover_at_the_stated_rate() -> None:
     """Evidence for docs/evidence/searches.md, at a noise of 0.2 widths."""
-    inside = near = total = 0
+    inside = close = total = 0
     for seed in range(400):
         capacity = random.Random(seed).uniform(0.2e6, 12e6)
         for bounds in run(seed, capacity_pps=capacity, trial_noise=0.2 * WIDTH).bounds:
-            truth = capacity / (1 - bounds.loss_ratio)
+            true_pps = capacity / (1 - bounds.loss_ratio)
             total += 1
-            inside += bounds.lower_pps <= truth <= bounds.upper_pps
-            near += bounds.lower_pps * 0.995 <= truth <= bounds.upper_pps * 1.005
+            inside += bounds.lower_pps <= true_pps <= bounds.upper_pps
+            close += bounds.lower_pps * 0.995 <= true_pps <= bounds.upper_pps * 1.005
     assert total == 800
     assert inside / total > 0.92
-    assert near / total > 0.99
+    assert close / total > 0.99
 
 
-def test_noise_is_called_noise_and_quiet_is_not() -> None:
+def test_noise_is_reported_only_if_it_decides() -> None:
     def share(widths: Any) -> Any:
-        said = [
+        noise_decides = [
             bounds.decided_by == "noise"
             for seed in range(150)
             for bounds in run(
@@ -87,14 +85,14 @@ def test_noise_is_called_noise_and_quiet_is_not() -> None:
                 trial_noise=widths * WIDTH,
             ).bounds
         ]
-        return sum(said) / len(said)
+        return sum(noise_decides) / len(noise_decides)
 
     assert share(0.2) < 0.01
     assert share(2.0) > 0.85
     assert share(4.0) > 0.93
 
 
-def test_a_search_that_noise_decides_stops_early_and_names_the_range() -> None:
+def test_search_that_noise_decides_stops_early() -> None:
     early = [run(seed, trial_noise=0.02) for seed in range(40)]
     late = []
     for seed in range(40):
@@ -115,39 +113,39 @@ def test_a_search_that_noise_decides_stops_early_and_names_the_range() -> None:
 
 
 def noisy(bad: Any) -> Any:
-    """Half of the trials at two loads are bad, like this one; PDR is not asked."""
-    (goal,) = [one for one in preset("csit") if one.name == "NDR"]
+    """Bounds of the NDR after trials at two loads, of which half are bad in this way."""
+    (goal,) = [goal for goal in preset("csit") if goal.name == "NDR"]
     good = {"offered_pps": 1e5, "forwarded_pps": 1e5, "offered_frames": 100_000, "lost_frames": 0,
                 "duration_s": 1.0, "intended_frames": 100_000, "ring_full_share": 0.0}  # fmt: skip
     trials = [
-        LoadPoint(intended_pps=load, **{**good, **one})
+        LoadPoint(intended_pps=load, **{**good, **changes})
         for load in (1e5, 1.2e5)
-        for one in [{}, {}, {}, bad, bad, bad]
+        for changes in [{}, {}, {}, bad, bad, bad]
     ]
     return conclude(goal, 1e5, 1.2e5, 1e5, trials, (1e4, 1e6))
 
 
 @pytest.mark.parametrize(
-    ("bad", "says"),
+    ("bad", "note"),
     [
         ({"lost_frames": 300, "ring_full_share": 0.9}, "in 6 of 6 bad trials the sender's ring"),
-        ({"offered_frames": 99_000}, "in 6 of 6 bad trials the sender gave frames up"),
+        ({"offered_frames": 99_000}, "in 6 of 6 bad trials the sender gave up frames"),
         ({"lost_frames": 300}, None),
     ],
 )
-def test_noise_is_told_by_what_its_trials_have_in_common(bad: Any, says: Any) -> None:
+def test_noise_note_names_the_common_cause(bad: Any, note: Any) -> None:
     found = noisy(bad)
     assert found.decided_by == "noise"
     assert "quiet the machine" in found.notes[0]
-    assert len(found.notes) == 1 if says is None else found.notes[1].startswith(says)
+    assert len(found.notes) == 1 if note is None else found.notes[1].startswith(note)
 
 
-def test_two_bands_are_called_noise() -> None:
-    said = [
+def test_two_bands_are_reported_as_noise() -> None:
+    noise_decides = [
         run(seed, second_band=0.93, band_stay=0.3)["NDR"].decided_by == "noise"
         for seed in range(60)
     ]
-    assert sum(said) > 36
+    assert sum(noise_decides) > 36
 
 
 @settings(max_examples=150, deadline=None)
@@ -158,25 +156,25 @@ def test_two_bands_are_called_noise() -> None:
     overhead=st.sampled_from([0.0, 0.4]),
     seed=st.integers(0, 1000),
 )
-def test_a_search_never_exceeds_its_budget(
+def test_search_stays_within_its_budget(
     budget: Any, name: Any, noise: Any, overhead: Any, seed: Any
 ) -> None:
     result = run(seed, name, budget_s=budget, trial_noise=noise, overhead_s=overhead)
-    # The first trial's overhead is the one that cannot be foreseen.
+    # The overhead of the first trial is unknown before it.
     assert result.spent_s <= budget + overhead + 1e-6
     assert result.spent_s == pytest.approx(sum(trial.cost_s for trial in result.trials))
     if result.stopped == "budget":
         assert not all(bounds.reached for bounds in result.bounds)
 
 
-def test_a_search_cut_short_says_so_and_keeps_what_it_knows() -> None:
+def test_search_that_budget_ends_has_a_note() -> None:
     bounds = run(budget_s=12.0)["NDR"]
     assert not bounds.reached
     assert bounds.decided_by == "budget"
     assert "ended before" in bounds.notes[0]
 
 
-def test_a_switch_faster_than_the_range_is_not_given_a_figure() -> None:
+def test_capacity_above_range_has_no_upper_bound() -> None:
     bounds = run(capacity_pps=30e6)["NDR"]
     assert bounds.upper_pps is None
     assert bounds.lower_pps == pytest.approx(MAX_PPS)
@@ -184,34 +182,34 @@ def test_a_switch_faster_than_the_range_is_not_given_a_figure() -> None:
     assert "raise the maximum" in bounds.notes[0]
 
 
-def test_a_switch_slower_than_the_range_is_not_given_a_figure() -> None:
+def test_capacity_below_range_has_no_lower_bound() -> None:
     bounds = run(capacity_pps=5e3)["NDR"]
     assert bounds.lower_pps is None
     assert bounds.decided_by == "range"
     assert bounds.conditional_throughput_pps is None
 
 
-def test_the_senders_limit_is_not_the_switchs() -> None:
+def test_limit_of_sender_is_attributed_to_sender() -> None:
     bounds = run(capacity_pps=10e6, sender_ceiling_pps=4e6)["NDR"]
     assert bounds.decided_by == "sender"
     assert bounds.lower_pps <= 4e6 * 1.001 <= bounds.upper_pps * 1.001
     assert "may carry more" in bounds.notes[0]
 
 
-def test_back_pressure_is_the_switchs_limit() -> None:
+def test_back_pressure_is_attributed_to_switch() -> None:
     bounds = run(back_pressure=True)["NDR"]
     assert bounds.decided_by == "switch"
     assert bounds.lower_pps <= 3.3e6 * 1.001 <= bounds.upper_pps * 1.001
-    assert "pushed back" in bounds.notes[0]
+    assert "refused frames" in bounds.notes[0]
 
 
-def test_rare_losses_do_not_move_csit_bounds_but_are_noted() -> None:
+def test_rare_losses_do_not_move_csit_bounds() -> None:
     results = [run(seed, rare_losses_per_s=0.2) for seed in range(30)]
     for result in results:
         assert result["NDR"].lower_pps <= 3.3e6 <= result["NDR"].upper_pps
 
 
-def test_rare_losses_that_move_a_single_trial_ndr_are_noted() -> None:
+def test_rare_losses_that_move_rfc2544_ndr_have_a_note() -> None:
     noted = 0
     for seed in range(20):
         ndr = run(seed, "rfc2544", rare_losses_per_s=0.1)["NDR"]
@@ -219,7 +217,7 @@ def test_rare_losses_that_move_a_single_trial_ndr_are_noted() -> None:
     assert noted > 15
 
 
-def test_every_trial_is_kept_and_the_warm_up_is_marked() -> None:
+def test_result_has_all_trials_and_their_warm_up() -> None:
     result = run(trial_noise=0.001)
     assert result.warm_up_trials == 1
     assert result.trials[0].intended_pps == MAX_PPS
@@ -227,7 +225,7 @@ def test_every_trial_is_kept_and_the_warm_up_is_marked() -> None:
     assert len(result.trials) > 20
 
 
-def test_the_csit_preset_is_fd_ios() -> None:
+def test_csit_preset_equals_fd_io_csit() -> None:
     ndr, pdr = preset("csit")
     assert (ndr.loss_ratio, pdr.loss_ratio) == (0.0, 0.005)
     for goal in (ndr, pdr):
@@ -235,19 +233,19 @@ def test_the_csit_preset_is_fd_ios() -> None:
         assert (goal.duration_sum_s, goal.exceed_ratio, goal.width) == (21.0, 0.5, 0.005)
 
 
-def test_rfc2544_bounds_rest_on_single_full_trials() -> None:
+def test_rfc2544_bounds_need_one_full_trial() -> None:
     result = run(goals="rfc2544")
     at_lower = [t for t in result.trials if t.intended_pps == result["NDR"].lower_pps]
     assert [t.duration_s for t in at_lower if t.duration_s >= 60.0] == [60.0]
 
 
-def test_tst009_believes_a_bad_trial_only_the_second_time() -> None:
+def test_tst009_repeats_a_bad_trial() -> None:
     result = run(goals="tst009")
     at_upper = [t for t in result.trials if t.intended_pps == result["NDR"].upper_pps]
     assert sum(t.duration_s >= 60.0 for t in at_upper) == 2
 
 
-def test_goals_are_data() -> None:
+def test_search_accepts_other_goals() -> None:
     strict = dataclasses.replace(preset("csit")[0], name="1e-5", loss_ratio=1e-5, width=0.02)
     bounds = run(goals=[strict])["1e-5"]
     assert bounds.lower_pps <= 3.3e6 / (1 - 1e-5) <= bounds.upper_pps
@@ -258,7 +256,7 @@ def test_goals_are_data() -> None:
     ("field", "value"),
     [("loss_ratio", 1.0), ("exceed_ratio", -0.1), ("width", 0.0), ("duration_sum_s", 0.5)],
 )
-def test_bad_goals_are_refused_by_name(field: Any, value: Any) -> None:
+def test_bad_goal_is_refused_with_its_field(field: Any, value: Any) -> None:
     with pytest.raises(UsageError, match=field):
         dataclasses.replace(preset("csit")[0], **{field: value})
 
@@ -270,7 +268,7 @@ def test_bad_ranges_and_presets_are_refused() -> None:
         preset("cist")
 
 
-def test_goals_the_library_refuses_are_a_usage_error() -> None:
+def test_goal_that_library_refuses_is_usage_error() -> None:
     goal = Goal(
         name="x", loss_ratio=0, final_trial_s=1, duration_sum_s=5, exceed_ratio=0.5, width=0.01,
         preceding_targets=0,
@@ -279,10 +277,10 @@ def test_goals_the_library_refuses_are_a_usage_error() -> None:
         run(goals=[goal])
 
 
-def test_ndr_and_pdr_take_at_most_half_the_time_of_two_bisections() -> None:
+def test_search_takes_half_the_time_of_two_bisections() -> None:
     """At the same width, against RFC 2544 trials and against trials of the same 21 s."""
     for trial_s in (60.0, 21.0):
-        together = apart = 0.0
+        together = separate = 0.0
         for seed in range(50):
             behaviour = Behaviour(
                 capacity_pps=random.Random(seed).uniform(0.2e6, 12e6),
@@ -294,25 +292,25 @@ def test_ndr_and_pdr_take_at_most_half_the_time_of_two_bisections() -> None:
             ).spent_s
             for loss in (0.0, 0.005):
                 goal = bisection.bisection_goal("x", loss, trial_s=trial_s, width=WIDTH)
-                apart += bisection.search(
+                separate += bisection.search(
                     SimulatedSwitch(behaviour, seed), goal, max_pps=14.88e6
                 ).spent_s
-        assert together < 0.5 * apart
+        assert together < 0.5 * separate
 
 
-def test_a_switch_slower_than_the_librarys_own_lowest_load() -> None:
+def test_capacity_below_default_lowest_load_is_found() -> None:
     switch = SimulatedSwitch(Behaviour(capacity_pps=1200.0), 0)
     result = ndr_pdr.search(switch, preset("quick"), max_pps=1792.0, min_pps=1.792)
     assert result["NDR"].lower_pps == pytest.approx(1200, rel=0.02)
 
 
 @pytest.mark.parametrize("goals", ["csit", "quick"])
-def test_a_deep_queue_is_no_capacity(goals: str) -> None:
-    """A second's worth of frames waits in front of the switch: in trials of a second nothing would
-    be lost up to twice of what it carries."""
+def test_deep_queue_does_not_raise_ndr(goals: str) -> None:
+    """Frames of a second fit into a queue in front of the switch, so trials of a second lose
+    nothing up to twice the capacity."""
     deep = {"capacity_pps": 3e6, "buffer_frames": 3_000_000}
     found = run(goals=goals, **deep)["NDR"]
     assert found.lower_pps == pytest.approx(3e6, rel=0.02)
     assert found.decided_by == "switch"
-    fooled = run(goals=goals, residual_s=math.inf, **deep)["NDR"]
-    assert fooled.lower_pps > 1.5 * 3e6
+    wrong = run(goals=goals, residual_s=math.inf, **deep)["NDR"]
+    assert wrong.lower_pps > 1.5 * 3e6

@@ -1,4 +1,4 @@
-"""Outages of a set length are found from samples, whatever the clocks of the two ends do."""
+"""Outages of a set length are found from samples of two clocks."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def samples(counts: list[int], length_ns: int = 10 * MS, begun_ns: int = 0) -> l
     ]
 
 
-def test_a_silence_is_bounded_by_its_neighbours() -> None:
+def test_silence_is_bounded_by_its_neighbours() -> None:
     found = longest_silence(samples([9, 9, 0, 0, 0, 4, 9, 0, 9]))
     assert (found.low_s, found.high_s) == (pytest.approx(0.03), pytest.approx(0.05))
 
 
-def test_no_empty_sample_is_a_silence_shorter_than_a_sample() -> None:
+def test_silence_without_empty_sample_is_below_a_sample() -> None:
     found = longest_silence(samples([9, 1, 9]))
     assert (found.seconds, found.high_s) == (0.0, 0.01)
     assert longest_silence([]).high_s == 0.0
 
 
-def test_a_silence_to_the_end_has_one_neighbour() -> None:
+def test_silence_at_end_has_one_neighbour() -> None:
     found = longest_silence(samples([9, 0, 0]))
     assert (found.low_s, found.high_s) == (pytest.approx(0.02), pytest.approx(0.03))
 
@@ -36,8 +36,8 @@ def test_a_silence_to_the_end_has_one_neighbour() -> None:
 def traffic(
     outage_ms: float, *, rate_per_ms: int = 20, total_ms: int = 2000, delay_ms: float = 0.3
 ) -> tuple[list[Sample], list[Sample], int]:
-    """Frames at a steady rate, all lost until `outage_ms`; sampled by two clocks of 10 ms that
-    begin at different moments."""
+    """Frames at a steady rate that are all lost until `outage_ms`. The samples of 10 ms begin at
+    different moments on both sides."""
     gap = 1 / rate_per_ms
     sent = [k * gap for k in range(rate_per_ms * total_ms)]
     arrived = [t + delay_ms for t in sent if t >= outage_ms]
@@ -57,7 +57,7 @@ def traffic(
 
 
 @pytest.mark.parametrize("outage_ms", [50.0, 333.0, 1500.0])
-def test_the_last_loss_is_found_where_it_was_set(outage_ms: float) -> None:
+def test_last_loss_is_found_at_set_time(outage_ms: float) -> None:
     sent, arrived, unique = traffic(outage_ms)
     found = last_loss(sent, arrived, unique, resolution=64)
     assert found is not None
@@ -65,22 +65,22 @@ def test_the_last_loss_is_found_where_it_was_set(outage_ms: float) -> None:
     assert found.low_s * 1e3 - 15 <= outage_ms <= found.high_s * 1e3 + 15
 
 
-def test_no_loss_has_no_last_one() -> None:
+def test_last_loss_without_loss_is_none() -> None:
     sent, arrived, unique = traffic(0.0)
     assert last_loss(sent, arrived, unique, resolution=64) is None
 
 
-def test_losses_here_and_there_end_with_the_last() -> None:
+def test_last_loss_of_scattered_losses_is_the_last() -> None:
     dice = random.Random(1)
     sent = samples([200] * 100)
     arrived = samples([200 - (dice.randrange(40) if k < 70 else 0) for k in range(100)])
-    unique = sum(one.frames for one in arrived)
+    unique = sum(sample.frames for sample in arrived)
     found = last_loss(sent, arrived, unique, resolution=1)
     assert found is not None
     assert found.seconds == pytest.approx(0.70, abs=0.021)
 
 
-def test_stale_frames_before_the_first_sample_sent_do_not_count() -> None:
+def test_stale_frames_before_first_sample_do_not_count() -> None:
     sent = samples([100] * 50, begun_ns=1000 * MS)
     earlier = [Sample(k * 10 * MS, 10 * MS, 5000) for k in range(1, 100)]
     later = samples([0] * 20 + [100] * 30, begun_ns=1000 * MS)

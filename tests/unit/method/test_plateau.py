@@ -1,4 +1,4 @@
-"""The fit of a sweep finds a known plateau and says what it cannot say."""
+"""The fit of a sweep finds a known plateau, and reports results outside its model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(
 
 @settings(max_examples=150, deadline=None)
 @given(capacity=st.floats(1.5e6, 1.6e7), noise=st.sampled_from([0.0, 0.005]))
-def test_the_plateau_is_the_capacity_and_the_knee_brackets_it(capacity: Any, noise: Any) -> None:
+def test_plateau_is_capacity_and_knee_contains_it(capacity: Any, noise: Any) -> None:
     found = run(capacity, trial_noise=noise)
     assert found.pps.mean == pytest.approx(capacity, rel=max(1e-3, 3 * noise))
     below, above = found.knee_between_pps
@@ -40,47 +40,47 @@ def test_the_plateau_is_the_capacity_and_the_knee_brackets_it(capacity: Any, noi
     assert found.trend == "flat"
 
 
-def test_the_intervals_cover() -> None:
-    held = 0
+def test_intervals_cover_the_capacity() -> None:
+    covered = 0
     for seed in range(600):
         capacity = random.Random(seed).uniform(2.2e6, 1.5e7)
         found = run(capacity, seed=seed, trial_noise=0.01)
-        held += found.pps.low <= capacity <= found.pps.high
-    assert held / 600 > 0.91
+        covered += found.pps.low <= capacity <= found.pps.high
+    assert covered / 600 > 0.91
 
 
-def test_no_plateau_is_no_figure() -> None:
+def test_sweep_without_plateau_has_no_figure() -> None:
     found = run(50e6)
     assert found.pps is None
     assert found.follows_to_pps == 20e6
     assert "no plateau" in found.notes[-1]
 
 
-def test_a_switch_slower_than_the_lowest_load() -> None:
+def test_capacity_below_lowest_load_has_no_knee() -> None:
     found = run(0.3e6)
     assert found.pps.mean == pytest.approx(0.3e6)
     assert (found.knee_between_pps, found.follows_to_pps) == (None, None)
 
 
-def test_a_plateau_that_falls_is_called_falling() -> None:
+def test_falling_plateau_has_trend_falling() -> None:
     found = run(overload_decline=0.2)
     assert found.trend == "falling"
     assert any("forwards less" in note for note in found.notes)
 
 
-def test_a_gradual_passage_is_noted() -> None:
+def test_gradual_transition_has_a_note() -> None:
     switch = SimulatedSwitch(Behaviour(capacity_pps=7e6, sample_noise=0.15))
     found = sweep(switch, [1e6 * step / 2 for step in range(2, 30)], repetitions=2).plateau
-    assert any("gradual" in note or "badly" in note for note in found.notes)
+    assert any("gradual" in note or "poorly" in note for note in found.notes)
 
 
-def test_rounds_go_over_all_loads_before_any_is_repeated() -> None:
+def test_rounds_measure_all_loads_before_repetitions() -> None:
     switch = SimulatedSwitch(Behaviour(capacity_pps=7e6))
     points = sweep(switch, LOADS, repetitions=2).points
     assert [point.intended_pps for point in points] == LOADS + LOADS
 
 
-def test_budget_and_bad_input() -> None:
+def test_sweep_refuses_short_budget_and_few_loads() -> None:
     switch = SimulatedSwitch(Behaviour(capacity_pps=7e6))
     with pytest.raises(BudgetError):
         sweep(switch, LOADS, budget_s=100.0)

@@ -19,14 +19,14 @@ from switchmark.model.functions import FunctionList
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 from tests.unit.method_fakes import run_simulated
 
-SEEN = Disturbance(
+DISTURBANCE = Disturbance(
     point=SimulatedSwitch(Behaviour(capacity_pps=1e6)).measure(2.0, 1000.0),
     missing_frames=20, silence=Span(0.1, 0.1, 0.1), action_s=1.0, resumed=True,
 )  # fmt: skip
 
 
 class Table:
-    """A table of a switch, which may lose an entry."""
+    """A table of a switch, which can lose or keep entries."""
 
     def __init__(self, lost: int = 0, stays: int = 0) -> None:
         self.entries = set(range(-50, 0))
@@ -47,7 +47,7 @@ class Table:
 
 
 def test_changes_follow_the_rate_and_are_undone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that goes on by 10 ms with each look: calls are at least `STEP_S` apart, each with
+    """The clock advances by 10 ms with each reading. Calls are at least `STEP_S` apart, each with
     the changes that are due."""
     clock = itertools.count()
     monkeypatch.setattr(table_churn.time, "monotonic", lambda: next(clock) / 100)
@@ -61,7 +61,7 @@ def test_changes_follow_the_rate_and_are_undone(monkeypatch: pytest.MonkeyPatch)
         assert parts[0][0] == 0 and parts[-1][1] == 500
         assert all(a[1] == b[0] for a, b in itertools.pairwise(parts))
         assert 3 < len(parts) <= 11
-    figures = {one.name: one.value for one in churn.figures(SEEN)}
+    figures = {figure.name: figure.value for figure in churn.figures(DISTURBANCE)}
     assert figures["routes: changes in force"] == 1000
     assert figures["routes: rate set"] == 1000
     assert figures["routes: loss"] == pytest.approx(0.01)
@@ -72,8 +72,8 @@ def test_changes_follow_the_rate_and_are_undone(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (Table(lost=1), "20 routes were added, and the switch has 69 entries instead of 70"),
-        (Table(stays=2), "20 routes were removed, and the switch has 52 entries instead of 50"),
+        (Table(lost=1), "after 20 routes were added, the switch has 69 entries instead of 70"),
+        (Table(stays=2), "after 20 routes were removed, the switch has 52 entries instead of 50"),
     ],
     ids=["lost", "stays"],
 )
@@ -95,7 +95,7 @@ def test_method_changes_tables_of_functions_only() -> None:
         "reconfiguration", Behaviour(capacity_pps=1e6), table_changes=(table.change,),
         function=FunctionList.of("route"), change_rate=100_000,
     )  # fmt: skip
-    names = {one.name for one in result.figures}
+    names = {figure.name for figure in result.figures}
     assert {"routes: rate set", "routes: rate reached", "longest outage"} <= names
     assert table.calls and len(table.entries) == 50
 

@@ -1,4 +1,4 @@
-"""Methods are found by their files, and say of themselves what others need to know."""
+"""Methods are found by their files, and have the properties that other packages need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark import method as room
+from switchmark import method as package
 from switchmark.cli.main import run
 from switchmark.errors import SwitchmarkError
 from switchmark.method.registry import METHODS, method_names, usual_time_s
@@ -24,10 +24,10 @@ def trial(name: str, **more: object) -> Trial:
     )  # fmt: skip
 
 
-def test_every_file_is_a_method_under_its_own_name() -> None:
+def test_every_file_is_a_method_with_its_name() -> None:
     files = {
         path.stem.replace("_", "-")
-        for folder in room.__path__
+        for folder in package.__path__
         for path in Path(folder).glob("*.py")
         if path.stem not in ("__init__", "registry")
     }
@@ -36,7 +36,7 @@ def test_every_file_is_a_method_under_its_own_name() -> None:
     assert method_names() == ("plain", *sorted(files))
 
 
-def test_a_method_tells_its_usual_time_and_a_budget_cuts_it() -> None:
+def test_usual_time_is_limited_by_budget() -> None:
     assert usual_time_s(trial("plain")) == 2.0
     assert usual_time_s(trial("r-plus")) == 1.0 + (9 + 3) * 2.0
     assert usual_time_s(trial("ndr-pdr", goals="quick")) == 34.0
@@ -49,20 +49,20 @@ def test_list_names_every_method_with_its_meaning(capsys: pytest.CaptureFixture[
         row["name"]: row["description"] for row in json.loads(capsys.readouterr().out)["methods"]
     }
     assert {name: method.meaning for name, method in METHODS.items()}.items() <= rows.items()
-    assert set(rows) == set(method_names()), "as `method` takes them, plain among them"
+    assert set(rows) == set(method_names())
 
 
-def test_two_methods_do_not_compare_figures_of_one_name() -> None:
+def test_compared_figures_have_unique_names() -> None:
     names = [metric.name for method in METHODS.values() for metric in method.compared]
     assert len(names) == len(set(names))
 
 
-def test_a_file_that_is_no_method_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = types.ModuleType("made_up_room")
-    package.__path__ = [str(tmp_path)]
-    monkeypatch.setitem(sys.modules, "made_up_room", package)
+def test_file_without_method_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("invented_package")
+    module.__path__ = [str(tmp_path)]
+    monkeypatch.setitem(sys.modules, "invented_package", module)
     (tmp_path / "half_done.py").write_text("")
-    folder = PluginRegistry("made_up_room", METHODS._take)
+    folder = PluginRegistry("invented_package", METHODS._take)
     assert list(folder) == ["half-done"]
     assert "registry" not in folder
     with pytest.raises(KeyError):

@@ -1,4 +1,4 @@
-"""Every method as a campaign runs it, on a simulated switch whose truth is known."""
+"""Every method as a campaign runs it, on a simulated switch of known capacity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.method_fakes import LATE_NS, TIMED, run_simulated
 
 CAPACITY_PPS = 2e6
 SWITCH = Behaviour(capacity_pps=CAPACITY_PPS)
-NEAR = pytest.approx(CAPACITY_PPS, rel=0.02)
+CLOSE = pytest.approx(CAPACITY_PPS, rel=0.02)
 
 
 def value(found: MethodResult, name: str) -> float:
@@ -29,22 +29,22 @@ def value(found: MethodResult, name: str) -> float:
 
 
 @pytest.mark.parametrize("name", [name for name, one in METHODS.items() if one.needs_load])
-def test_a_result_holds_every_trial_and_says_so(name: str) -> None:
+def test_result_has_all_trials(name: str) -> None:
     change = Change("4 ports added", lambda: None)
     found = run_simulated(name, SWITCH, changes=(change,), goals="quick", rate_pps=1_000_000)
     assert found.method == name
     assert found.trial_count == len(found.trials) > 0
     assert found.spent_s == pytest.approx(sum(one.elapsed_s for one in found.trials))
     assert found.budget_s == METHODS[name].default_budget_s
-    assert found.warm_up_trials >= 2, "the looks before the method began"
+    assert found.warm_up_trials >= 2, "trials before the begin of the method"
     assert found.notes[-1] == "3 frames were reordered"
 
 
-def test_a_budget_is_the_one_that_was_asked_for() -> None:
+def test_budget_of_campaign_replaces_default() -> None:
     assert run_simulated("back-to-back", SWITCH, budget_s=9.0).budget_s == 9.0
 
 
-def test_ndr_pdr_finds_the_capacity_within_its_bounds() -> None:
+def test_ndr_bounds_contain_the_capacity() -> None:
     found = run_simulated("ndr-pdr", SWITCH, goals="quick")
     ndr, pdr = found.bounds
     assert (found.headline, ndr.goal, pdr.goal) == ("NDR", "NDR", "PDR")
@@ -54,14 +54,14 @@ def test_ndr_pdr_finds_the_capacity_within_its_bounds() -> None:
     assert value(found, "NDR") == ndr.lower_pps
 
 
-def test_ndr_of_a_sender_that_is_the_limit_claims_less() -> None:
+def test_ndr_limited_by_sender_is_at_least() -> None:
     found = run_simulated("ndr-pdr", Behaviour(capacity_pps=9e6, sender_ceiling_pps=1e6),
                           goals="quick")  # fmt: skip
     assert found.headline == "NDR at least"
     assert (found.figures[0].high, found.bounds[0].decided_by) == (None, "sender")
 
 
-def test_ndr_of_a_switch_that_carries_the_highest_load_claims_less() -> None:
+def test_ndr_at_highest_load_is_at_least() -> None:
     found = run_simulated("ndr-pdr", Behaviour(capacity_pps=9e6), goals="quick",
                           rate_pps=1_000_000)  # fmt: skip
     assert (found.headline, value(found, "NDR at least")) == ("NDR at least", 1e6)
@@ -70,7 +70,7 @@ def test_ndr_of_a_switch_that_carries_the_highest_load_claims_less() -> None:
 
 def test_r_plus_and_one_way_times_at_fractions_of_it() -> None:
     found = run_simulated("r-plus", Behaviour(capacity_pps=CAPACITY_PPS, sender_ceiling_pps=4e6))
-    assert value(found, "R+") == NEAR
+    assert value(found, "R+") == CLOSE
     assert [one.fraction for one in found.latency] == [0.1, 0.5, 0.99]
     assert value(found, "one-way median at 0.5 R+") == TIMED.percentiles_ns["50"]
 
@@ -88,10 +88,10 @@ def test_calibrate_keeps_its_budget() -> None:
     assert found.stopped == "budget" and found.spent_s <= 60.0
 
 
-def test_plateau_and_where_the_load_was_followed_to() -> None:
+def test_plateau_has_height_and_followed_load() -> None:
     found = run_simulated("plateau", SWITCH)
     assert found.headline == "plateau"
-    assert value(found, "plateau") == NEAR
+    assert value(found, "plateau") == CLOSE
     assert value(found, "followed to") <= CAPACITY_PPS
 
 
@@ -107,7 +107,7 @@ def test_back_to_back_finds_the_buffer() -> None:
     assert value(found, "buffer") == pytest.approx(3000, rel=0.1)
 
 
-def test_soak_states_a_limit_where_nothing_was_lost() -> None:
+def test_soak_without_loss_has_an_upper_limit() -> None:
     found = run_simulated("soak", SWITCH, rate_pps=1_000_000, duration_s=10.0)
     ratio = found.figure("loss ratio")
     assert ratio is not None
@@ -115,7 +115,7 @@ def test_soak_states_a_limit_where_nothing_was_lost() -> None:
     assert value(found, "longest clean") == 10.0
 
 
-def test_a_soak_in_two_bands_is_marked() -> None:
+def test_soak_in_two_bands_is_marked() -> None:
     flapping = Behaviour(capacity_pps=2e6, second_band=0.8)
     found = run_simulated("soak", flapping, rate_pps=2_100_000, duration_s=7200.0)
     assert method_checks(found, sent=1)["two-bands"]
@@ -128,7 +128,7 @@ def test_recovery_restarts_the_switch_and_times_it() -> None:
     assert done == ["restarted"]
     assert value(found, "recovery") == pytest.approx(0.1)
     assert value(found, "reset: outage") == pytest.approx(0.1, rel=0.01)
-    assert value(found, "throughput") == NEAR
+    assert value(found, "throughput") == CLOSE
 
 
 def test_reconfiguration_makes_every_change() -> None:
@@ -143,7 +143,7 @@ def test_reconfiguration_makes_every_change() -> None:
     assert value(found, "load") == pytest.approx(CAPACITY_PPS / 2, rel=0.02)
 
 
-def test_first_packets_are_timed_beside_known_flows() -> None:
+def test_first_packets_and_known_flows_are_timed() -> None:
     found = run_simulated("first-packet", SWITCH, rate_pps=100_000)
     assert found.headline == "first packet median"
     assert value(found, "first packet p99") == TIMED.percentiles_ns["99"]
@@ -162,7 +162,7 @@ def test_first_packets_are_timed_beside_known_flows() -> None:
         ("flows: 1k\nrate: 1k\nprobe_rate: 10", "times every frame; leave probe_rate out"),
     ],
 )
-def test_first_packet_refuses_flows_that_come_again(keys: str, message: str) -> None:
+def test_first_packet_refuses_repeated_flows(keys: str, message: str) -> None:
     text = f"switch: ovs-dpdk\npacket_size: 64\nmethod: first-packet\n{keys}"
     if "duration" not in keys:
         text += "\nduration: 1s"
@@ -170,7 +170,7 @@ def test_first_packet_refuses_flows_that_come_again(keys: str, message: str) -> 
         expand(load_text(text, "c.yaml", KNOWN), SWITCHES)
 
 
-def test_one_way_times_at_the_set_load_and_at_chosen_fractions() -> None:
+def test_one_way_times_at_set_load_and_fractions() -> None:
     found = run_simulated("one-way", SWITCH, rate_pps=100_000)
     assert found.headline == "one-way median"
     assert value(found, "one-way mean") == TIMED.mean_ns

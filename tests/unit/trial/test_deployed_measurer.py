@@ -103,7 +103,7 @@ def test_frames_due_while_the_sender_was_descheduled_are_left_out(
     point = one.measure(2.0, 5250.0)
     assert (point.unoffered_frames, point.late_frames) == (500, 500)
     assert point.search_loss_ratio == 0
-    assert not point.says_little
+    assert not point.needs_repetition
     (kept,) = one.trials()
     assert (kept.unoffered_frames, kept.late_frames) == (500, 500)
     told = "500 frames were not sent, since a sender was descheduled (left out)"
@@ -238,7 +238,7 @@ def test_a_switch_that_waited_for_its_core_is_told_of() -> None:
         patch.setattr(ThreadTimes, "of", lambda _: next(looks))
         point = one.measure(2.0, 5000.0)
     assert point.stalled_s == 0.5
-    assert point.says_little
+    assert point.needs_repetition
     assert any(
         note.startswith("the switch was kept from its core for 0.5 s") for note in one.notes()
     )
