@@ -99,14 +99,14 @@ RUN: dict[str, list[Combination]] = {
         *_each("basicfwd", "v2v", "netns lxc", VHOST),
         *_each("ovs-dpdk", "v2v", "netns lxc", VHOST),
     ],
-    "test_scenarios.py::test_chains_of_containers_one_way_and_both": [
+    "test_scenarios.py::test_chains_of_containers_in_one_and_both_directions": [
         *_each("linux-bridge", "loopback-1 loopback-3", "lxc", VETH),
         *_each("ovs-dpdk", "loopback-1 loopback-3", "lxc", VHOST),
     ],
     "test_scenarios.py::test_wires_and_the_environment": _each(
         "linux-bridge", "p2p p2v v2p v2v", "lxc", VETH
     ),
-    "test_scenarios.py::test_a_program_of_the_user_s_in_a_chain": _each(
+    "test_scenarios.py::test_program_of_the_user_in_a_chain": _each(
         "ovs-netdev", "loopback-1", "bare", VETH
     ),
     "test_environments.py::test_one_pair_through_switches": [

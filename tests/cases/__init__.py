@@ -1,7 +1,7 @@
-"""What users of packet generators and switches asked in public, as small tests.
+"""Public questions of users of packet generators and switches, as small tests.
 
-Each test is named after what the user wanted. Its docstring says what was asked, where, and why the
-value that it expects is the right one. Frames and files are made here (`frames.py`); nobody else's
-files are kept. Expected values come from arithmetic, from a pcap reader of the tests, from counters
-of the kernel or from other programs: never from the engine that is tested.
+Each test is named after the user's request. Its docstring states the question, its source, and why
+the expected value is right. Frames and files are made here (`frames.py`); files of others are not
+stored. Expected values come from arithmetic, from a pcap reader of the tests, from counters of the
+kernel or from other programs, but never from the tested engine.
 """

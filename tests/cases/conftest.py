@@ -20,5 +20,5 @@ def wire() -> Iterator[tuple[Node, Node]]:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    """The bench as a user starts it, in a state directory of its own."""
+    """The bench as a user starts it, in a separate state directory."""
     yield from new_bench(tmp_path)

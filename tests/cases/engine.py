@@ -1,4 +1,4 @@
-"""The traffic engine from a test: to files in place of wires, and on devices of namespaces."""
+"""Runs the traffic engine from a test, with files instead of wires, or on devices of namespaces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
 from tests.cases.frames import B_MAC, Packet, read_pcap
 
-# A sender that a busy machine keeps waiting makes up for it, however late: counts are exact.
+# A late sender catches up without limit, so that counts are exact on a busy machine.
 PATIENT = ("--catch-up-us", "1000000000", "--idle", "sleep")
 DEADLINE_S = 120.0
 
@@ -29,7 +29,7 @@ def engine_path() -> str:
 
 @dataclass(frozen=True)
 class Ended:
-    """What an engine printed until it ended."""
+    """The output of an engine that has ended."""
 
     code: int
     events: list[dict[str, Any]]
@@ -50,7 +50,7 @@ class Ended:
 
     @property
     def refusal(self) -> str:
-        """Return the one line that it printed in place of a result."""
+        """Return the line that it printed instead of a result."""
         assert self.code in (1, 2), f"exit code {self.code}"
         assert self.code != 0 and not [e for e in self.events if e["event"] == "result"]
         lines = self.error.strip().splitlines()
@@ -75,7 +75,7 @@ def sent_frames(path: Path, *words: str | Path) -> list[Packet]:
     """Return the frames that a sender with these options wrote to a file."""
     to = ("--port", f"pcap:write={path}", "--dst-mac", B_MAC)
     ended = run_engine("sender", *to, *PATIENT, *words)
-    totals = ended.totals  # (the test fails here if the sender has refused)
+    totals = ended.totals  # fails if the sender refused
     found = read_pcap(path)
     assert totals["tx_offered"] == len(found)
     return found

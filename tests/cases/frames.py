@@ -76,7 +76,7 @@ class Packet:
     """A packet of a capture file."""
 
     time_ns: int
-    wire_bytes: int  # the length that it had on the wire
+    wire_bytes: int  # its length on the wire
     data: bytes
 
 
@@ -107,11 +107,11 @@ def read_pcap(path: Path) -> list[Packet]:
     unit_ns = 1 if struct.unpack_from(f"{order}I", data)[0] == NANO else 1000
     found, at = [], 24
     while at < len(data):
-        second, rest, kept, wire = struct.unpack_from(f"{order}IIII", data, at)
+        second, rest, stored, wire = struct.unpack_from(f"{order}IIII", data, at)
         at += 16
-        found.append(Packet(second * 10**9 + rest * unit_ns, wire, data[at : at + kept]))
-        assert len(found[-1].data) == kept, "the file ends inside a packet"
-        at += kept
+        found.append(Packet(second * 10**9 + rest * unit_ns, wire, data[at : at + stored]))
+        assert len(found[-1].data) == stored, "the file ends inside a packet"
+        at += stored
     return found
 
 

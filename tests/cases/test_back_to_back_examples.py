@@ -1,9 +1,9 @@
-"""The back-to-back files of otg-examples, as they are and with UDP.
+"""The back-to-back files of otg-examples, unchanged and with UDP.
 
 https://github.com/open-traffic-generator/otg-examples (8b62a4a) has flows of TCP, a bare Ethernet
-header, pps as text, `gap: 12`, 9,000 bytes, 50 % of 200 Gbit/s, and a source address that goes up
-by 0.1.2.3. What the generator cannot send is refused by its path when it is set; the rest is sent
-as it is written.
+header, pps as text, `gap: 12`, 9,000 bytes, 50 % of 200 Gbit/s, and a source address that increases
+by 0.1.2.3. Fields that the generator cannot send are refused with their path when they are set; the
+others are sent as written.
 """
 
 from __future__ import annotations
@@ -57,49 +57,49 @@ def plan(config: dict[str, Any]) -> Any:
     """Return the plan of the configuration's flow; refused as the server refuses it."""
     text = snappi.Api().config().deserialize(json.dumps(config)).serialize()
     try:
-        (made,) = plan_flows(types.Config.model_validate_json(text), PORTS)
+        (flow_plan,) = plan_flows(types.Config.model_validate_json(text), PORTS)
     except ValidationError as error:
         raise from_validation(error) from error
-    return made
+    return flow_plan
 
 
 def sent(config: dict[str, Any], folder: Path) -> list[Packet]:
     """Return the frames of the configuration's flow, which the engine writes to a file."""
-    made, words = plan(config), []
-    given = iter(made.sender)
+    flow_plan, options = plan(config), []
+    given = iter(flow_plan.sender)
     for word in given:
         if word == "--port":
             next(given)
         else:
-            words.append(word)
-    if made.replay is not None:
-        made.replay.write(folder / "flow.pcap")
-        words += ["--replay", str(folder / "flow.pcap"), *made.replay.arguments]
+            options.append(word)
+    if flow_plan.replay is not None:
+        flow_plan.replay.write(folder / "flow.pcap")
+        options += ["--replay", str(folder / "flow.pcap"), *flow_plan.replay.arguments]
     to = ["--port", f"pcap:write={folder / 'out.pcap'}", "--catch-up-us", "1000000000"]
-    run_engine("sender", *words, *to).result  # noqa: B018 (the test fails if it has refused)
+    run_engine("sender", *options, *to).result  # noqa: B018 (the test fails if it has refused)
     return read_pcap(folder / "out.pcap")
 
 
-def option(words: Any, name: str) -> str:
-    words = list(words)
-    return words[words.index(name) + 1]
+def option(options: Any, name: str) -> str:
+    options = list(options)
+    return options[options.index(name) + 1]
 
 
 def test_udp_is_sent_as_written(tmp_path: Path) -> None:
-    """1,000 packets of 512 bytes at 100 a second; gap 12 is what a wire has anyway. (At 1,000 times
-    that rate here, so that the test takes a moment.)"""
+    """1,000 packets of 512 bytes at 100 a second; gap 12 is the gap of every wire. The test sends
+    at 1,000 times that rate, so that it is short."""
     assert option(plan(back_to_back()).sender, "--rate") == "100"
-    seen = sent(back_to_back(rate={"choice": "pps", "pps": 100_000}), tmp_path)
-    assert len(seen) == 1000
-    assert {one.wire_bytes + 4 for one in seen} == {512}
-    assert all(parse(one.data).ports == (5000, 6000) for one in seen)
+    packets = sent(back_to_back(rate={"choice": "pps", "pps": 100_000}), tmp_path)
+    assert len(packets) == 1000
+    assert {one.wire_bytes + 4 for one in packets} == {512}
+    assert all(parse(one.data).ports == (5000, 6000) for one in packets)
 
 
-@pytest.mark.parametrize("kept", [["ethernet"], ["ethernet", "ipv4"]])
-def test_headers_without_udp_are_refused_by_path(kept: list[str]) -> None:
+@pytest.mark.parametrize("headers", [["ethernet"], ["ethernet", "ipv4"]])
+def test_headers_without_udp_are_refused_by_path(headers: list[str]) -> None:
     config = back_to_back()
     flow = config["flows"][0]
-    flow["packet"] = [one for one in flow["packet"] if one["choice"] in kept]
+    flow["packet"] = [one for one in flow["packet"] if one["choice"] in headers]
     with pytest.raises(Refused, match=r"flows\[0\]\.packet"):
         plan(config)
 
@@ -118,25 +118,25 @@ def test_half_of_200_gigabit_is_by_the_line() -> None:
     seconds = {"choice": "fixed_seconds", "fixed_seconds": {"seconds": 1}}
     config = back_to_back(size=size, rate=rate, duration=seconds)
     config["layer1"] = [{"name": "l", "port_names": ["p1"], "speed": "speed_200_gbps"}]
-    words = plan(config).sender
-    assert float(option(words, "--rate").removesuffix("%")) == 50
-    assert option(words, "--line-rate") == "200000Mbps"
-    assert option(words, "--packet-size") == "1500"
+    options = plan(config).sender
+    assert float(option(options, "--rate").removesuffix("%")) == 50
+    assert option(options, "--line-rate") == "200000Mbps"
+    assert option(options, "--packet-size") == "1500"
 
 
 def test_fields_in_step_are_the_frames_of_a_file(tmp_path: Path) -> None:
-    """A source address up by 0.1.2.3 a hundred times, and a port up by 7 in step: the frames have
-    both, and after a hundred they begin anew."""
+    """A source address that increases by 0.1.2.3 a hundred times, and a port that increases by 7
+    with it: the frames have both, and after a hundred frames they begin again."""
     config = back_to_back(rate={"choice": "pps", "pps": 100_000})
     packet = config["flows"][0]["packet"]
     step = {"start": "10.0.0.1", "step": "0.1.2.3", "count": 100}
     packet[1]["ipv4"]["src"] = {"choice": "increment", "increment": step}
     up = {"start": 5000, "step": 7, "count": 100}
     packet[2]["udp"]["src_port"] = {"choice": "increment", "increment": up}
-    seen = [parse(one.data) for one in sent(config, tmp_path)]
-    assert len(seen) == 1000
+    datagrams = [parse(datagram.data) for datagram in sent(config, tmp_path)]
+    assert len(datagrams) == 1000
     first, delta = int(ip_address("10.0.0.1")), int(ip_address("0.1.2.3"))
-    for number, one in enumerate(seen):
-        assert int(ip_address(one.source)) == first + delta * (number % 100)
-        assert one.ports[0] == 5000 + 7 * (number % 100)
-        assert one.sums_right
+    for number, datagram in enumerate(datagrams):
+        assert int(ip_address(datagram.source)) == first + delta * (number % 100)
+        assert datagram.ports[0] == 5000 + 7 * (number % 100)
+        assert datagram.sums_right

@@ -1,11 +1,10 @@
-"""macvlan, bridge, OVS or SR-IOV for containers: compared only where they do the same work.
+"""macvlan, bridge, OVS or SR-IOV for containers, compared only if they do the same work.
 
-Asked in https://github.com/spidernet-io/cni-plugins/issues/108,
+From https://github.com/spidernet-io/cni-plugins/issues/108,
 https://github.com/moby/moby/issues/35032 and https://github.com/moby/moby/issues/37685. A macvlan
-forwards by the addresses of its ports, a bridge learns: figures of unlike modes are not ranked as
-equals unless the user asks for it. Switch ports of a kind that is not there are refused with those
-that are.
-"""
+forwards by the addresses of its ports, a bridge learns: figures of different modes are not ranked
+as equals unless the user requests it. Unknown kinds of switch ports are refused with the list of
+known kinds."""
 
 from __future__ import annotations
 
@@ -16,20 +15,20 @@ from tests.cases.planning import planned, refusal
 FOR_CONTAINERS = "switch: [macvlan, linux-bridge, ovs-netdev, tc-redirect]\nenvironment: docker\n"
 
 
-def test_unlike_modes_are_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_different_modes_are_refused_with_a_remedy(tmp_path: Path) -> None:
     line = refusal(tmp_path, FOR_CONTAINERS)
     for word in ("macvlan: veb", "mixed_connect_modes: true"):
         assert word in line
 
 
-def test_unlike_modes_on_request_take_each_its_own(tmp_path: Path) -> None:
-    made = planned(tmp_path, FOR_CONTAINERS, "mixed_connect_modes=true")
-    modes = {one.switch: str(one.connect_mode) for one in made.trials}
+def test_different_modes_on_request_use_their_own_modes(tmp_path: Path) -> None:
+    plan = planned(tmp_path, FOR_CONTAINERS, "mixed_connect_modes=true")
+    modes = {one.switch: str(one.connect_mode) for one in plan.trials}
     assert modes["macvlan"] == "veb"
     assert modes["linux-bridge"] != "veb"
 
 
 def test_unknown_port_kind_is_refused_with_the_kinds(tmp_path: Path) -> None:
-    """An OVS user asks for an internal port."""
+    """An OVS user requests an internal port."""
     line = refusal(tmp_path, "switch: ovs-netdev\nport_kind: internal\n")
     assert "'internal'" in line and "veth" in line

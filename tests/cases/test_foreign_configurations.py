@@ -1,9 +1,9 @@
-"""Configurations of other benches, carried over: nfvbench, vsperf, nfv-testperf.
+"""Configurations of other benches: nfvbench, vsperf, nfv-testperf.
 
 nfvbench (opnfv/nfvbench 8ecfd4c, nfvbench-cfg.default.yaml; cncf/cnf-testbed 6cc294f) gives the sum
-of both directions as its rate; here a rate is of each direction. vsperf (opnfv/vswitchperf 90ef48d)
-has the genome aaaaaaaddddg. nfv-testperf (https://github.com/gabrieleara/nfv-testperf, 3ea115e) has
-rates of 1M, 2.5M, 5M ... 20M. Expected numbers are arithmetic.
+of both directions as its rate; here the rate is that of each direction. vsperf (opnfv/vswitchperf
+90ef48d) has the genome aaaaaaaddddg. nfv-testperf (https://github.com/gabrieleara/nfv-testperf,
+3ea115e) has rates of 1M, 2.5M, 5M ... 20M. Expected numbers are arithmetic.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ measurement: {NDR: 0.001, PDR: 0.1}
 
 
 def test_foreign_file_is_refused_by_its_keys(tmp_path: Path) -> None:
-    """A file of nfvbench is no campaign: the lines name its keys, and there is no traceback."""
+    """A file of nfvbench is not a campaign: the lines name its keys, and there is no traceback."""
     lines = refusal(tmp_path, NFVBENCH)
     assert "is not a campaign" in lines
     assert "openrc_file" in lines
@@ -56,7 +56,7 @@ def test_vsperf_genome_and_flows(tmp_path: Path) -> None:
     mean = (7 * 64 + 4 * 512 + 1518) / 12
     assert mean == 334.5
     assert traffic.PacketMix("genome:aaaaaaaddddg").sizes.mean == mean
-    words = [
+    options = [
         "--packet-size",
         "genome:aaaaaaaddddg",
         "--rate",
@@ -65,11 +65,11 @@ def test_vsperf_genome_and_flows(tmp_path: Path) -> None:
         "0.001",
         *PATIENT,
     ]
-    config = run_engine("sender", "--port", "null:", *words, *PATIENT).result["config"]
+    config = run_engine("sender", "--port", "null:", *options, *PATIENT).result["config"]
     assert config["mean_frame_size_bytes"] == mean
     pace = ["--rate", "1M", "--burst", "8000", "--duration", "0.008"]
-    seen = sent_frames(tmp_path / "out.pcap", "--flows", "8k:dst-port", *pace)
-    assert len({parse(one.data).ports for one in seen}) == len(seen) == 8000
+    packets = sent_frames(tmp_path / "out.pcap", "--flows", "8k:dst-port", *pace)
+    assert len({parse(one.data).ports for one in packets}) == len(packets) == 8000
 
 
 NFV_TESTPERF = """
@@ -84,20 +84,20 @@ repetitions: 3
 """
 
 
-def test_nfv_testperf_set_up_has_its_trials(tmp_path: Path) -> None:
+def test_nfv_testperf_setup_has_its_trials(tmp_path: Path) -> None:
     """9 rates, 6 sizes, 3 numbers of pairs, 2 switches and 3 repetitions are 972 trials. A range
-    that does not meet its end stops below it."""
-    made = planned(tmp_path, NFV_TESTPERF, on=machine(tmp_path))
-    assert {one.rate_pps for one in made.trials} == {
+    whose steps do not meet its end stops below it."""
+    plan = planned(tmp_path, NFV_TESTPERF, on=machine(tmp_path))
+    assert {one.rate_pps for one in plan.trials} == {
         1e6, 2.5e6, 5e6, 7.5e6, 10e6, 12.5e6, 15e6, 17.5e6, 20e6
     }  # fmt: skip
-    assert len(made.trials) == 9 * 6 * 3 * 2 * 3
+    assert len(plan.trials) == 9 * 6 * 3 * 2 * 3
     beyond = planned(tmp_path, "switch: ovs-dpdk", "rate=1M..20M step 2.5M")
     assert max(one.rate_pps or 0 for one in beyond.trials) == 18.5e6
 
 
-def test_kernel_ovs_is_not_taken_for_the_one_with_dpdk(tmp_path: Path) -> None:
-    """ "ovs" there is Open vSwitch with DPDK; here it is the one of the kernel, and says so."""
+def test_ovs_means_the_kernel_datapath_and_reports_it(tmp_path: Path) -> None:
+    """ "ovs" there is Open vSwitch with DPDK; here it is the kernel's, which the output states."""
     (kernel,) = planned(tmp_path, "switch: ovs").trials
     (dpdk,) = planned(tmp_path, "switch: ovs-dpdk").trials
     assert kernel.switch != dpdk.switch
@@ -106,8 +106,8 @@ def test_kernel_ovs_is_not_taken_for_the_one_with_dpdk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("size", "pps"), [(64, 14_880_952), (128, 8_445_945), (256, 4_528_985),
                                            (512, 2_349_624)])  # fmt: skip
 def test_share_of_10_gigabit_is_by_rfc_2544(size: int, pps: int, tmp_path: Path) -> None:
-    """Appendix B of RFC 2544: 14,880,952 frames of 64 bytes a second at 10 Gbit/s. "28 %" of it
-    (https://github.com/sdnfv/openNetVM/issues/6) is 28 % of that."""
+    """Appendix B of RFC 2544: 14,880,952 frames of 64 bytes a second at 10 Gbit/s. "28 %" of the
+    line (https://github.com/sdnfv/openNetVM/issues/6) is 28 % of that."""
     assert 10**10 // (8 * (size + 20)) == pps
     text = f"switch: linux-bridge\npacket_size: {size}\nrate: 28% of 10Gbps\n"
     (trial,) = planned(tmp_path, text).trials

@@ -47,24 +47,24 @@ def test_mean_and_rate_of_each_imix(
     text: str, mix: list[tuple[int, int]], mean: float, pps: int
 ) -> None:
     """The mean is the weighted mean with FCS; at 100 Mbit/s on layer 1 a frame takes 20 bytes more.
-    Bench and engine come to the same rate."""
+    Bench and engine compute the same rate."""
     assert float(mean_of(mix)) == pytest.approx(mean, abs=0.0005)
     assert traffic.PacketMix(text).sizes.mean == pytest.approx(float(mean_of(mix)))
     exact = 100_000_000 / (8 * (mean_of(mix) + LINE_OVERHEAD))
     assert round(exact) == pps
-    words = ["--packet-size", text, "--rate", "100Mbps-l1", "--duration", "0.001", *PATIENT]
-    config = run_engine("sender", "--port", "null:", *words).result["config"]
+    options = ["--packet-size", text, "--rate", "100Mbps-l1", "--duration", "0.001", *PATIENT]
+    config = run_engine("sender", "--port", "null:", *options).result["config"]
     assert config["rate_pps"] == pytest.approx(float(exact), abs=1)
     assert config["mean_frame_size_bytes"] == pytest.approx(float(mean_of(mix)))
 
 
 @pytest.mark.parametrize("mix", [RFC_6985, NFVBENCH, CSIT_V4])
 def test_counts_in_turn_are_exact(mix: list[tuple[int, int]], tmp_path: Path) -> None:
-    """Two full turns have twice the weights of each size, counted in the file that was sent."""
+    """Two full rounds have twice the weights of each size, counted in the sent file."""
     frames = 2 * sum(number for _, number in mix)
     pace = ["--rate", "1M", "--burst", str(frames), "--duration", f"{frames / 1e6:.6f}"]
-    seen = sent_frames(tmp_path / "out.pcap", "--packet-size", written(mix), *pace)
-    assert Counter(one.wire_bytes + 4 for one in seen) == {size: 2 * n for size, n in mix}
+    packets = sent_frames(tmp_path / "out.pcap", "--packet-size", written(mix), *pace)
+    assert Counter(one.wire_bytes + 4 for one in packets) == {size: 2 * n for size, n in mix}
 
 
 def test_replayed_imix_has_the_mean_of_its_file(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_replayed_imix_has_the_mean_of_its_file(tmp_path: Path) -> None:
     mix = [(64, 58), (594, 33), (1518, 9)]
     frames = [udp_frame(bytes(size - 4 - 42), pad_to=0) for size, n in mix for _ in range(n)]
     file = write_pcap(tmp_path / "imix.pcap", frames)
-    words = ["--replay", file, "--rate", "100Mbps-l1", *PATIENT]
-    config = run_engine("sender", "--port", "null:", *words).result["config"]
+    options = ["--replay", file, "--rate", "100Mbps-l1", *PATIENT]
+    config = run_engine("sender", "--port", "null:", *options).result["config"]
     assert config["mean_frame_size_bytes"] == pytest.approx(369.76)
     assert config["rate_pps"] == pytest.approx(32_071.0, abs=1)

@@ -1,8 +1,8 @@
-"""Chains of ten functions, sixteen pairs, more cores than there are: said before anything starts.
+"""Chains of ten functions, sixteen pairs, more cores than exist: refused before anything starts.
 
-Asked by FDio/csit 78e52b9 (tests/vpp/perf/container_memif and nfv_density/dcr_memif/chain) and
-https://github.com/openvswitch/ovs-issues/issues/234 (more PMD threads). What a machine or a switch
-cannot do is refused with the number that it can, not after the switch has started.
+From FDio/csit 78e52b9 (tests/vpp/perf/container_memif and nfv_density/dcr_memif/chain) and
+https://github.com/openvswitch/ovs-issues/issues/234 (more PMD threads). A campaign beyond the limit
+of a machine or a switch is refused with that limit, not after the switch has started.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ def test_more_switch_cores_than_cpus_are_refused_with_the_number(tmp_path: Path)
     assert "2 CPUs" in refusal(tmp_path, text, on=machine(tmp_path))
 
 
-def test_many_cores_show_which_the_switch_gets(tmp_path: Path) -> None:
-    """On a machine of twelve cores four of them are the switch's, and nobody else's."""
+def test_plan_shows_the_cores_of_the_switch(tmp_path: Path) -> None:
+    """On a machine of twelve cores four cores belong to the switch alone."""
     on = machine(tmp_path, "sockets: 1\ncores: 12\n")
     text = "switch: ovs-dpdk\npairs: 2\nswitch_cores: 1, 2, 4\n"
     placed = planned(tmp_path, text, on=on).placed
     assert len(placed) == 3
-    for one in placed.values():
-        mine, theirs = set(one.placement.switch_cores), set()
-        for cores in one.placement.application_cores.values():
-            theirs |= set(cores)
-        assert len(mine) == one.trial.switch_cores
-        assert not mine & theirs
-        assert not one.placement.oversubscribed
+    for cell in placed.values():
+        switch_cores, application_cores = set(cell.placement.switch_cores), set()
+        for cores in cell.placement.application_cores.values():
+            application_cores |= set(cores)
+        assert len(switch_cores) == cell.trial.switch_cores
+        assert not switch_cores & application_cores
+        assert not cell.placement.oversubscribed
 
 
 def test_cores_that_do_not_suffice_are_marked(tmp_path: Path) -> None:
-    """Two switch cores of two leave none for the applications: never a scaling result by itself."""
+    """If two switch cores use both cores, the applications have none: the figures have a mark."""
     text = "switch: ovs-dpdk\nswitch_cores: 1, 2\n"
-    made = planned(tmp_path, text, "switch_cores=1", on=machine(tmp_path))
-    assert all(one.placement.oversubscribed for one in made.placed.values())
+    plan = planned(tmp_path, text, "switch_cores=1", on=machine(tmp_path))
+    assert all(one.placement.oversubscribed for one in plan.placed.values())
 
 
 def test_chain_of_ten_functions_has_22_ports(tmp_path: Path) -> None:
-    """Each of ten functions has two ports, and so have the two ends of the chain: one each."""
-    made = planned(tmp_path, "switch: linux-bridge\nscenario: loopback-10\nrate: 1000\n")
-    (placed,) = made.placed.values()
+    """Each of ten functions has two ports; each end of the chain has one."""
+    plan = planned(tmp_path, "switch: linux-bridge\nscenario: loopback-10\nrate: 1000\n")
+    (placed,) = plan.placed.values()
     assert sum(len(node.ports) for node in placed.topology.nodes) == 22
 
 
@@ -57,7 +57,7 @@ def test_ports_beyond_the_switch_are_refused(
 
 
 def test_memif_in_a_virtual_machine_is_refused(tmp_path: Path) -> None:
-    """Asked in https://github.com/cncf/cnf-testbed/issues/187: memif shares memory of one
+    """From https://github.com/cncf/cnf-testbed/issues/187: memif shares memory within one
     kernel."""
     text = "switch: vpp\nport_kind: memif\nenvironment: qemu\n"
     assert "memif" in refusal(tmp_path, text)

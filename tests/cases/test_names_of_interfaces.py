@@ -1,8 +1,8 @@
-"""Interface names with dots, of 15 characters, with odd signs.
+"""Interface names with dots, of 15 characters, with unusual characters.
 
-Asked in https://github.com/openshift/assisted-service/pull/5389 (enp94s0f0np0.2507),
+From https://github.com/openshift/assisted-service/pull/5389 (enp94s0f0np0.2507),
 https://github.com/mininet/mininet/issues/1133, https://github.com/xebd/accel-ppp/issues/112
-(eth5.501.116). A legal name works; what the grammar of an option cannot hold is refused in one
+(eth5.501.116). A legal name works; a name that the grammar of an option excludes is refused in one
 line.
 """
 
@@ -27,7 +27,7 @@ NAMES = ("enp94s0f0np0.25", "eth5.501.116", "DE-CIX_e1-1", "x+y", "veth0@if7")
 
 @pytest.fixture(scope="module")
 def namespace() -> Iterator[str]:
-    """A namespace with a pair of devices of each name, one of which is up."""
+    """A namespace with a pair of devices for each name; one device of each pair is up."""
     name = f"smcases{os.getpid()}"
     ip("netns", "add", name)
     try:
@@ -49,11 +49,11 @@ def test_engine_sends_by_each_name(namespace: str, device: str, kind: str) -> No
     """The kernel's counter of that device has all frames."""
     peer = f"peer{NAMES.index(device)}"
     before = received_by(namespace, peer)
-    words = ["--port", kind.format(device), "--dst-mac", "02:00:00:00:0b:02", "--rate", "10k"]
+    options = ["--port", kind.format(device), "--dst-mac", "02:00:00:00:0b:02", "--rate", "10k"]
     pace = ["--burst", "10", "--duration", "0.01", *PATIENT]
-    totals = run_engine("sender", *words, *pace, namespace=namespace).totals
+    totals = run_engine("sender", *options, *pace, namespace=namespace).totals
     assert totals["tx_offered"] == 100
-    assert received_by(namespace, peer) - before >= 100  # (the kernel sends some of its own)
+    assert received_by(namespace, peer) - before >= 100  # the kernel may also send frames
 
 
 def received_by(namespace: str, device: str) -> int:
@@ -63,13 +63,13 @@ def received_by(namespace: str, device: str) -> int:
 
 
 def test_name_beyond_the_kernel_is_refused_in_one_line() -> None:
-    """16 characters are one more than a device can have."""
+    """16 characters are one more than allowed."""
     ended = run_engine("sender", "--port", "raw:dev=abcdefghijklmnop", "--dst-mac",
                        "02:00:00:00:0b:02", "--rate", "1k", "--duration", "0.01")  # fmt: skip
     assert "abcdefghijklmnop" in ended.refusal
 
 
-def test_location_that_is_no_device_is_refused_with_its_name() -> None:
+def test_location_that_is_not_a_device_is_refused_by_name() -> None:
     for name in ("a=b", "veth0@if7", "nothere.1"):
         with pytest.raises(UsageError) as refused:
             parse_port(name)
@@ -78,7 +78,7 @@ def test_location_that_is_no_device_is_refused_with_its_name() -> None:
 
 
 def test_campaign_of_a_long_or_odd_name_is_named_or_refused(tmp_path: Path) -> None:
-    """Contenders are named by users: eth0.100 can be one, and a slash cannot."""
+    """Users name contenders: eth0.100 is allowed, a slash is not."""
     text = "switch: linux-bridge\ncontenders: {%s: {environment: netns}, b: {io: udp}}\n"
     names = {one.contender for one in planned(tmp_path, text % "eth0.100").trials}
     assert names == {"eth0.100", "b"}

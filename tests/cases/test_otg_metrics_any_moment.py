@@ -1,11 +1,10 @@
-"""Metrics asked at the wrong moment.
+"""Requests of metrics at any moment.
 
-Asked in https://github.com/open-traffic-generator/ixia-c/issues/67 (bytes right after the start),
-https://github.com/open-traffic-generator/snappi-ixnetwork/issues/476 (long over, and still
-"started") and /445 (rates of flows that are asked one by one). Every answer is whole: none is an
-error, no flow has received more than was sent, and a flow that has stopped has exactly its packets
-and bytes.
-"""
+From https://github.com/open-traffic-generator/ixia-c/issues/67 (bytes right after the start),
+https://github.com/open-traffic-generator/snappi-ixnetwork/issues/476 (still "started" long after
+the end) and /445 (rates of flows that are requested one by one). Every answer is consistent: none
+is an error, no flow has received more than it sent, and a stopped flow has exactly its packets and
+bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def api(server: Any) -> Iterator[Any]:
         yield snappi.api(location=server.location)
 
 
-def test_every_answer_is_whole_and_the_last_is_exact(api: Any, server: Any) -> None:
+def test_every_answer_is_consistent_and_the_last_is_exact(api: Any, server: Any) -> None:
     config = config_of(api, server)
     for number in range(FLOWS):
         flow = add_flow(config, f"f{number}")
@@ -51,20 +50,20 @@ def test_every_answer_is_whole_and_the_last_is_exact(api: Any, server: Any) -> N
     answers = 0
     while True:
         found = metrics(api) if answers % 2 else metrics(api, [f"f{answers % FLOWS}"])
-        for one in found.values():
-            assert one.transmit in ("started", "stopped")
-            assert 0 <= one.frames_rx <= one.frames_tx <= PACKETS
-            assert one.bytes_rx <= one.bytes_tx
+        for result in found.values():
+            assert result.transmit in ("started", "stopped")
+            assert 0 <= result.frames_rx <= result.frames_tx <= PACKETS
+            assert result.bytes_rx <= result.bytes_tx
         answers += 1
-        if len(found) == FLOWS and all(one.transmit == "stopped" for one in found.values()):
+        if len(found) == FLOWS and all(result.transmit == "stopped" for result in found.values()):
             break
         assert answers < 20_000
-    for one in until_stopped(api).values():
-        assert (one.frames_tx, one.frames_rx, one.loss) == (PACKETS, PACKETS, 0)
-        assert one.bytes_tx == one.bytes_rx == PACKETS * SIZE
+    for result in until_stopped(api).values():
+        assert (result.frames_tx, result.frames_rx, result.loss) == (PACKETS, PACKETS, 0)
+        assert result.bytes_tx == result.bytes_rx == PACKETS * SIZE
 
 
-def test_a_second_start_counts_from_zero(api: Any, server: Any) -> None:
+def test_second_start_counts_from_zero(api: Any, server: Any) -> None:
     config = config_of(api, server)
     flow = add_flow(config)
     flow.duration.fixed_packets.packets = 50
@@ -77,16 +76,16 @@ def test_a_second_start_counts_from_zero(api: Any, server: Any) -> None:
 
 
 def test_permitted_columns_and_unknown_names(api: Any, server: Any) -> None:
-    """A filter of columns is honoured whichever columns they are; a flow that is not there is
-    refused or left out, and does not break the answer for others."""
+    """Every filter of columns is applied; an unknown flow is refused or omitted, and does not
+    change the answer for others."""
     config = config_of(api, server)
     flow = add_flow(config)
     flow.duration.fixed_packets.packets = 10
     api.set_config(config)
     transmit(api)
     until_stopped(api)
-    asked = api.metrics_request()
-    asked.flow.flow_names = ["f1"]
-    asked.flow.metric_names = ["frames_rx", "transmit"]
-    (found,) = api.get_metrics(asked).flow_metrics
+    request = api.metrics_request()
+    request.flow.flow_names = ["f1"]
+    request.flow.metric_names = ["frames_rx", "transmit"]
+    (found,) = api.get_metrics(request).flow_metrics
     assert (found.name, found.frames_rx, found.transmit) == ("f1", 10, "stopped")

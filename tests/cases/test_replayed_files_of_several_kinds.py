@@ -1,8 +1,8 @@
-"""Stamped files whose frames differ, short frames in a rate in bits, and files that are written.
+"""Stamped files with different frames, short frames at a rate in bits, and files that are written.
 
-A receiver measures the frames of one kind: one IP version, one number of VLAN tags. Half of a file
-of two kinds was counted as lost, and the rate of 42-byte frames in bits as if a wire carried less
-than 64 bytes and 20 bytes of preamble and gap.
+A receiver measures frames of one kind: one IP version, one number of VLAN tags. In a file of two
+kinds half of the frames counted as lost. A rate in bits of 42-byte frames was computed without the
+padding to 64 bytes and the 20 bytes of preamble and gap on the wire.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def replay(file: Path, *more: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("frames", "said"),
+    ("frames", "message"),
     [
         ([PLAIN, TAGGED], "frame 2 is IPv4 with VLAN 100, the first is IPv4 without a tag"),
         ([PLAIN, PLAIN, IPV6], "frame 3 is IPv6 without a tag, the first is IPv4 without a tag"),
@@ -43,13 +43,13 @@ def replay(file: Path, *more: str) -> str:
     ],
 )
 def test_stamp_refuses_frames_of_another_kind(
-    frames: list[bytes], said: str, tmp_path: Path
+    frames: list[bytes], message: str, tmp_path: Path
 ) -> None:
-    assert said in replay(write_pcap(tmp_path / "in.pcap", frames), "--stamp")
+    assert message in replay(write_pcap(tmp_path / "in.pcap", frames), "--stamp")
 
 
 @pytest.mark.parametrize(
-    ("frame", "words"),
+    ("frame", "options"),
     [
         (PLAIN, ()),
         (TAGGED, ("--vlan", "100")),
@@ -58,16 +58,16 @@ def test_stamp_refuses_frames_of_another_kind(
     ],
 )
 def test_stamped_frames_of_one_kind_are_all_received(
-    frame: bytes, words: tuple[str, ...], tmp_path: Path
+    frame: bytes, options: tuple[str, ...], tmp_path: Path
 ) -> None:
     file = write_pcap(tmp_path / "in.pcap", [frame, frame])
     out = tmp_path / "out.pcap"
     sent_frames(out, "--replay", file, "--stamp", "--loops", "8", "--rate", "1M")
-    assert received(out, *words)["rx_frames"] == 16
+    assert received(out, *options)["rx_frames"] == 16
 
 
-def test_vlans_that_a_receiver_needs_are_said(tmp_path: Path) -> None:
-    """Two VLAN IDs are two flows, which a receiver must be told of."""
+def test_vlans_that_a_receiver_needs_are_named(tmp_path: Path) -> None:
+    """Two VLAN IDs are two flows, which a receiver needs as an option."""
     other = udp_frame(b"p" * 40, tags=[(C_TAG, 101)])
     file = write_pcap(tmp_path / "in.pcap", [TAGGED, other])
     out = tmp_path / "out.pcap"
@@ -89,9 +89,7 @@ def test_vlans_that_a_receiver_needs_are_said(tmp_path: Path) -> None:
         (udp_frame(b"", pad_to=1514), 1518 + 20),
     ],
 )
-def test_rate_in_bits_counts_what_a_wire_carries(
-    frame: bytes, on_wire: int, tmp_path: Path
-) -> None:
+def test_rate_in_bits_counts_bytes_on_the_wire(frame: bytes, on_wire: int, tmp_path: Path) -> None:
     """10 Mbit/s on the wire are 14,881 ARP frames a second (tcpreplay: 84 bytes each)."""
     file = write_pcap(tmp_path / "in.pcap", [frame])
     ended = run_engine(
@@ -102,8 +100,8 @@ def test_rate_in_bits_counts_what_a_wire_carries(
     assert config["rate_pps"] == pytest.approx(10e6 / 8 / on_wire, rel=1e-6)
 
 
-def test_ports_never_empty_a_file_that_one_of_them_reads(tmp_path: Path) -> None:
-    """By another name, or by another port of a forwarder."""
+def test_port_does_not_overwrite_a_file_that_is_read(tmp_path: Path) -> None:
+    """By another name of the file, or by another port of a forwarder."""
     file = write_pcap(tmp_path / "in.pcap", [PLAIN] * 3)
     before = file.read_bytes()
     (link := tmp_path / "link.pcap").symlink_to(file)
@@ -126,17 +124,17 @@ def test_ports_never_empty_a_file_that_one_of_them_reads(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("begin", "said"),
+    ("begin", "message"),
     [(b"\x1f\x8b\x08\0", "gzip -k -d FILE"), (b"\x28\xb5\x2f\xfd", "zstd -k -d FILE")],
 )
-def test_compressed_file_is_told_with_the_command_that_unpacks(
-    begin: bytes, said: str, tmp_path: Path
+def test_compressed_file_is_refused_with_unpack_command(
+    begin: bytes, message: str, tmp_path: Path
 ) -> None:
     (file := tmp_path / "a.pcap").write_bytes(begin + bytes(40))
-    assert said in replay(file)
+    assert message in replay(file)
 
 
-def test_frames_that_cannot_be_sent_are_told_with_a_remedy(tmp_path: Path) -> None:
+def test_unsendable_frames_are_refused_with_a_remedy(tmp_path: Path) -> None:
     long = write_pcap(tmp_path / "long.pcap", [PLAIN, udp_frame(b"").ljust(9230, b"\0")])
     line = replay(long)
     assert "editcap -F pcap FILE NEW 2" in line and "with gro, gso and tso off" in line

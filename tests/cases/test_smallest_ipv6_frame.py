@@ -1,6 +1,6 @@
 """The smallest IPv6 frame is 84 bytes, not 64.
 
-Asked in https://github.com/lencsegabor/siitperf/pull/1 and
+From https://github.com/lencsegabor/siitperf/pull/1 and
 https://github.com/fujiapple852/trippy/issues/985 (a subtraction that goes below zero). Ethernet 14,
 IPv6 40, UDP 8, the engine's stamp 18 and the FCS 4 are 84 bytes; each tag adds 4. A smaller size is
 refused where it is written, also inside a range or a mix, and the smallest arrives uncut.
@@ -37,7 +37,7 @@ def bridge() -> Any:
 
 
 @pytest.mark.parametrize(("vlan", "smallest"), SMALLEST.items())
-def test_campaign_refuses_less_and_takes_the_smallest(vlan: str, smallest: int) -> None:
+def test_campaign_refuses_less_and_accepts_the_smallest(vlan: str, smallest: int) -> None:
     tag = f'vlan: "{vlan}"'
     assert str(smallest) in refusal(tag, f"packet_size: {smallest - 1}")
     text = f"switch: linux-bridge\nip_version: 6\n{tag}\npacket_size: {smallest}"
@@ -50,7 +50,7 @@ def test_campaign_refuses_less_and_takes_the_smallest(vlan: str, smallest: int) 
     ["packet_size: 64..128 step 4", "packet_mix: imix", "packet_mix: random:64-1518",
      "packet_mix: genome:aag"],
 )  # fmt: skip
-def test_a_range_or_mix_with_less_is_refused(size: str) -> None:
+def test_range_or_mix_with_less_is_refused(size: str) -> None:
     line = refusal(size)
     assert size.partition(":")[0] in line and " 64 " in line and "84" in line
 
@@ -59,16 +59,16 @@ def test_a_range_or_mix_with_less_is_refused(size: str) -> None:
 def test_engine_refuses_less_and_sends_the_smallest_whole(
     vlan: str, smallest: int, tmp_path: Path
 ) -> None:
-    """The datagram and its checksum are whole in the file, and its receiver takes each frame."""
+    """Datagram and checksum in the file are complete, and the receiver accepts each frame."""
     kind, out = ["--ip-version", "6", "--vlan", vlan], tmp_path / "out.pcap"
     pace = ["--rate", "1M", "--burst", "10", "--duration", "0.00001"]
     less = run_engine("sender", "--port", "null:", *kind, "--packet-size", str(smallest - 1), *pace)
     assert str(smallest) in less.refusal
-    seen = sent_frames(out, *kind, "--packet-size", str(smallest), *pace)
-    assert len(seen) == 10
-    for one in seen:
-        assert one.wire_bytes + 4 == smallest
-        datagram = parse(one.data)
+    packets = sent_frames(out, *kind, "--packet-size", str(smallest), *pace)
+    assert len(packets) == 10
+    for packet in packets:
+        assert packet.wire_bytes + 4 == smallest
+        datagram = parse(packet.data)
         assert datagram.sums_right and len(datagram.payload) == 18
     turned = ["--src-ip", "2001:2::2", "--dst-ip", "2001:2::1"]
     totals = received(out, *kind, "--packet-size", str(smallest), *turned)

@@ -1,8 +1,8 @@
-"""A zoo of capture files: each is replayed byte by byte, or refused in one line with a remedy.
+"""Various capture files: each is replayed byte by byte, or refused in one line with a remedy.
 
 The kinds are those of the test files of tcpdump (39b50f76), TRex and tcpreplay: offloaded frames of
 7,306 and 80,066 bytes, jumbo frames, a big-endian file, frames out of order in time, pcapng, ARP of
-42 bytes, 802.3 lengths, captures of `tcpdump -i any`, a file that is cut, an empty one. They are
+42 bytes, 802.3 lengths, captures of `tcpdump -i any`, a truncated file, an empty file. They are
 made here. The largest frame that the engine builds is 9,018 bytes with FCS, hence 9,014 without.
 """
 
@@ -44,44 +44,44 @@ def replay(file: Path, *more: str) -> str:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_copy_has_the_same_bytes(name: str, tmp_path: Path) -> None:
-    """Whatever the frames hold, what is sent is what the file has, in its order."""
+    """The sent frames are those of the file in their order, whatever their content."""
     frames = [*ZOO[name], udp_frame(b"last")]
     file = write_pcap(tmp_path / "in.pcap", frames)
-    seen = sent_frames(tmp_path / "out.pcap", "--replay", file, "--loops", "2", "--rate", "1M")
-    assert [one.data for one in seen] == frames * 2
+    packets = sent_frames(tmp_path / "out.pcap", "--replay", file, "--loops", "2", "--rate", "1M")
+    assert [one.data for one in packets] == frames * 2
 
 
 @pytest.mark.parametrize("magic", [MICRO, NANO])
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_either_byte_order_and_unit(order: str, magic: int, tmp_path: Path) -> None:
-    """A capture of another machine lasts as long here: 0.1 s between its first and last frame."""
+    """A capture of another machine has the same length here: 0.1 s from first to last frame."""
     frames = [udp_frame(bytes([n]) * 30) for n in range(3)]
     times = [10**9, 10**9 + 40_000_000, 10**9 + 100_000_000]
     file = write_pcap(tmp_path / "in.pcap", frames, times, magic=magic, order=order)
     out = tmp_path / "out.pcap"
-    seen = sent_frames(out, "--replay", file, "--schedule", "recorded")
-    assert [one.data for one in seen] == frames
-    assert seen[-1].time_ns - seen[0].time_ns > 50_000_000  # (late frames may shorten it)
+    packets = sent_frames(out, "--replay", file, "--schedule", "recorded")
+    assert [one.data for one in packets] == frames
+    assert packets[-1].time_ns - packets[0].time_ns > 50_000_000  # late frames may shorten it
 
 
-def test_order_of_the_file_is_kept_where_times_go_back(tmp_path: Path) -> None:
-    """Frames of several interfaces may lie in a file out of order in time."""
+def test_order_of_the_file_is_kept_if_times_go_back(tmp_path: Path) -> None:
+    """Frames of several interfaces may be out of order in time."""
     frames = [udp_frame(bytes([n]) * 30) for n in range(3)]
     file = write_pcap(tmp_path / "in.pcap", frames, [0, 5_000_000, 1_000_000])
-    seen = sent_frames(tmp_path / "out.pcap", "--replay", file, "--schedule", "recorded")
-    assert [one.data for one in seen] == frames
+    packets = sent_frames(tmp_path / "out.pcap", "--replay", file, "--schedule", "recorded")
+    assert [one.data for one in packets] == frames
 
 
 @pytest.mark.parametrize("size", [9015, 9230, 65_549])
 def test_frame_beyond_the_limit_is_named(size: int, tmp_path: Path) -> None:
-    """The line has the frame's number, its size and the limit."""
+    """The message has the frame's number, its size and the limit."""
     file = write_pcap(tmp_path / "in.pcap", [arp_frame(), udp_frame(b"x")[:42].ljust(size, b"\0")])
     line = replay(file)
     for word in ("frame 2", str(size), "9014"):
         assert word in line
 
 
-def test_pcapng_is_told_with_the_command_that_converts(tmp_path: Path) -> None:
+def test_pcapng_is_refused_with_the_conversion_command(tmp_path: Path) -> None:
     file = tmp_path / "in.pcapng"
     block = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
     file.write_bytes(block)
@@ -89,14 +89,14 @@ def test_pcapng_is_told_with_the_command_that_converts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("link", [113, 276, 101, 127])
-def test_capture_of_no_ethernet_is_refused(link: int, tmp_path: Path) -> None:
+def test_capture_without_ethernet_is_refused(link: int, tmp_path: Path) -> None:
     """`tcpdump -i any` writes link type 113 or 276, which has no Ethernet header to send."""
     assert link != LINK_ETHERNET
     assert f"link type {link}" in replay(write_pcap(tmp_path / "in.pcap", [bytes(60)], link=link))
 
 
 def test_files_without_a_frame_are_refused(tmp_path: Path) -> None:
-    """Empty, a header alone, compressed, missing, a folder, a pipe: one line each, no crash."""
+    """Empty, only a header, compressed, missing, a folder, a pipe: one line each, no crash."""
     (empty := tmp_path / "empty").write_bytes(b"")
     (gzip := tmp_path / "a.pcap.gz").write_bytes(b"\x1f\x8b\x08\0" + bytes(40))
     os.mkfifo(pipe := tmp_path / "pipe")
@@ -105,8 +105,8 @@ def test_files_without_a_frame_are_refused(tmp_path: Path) -> None:
         assert str(file) in replay(file)
 
 
-def test_cut_file_sends_its_whole_frames_and_says_so(tmp_path: Path) -> None:
-    """A capture that ended with its program: the frames before the cut are good."""
+def test_truncated_file_sends_complete_frames_and_warns(tmp_path: Path) -> None:
+    """A capture whose program ended early: the frames before the cut are good."""
     frames = [udp_frame(b"c" * 100)] * 3
     whole = write_pcap(tmp_path / "whole.pcap", frames).read_bytes()
     (cut := tmp_path / "cut.pcap").write_bytes(whole[:-20])
@@ -115,7 +115,7 @@ def test_cut_file_sends_its_whole_frames_and_says_so(tmp_path: Path) -> None:
     assert "ends inside a frame" in ended.error
 
 
-def test_stamp_names_the_first_frame_that_cannot_have_one(tmp_path: Path) -> None:
+def test_stamp_names_the_first_unsuitable_frame(tmp_path: Path) -> None:
     file = write_pcap(tmp_path / "in.pcap", [udp_frame(b"u" * 40), arp_frame()])
     assert "frame 2" in replay(file, "--stamp")
 
@@ -128,7 +128,7 @@ OF_ANOTHER_KIND = {
 
 @pytest.mark.parametrize("kind", OF_ANOTHER_KIND)
 def test_stamp_refuses_a_file_of_several_kinds(kind: str, tmp_path: Path) -> None:
-    """A receiver is told one kind of frame: the others would arrive, and be called lost."""
+    """A receiver measures one kind of frame: the others would arrive but count as lost."""
     frames = [udp_frame(b"u" * 40), OF_ANOTHER_KIND[kind]]
     file = write_pcap(tmp_path / "in.pcap", frames)
     assert "frame 2" in replay(file, "--stamp")

@@ -1,4 +1,4 @@
-"""What a bench, or its agent on another host, and all that it starts, may never do."""
+"""Checks the capabilities that a bench, its agent and all their processes gave up."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ GIVEN_UP = sum(1 << one for one in NEVER.values())
 
 
 def sets_of(pid: int) -> list[dict[str, int]]:
-    """The capabilities of each thread (some end while they are looked at)."""
+    """Return the capabilities of each thread; threads may end meanwhile."""
     found = []
     for path in Path(f"/proc/{pid}/task").glob("*/status"):
         with suppress(FileNotFoundError, ProcessLookupError):
-            told = re.findall(r"^(Cap\w+):\t(\w+)$", path.read_text(), re.M)
-            found.append({name: int(value, 16) for name, value in told})
+            capabilities = re.findall(r"^(Cap\w+):\t(\w+)$", path.read_text(), re.M)
+            found.append({name: int(value, 16) for name, value in capabilities})
     return found

@@ -1,5 +1,5 @@
-"""More that the kernel can be told to do to frames, for methods that find it: losses at random, and
-a switch that needs its time after an overload."""
+"""More faults that BPF injects: random loss, and a switch that recovers slowly after an
+overload."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BEGUN, FRAMES, UNTIL = OWN, OWN + 8, OWN + 16
 
 
 def dropped_at_random(share: float) -> Fault:
-    """Each frame with this probability, drawn by the kernel."""
+    """Drop each frame with this probability; the kernel draws the random number."""
     return Fault(1, (
         bpf.call(HELPER_RANDOM),
         bpf.jump_if_at_least(0, round(share * 2**32), "pass"),
@@ -21,7 +21,7 @@ def dropped_at_random(share: float) -> Fault:
 
 
 def held_after_overload(window_ns: int, limit: int, hold_ns: int) -> Fault:
-    """More than `limit` frames in a window: nothing passes for so long."""
+    """Drop all frames for `hold_ns` after more than `limit` frames came in a window."""
     return Fault(1, (
         bpf.call(bpf.HELPER_TIME_NS),
         bpf.move(9, 0),

@@ -1,5 +1,4 @@
-"""Fixtures of several test files: the bench as a whole, or a state directory for its parts, so that
-they see no other bench's things, and a session in it."""
+"""Fixtures of several test files: the whole bench, a separate state directory, a session in it."""
 
 from __future__ import annotations
 
@@ -21,28 +20,28 @@ from tests.integration.two_hosts import TwoHosts
 
 @pytest.fixture
 def state_dir() -> Iterator[None]:
-    """For the test's time all state of the bench lies apart."""
+    """Use a separate state directory for the bench during the test."""
     with own_state_dir():
         yield
 
 
 @pytest.fixture(scope="module")
 def module_state_dir() -> Iterator[None]:
-    """The same for all tests of a module, whose deployments they share."""
+    """Use a separate state directory for all tests of a module, which share deployments."""
     with own_state_dir():
         yield
 
 
 @pytest.fixture
 def session(state_dir: None) -> Iterator[Session]:
-    """An open session in it, which ends with the test."""
+    """Open a session in the state directory, which ends with the test."""
     with open_session(measuring=False) as opened:
         yield opened
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
-    """The bench as a user starts it, in a state directory of its own."""
+    """The bench as a user starts it, in a separate state directory."""
     yield from new_bench(tmp_path)
 
 
@@ -57,10 +56,10 @@ def engine() -> Path:
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[TwoHosts]:
-    """Two hosts on this machine, whose clocks differ, with a cable of a limited rate."""
-    made = TwoHosts.make(Path(f"/var/tmp/smhosts{os.getpid()}"), ahead_s=AHEAD_S)
+    """Two hosts on this machine with different clocks and a cable of limited rate."""
+    pair = TwoHosts.make(Path(f"/var/tmp/smhosts{os.getpid()}"), ahead_s=AHEAD_S)
     try:
-        made.limit(CABLE_MBIT)
-        yield made
+        pair.limit(CABLE_MBIT)
+        yield pair
     finally:
-        made.end()
+        pair.end()

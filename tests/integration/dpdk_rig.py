@@ -1,5 +1,5 @@
-"""What the tests of the engine's DPDK ports share: the engine as a process with timed events,
-and the look at what it leaves on the machine."""
+"""Helpers for tests of the engine's DPDK ports: the engine as a process with timed events, and a
+search for its leftovers on the machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.integration.waiting import DEADLINE_S
 
 P = ParamSpec("P")
 OTHER_BACKENDS = ("raw:", "udp:", "null:")
-BUSY_SHARE = 0.1  # of one core
+BUSY_SHARE = 0.1  # CPU time of other processes, as a share of one core
 ATTEMPTS, CALM_FAILURES = 6, 2
 TERMINATE_S = 5.0
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,9 +37,10 @@ TO_A = ("--src-mac", MAC_B, "--dst-mac", MAC_A)
 
 @contextmanager
 def veth_pair(near: str, far: str) -> Iterator[None]:
-    """A veth pair of these names that is up, without frames of the kernel's own."""
-    # DPDK names a packet fanout by the lower 16 bits of process number XOR interface index, and two
-    # of one name on two interfaces are refused: consecutive numbers of both would meet often.
+    """A veth pair with these names that is up and on which the kernel sends no frames."""
+    # DPDK names a packet fanout by the lower 16 bits of process number XOR interface index, and the
+    # kernel refuses equal names on two interfaces. Consecutive numbers of both would often be
+    # equal.
     add = f"ip link add {near} index {1 << 30} type veth peer name {far} index {1 << 30 | 1 << 15}"
     subprocess.run(add.split(), check=True, timeout=30)
     try:
@@ -52,7 +53,7 @@ def veth_pair(near: str, far: str) -> Iterator[None]:
 
 
 def find_engine() -> Path | None:
-    """The binary under test: the one that the bench itself would run."""
+    """Return the engine that the bench itself would run."""
     try:
         return engine_binary.find_engine()
     except UnavailableError:
@@ -60,14 +61,14 @@ def find_engine() -> Path | None:
 
 
 def hugepages_free() -> int:
-    """Free hugepages of the default size."""
+    """Return the number of free hugepages of the default size."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("HugePages_Free:"):
             return int(line.split()[1])
     return 0
 
 
-# What every test of DPDK ports needs of the machine.
+# Requirements of every test of DPDK ports.
 needs_dpdk = (
     pytest.mark.skipif(find_engine() is None, reason="switchmark-traffic is not built"),
     pytest.mark.skipif(hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB"),
@@ -75,7 +76,7 @@ needs_dpdk = (
 
 
 def litter() -> set[str]:
-    """Files that DPDK leaves behind, of the engines that these tests have started."""
+    """Return the files that DPDK left behind for engines of these tests."""
     names = {f"switchmark-{pid}" for pid in Engine.pids}
     folders = [Path("/dev/hugepages"), Path("/dev/shm"), Path("/var/run/dpdk")]
     return {
@@ -88,7 +89,8 @@ def litter() -> set[str]:
 
 
 def cpu_s_of_others() -> float:
-    """CPU time (and steal) used on this machine by all but us and our finished children."""
+    """Return the CPU time (and steal) of all processes except this one and its finished
+    children."""
     fields = [int(f) for f in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     user, nice, system, _idle, _wait, irq, softirq, steal = fields
     busy_s = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
@@ -99,10 +101,10 @@ def cpu_s_of_others() -> float:
 
 
 def unless_disturbed(test: Callable[P, None]) -> Callable[P, None]:
-    """For tests of exact counts at a pace: they assume that nobody takes the cores away for as
-    long as a ring lasts. A failure counts when the machine was ours, as far as it tells (a host
-    that moves its virtual cores does not): the second one is the test's. What fails else is tried
-    again, and at last skipped with the reason."""
+    """Repeat a test of exact counts that fails while other programs use the cores.
+
+    After two failures on an idle machine the test fails. After other failures it is repeated, and
+    in the end skipped with the reason. A host that moves virtual cores is not recognised."""
 
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -169,7 +171,7 @@ class Engine:
         self._errors.close()
 
     def next_event(self, timeout_s: float = DEADLINE_S, awaited: str = "") -> dict[str, Any]:
-        """The next event, whatever it is."""
+        """Return the next event."""
         event = self._events.get(timeout=max(0.01, timeout_s))
         if event is None:
             self._explain(f"before {awaited or 'another event'}")
@@ -177,7 +179,7 @@ class Engine:
         return event
 
     def event(self, name: str, timeout_s: float = DEADLINE_S) -> dict[str, Any]:
-        """The next event of this name; others are passed over."""
+        """Return the next event of this name and ignore others."""
         end_s = time.monotonic() + timeout_s
         while True:
             event = self.next_event(end_s - time.monotonic(), name)
@@ -186,55 +188,56 @@ class Engine:
                 return event
 
     def say(self, line: str, *, unless_ended: bool = False) -> None:
-        """A command to the engine, which must not have ended, except where that is said."""
+        """Send a command to the engine, which must be running unless `unless_ended`."""
         assert self.child.stdin is not None
         try:
-            os.write(self.child.stdin.fileno(), f"{line}\n".encode())  # (nothing stays in a buffer)
+            os.write(self.child.stdin.fileno(), f"{line}\n".encode())  # unbuffered
         except BrokenPipeError:
             if not unless_ended:
                 self._explain(f"before `{line}`")
 
     def _explain(self, when: str) -> NoReturn:
-        """It has ended: why the test is skipped, or fails."""
+        """Skip or fail the test, with the reason why the engine ended."""
         self.child.wait()
         if "writes beyond its ring" in self.errors():
             pytest.skip(self.errors().strip())  # this build's DPDK has no such port
         pytest.fail(f"ended {when}: {self.errors()}")
 
     def start(self, *overrides: str) -> None:
-        """Begin a trial and wait until it has begun."""
+        """Start a trial and wait until it runs."""
         self.say(" ".join(["start", *overrides]))
         self.event("started")
 
     def result(self) -> dict[str, Any]:
-        """The result of a trial that ends by itself."""
+        """Return the result of a trial that ends by itself."""
         return self.event("result")
 
     def stop_after(self, frames: int, timeout_s: float = DEADLINE_S) -> dict[str, Any]:
-        """End the trial when so many frames have come (a switch between may be in no hurry)
-        or at the timeout; its result. Needs a short --interval."""
+        """End the trial after so many frames or at the timeout; return its result.
+
+        It needs a short --interval."""
         end_s = time.monotonic() + timeout_s
         while frames > 0 and time.monotonic() < end_s:
             frames -= self.event("interval")["rx_frames"]
         return self.stop()
 
     def stop(self) -> dict[str, Any]:
-        """End the trial; its result."""
+        """End the trial; return its result."""
         self.say("stop")
         return self.result()
 
     def leave(self) -> int:
-        """End of input; the exit code."""
+        """Close the engine's input; return the exit code."""
         assert self.child.stdin is not None
         self.child.stdin.close()
         return self.child.wait(timeout=30)
 
     def kill(self) -> None:
-        """As `kill -9` does."""
+        """Kill the engine with SIGKILL."""
         self.child.send_signal(signal.SIGKILL)
         self.child.wait(timeout=30)
 
     def errors(self) -> str:
-        """Standard error so far."""
+        """Return the standard error so far."""
         self._errors.seek(0)
         return self._errors.read()

@@ -1,4 +1,4 @@
-"""What the engine's integration tests stand on: namespaces, the binary, an independent counter.
+"""Helpers for the engine's integration tests: namespaces, the binary, an independent counter.
 
 The counter and the injector speak AF_PACKET themselves and share no code with the engine.
 """
@@ -38,7 +38,7 @@ Event = dict[str, Any]
 
 
 def engine_path() -> str | None:
-    """The binary under test: the one that the bench itself would run."""
+    """Return the engine that the bench itself would run."""
     try:
         return str(find_engine())
     except UnavailableError:
@@ -172,7 +172,7 @@ class Engine:
             self.arrived.notify_all()
 
     def wait(self, name: str, count: int = 1, timeout_s: float = DEADLINE_S) -> Event:
-        """The `count`-th event of this name."""
+        """Wait for the `count`-th event of this name and return it."""
         deadline = time.monotonic() + timeout_s
         with self.arrived:
             while True:
@@ -189,19 +189,21 @@ class Engine:
         return [e for e in self.events if e["event"] == name]
 
     def wait_sent(self, frames: int, timeout_s: float = DEADLINE_S) -> None:
-        """Until a sender has sent so many, by its interval events."""
+        """Wait until the interval events of a sender report so many frames."""
         for count in range(1, 100_000):
             self.wait("interval", count, timeout_s)
             if sum(one["tx_offered"] for one in self.all("interval")) >= frames:
                 return
 
     def wait_passed(self, frames: int, timeout_s: float = DEADLINE_S) -> None:
-        """Until a forwarder has sent so many, by its interval events: what its sender has sent
-        may still lie before it, and its receiver calls 20 ms of silence the end."""
+        """Wait until the interval events of a forwarder report so many frames.
+
+        Frames of the sender may still be on their way, and a receiver ends after 20 ms of
+        silence."""
         for count in range(1, 100_000):
             self.wait("interval", count, timeout_s)
-            seen = self.all("interval")
-            if sum(end["tx_offered"] for one in seen for end in one["ports"]) >= frames:
+            intervals = self.all("interval")
+            if sum(end["tx_offered"] for one in intervals for end in one["ports"]) >= frames:
                 return
 
     def tell(self, line: str) -> None:
@@ -215,14 +217,14 @@ class Engine:
         return self.process.stderr.read()
 
     def finish(self, how: str) -> tuple[Event, int]:
-        """End by `stop` (and what follows it), `eof`, or a signal's name; the result and the exit
-        code."""
+        """End by `stop` (and the commands after it), `eof` or a signal's name; return the result
+        and the exit code."""
         if how == "eof":
             assert self.process.stdin is not None
             self.process.stdin.close()
         elif how.startswith("stop"):
             self.tell(how)
-            if "--session" in self.process.args:  # there, `stop` ends a trial alone
+            if "--session" in self.process.args:  # a session continues after `stop`
                 self.tell("exit")
         elif how != "wait":
             self.process.send_signal(signal.Signals[how])
@@ -231,7 +233,7 @@ class Engine:
         return self.wait("result"), code
 
     def finish_tcp(self) -> int:
-        """End a trial of a TCP client; the number of its completed requests."""
+        """End a trial of a TCP client; return the number of completed requests."""
         self.tell("stop")
         totals: dict[str, int] = self.wait("tcp_result")["totals"]
         assert totals["completed"] == totals["attempted"]
@@ -250,7 +252,7 @@ class Engine:
 
 @contextlib.contextmanager
 def engine(role: str, *args: str, node: Node | None = None) -> Iterator[Engine]:
-    """An engine on a node, with the node's addresses, that has said `ready`."""
+    """An engine on a node, with the node's addresses, that has printed `ready`."""
     all_args = list(args)
     namespace = None
     if node is not None:
@@ -269,13 +271,13 @@ def engine(role: str, *args: str, node: Node | None = None) -> Iterator[Engine]:
 def run_pair(
     wire: tuple[Node, Node], io: str, args: list[str], duration: str = "0.5"
 ) -> tuple[Event, Event]:
-    """One sender's and one receiver's result."""
+    """Return the results of a sender and a receiver."""
     a, b = wire
     with (
         engine("receiver", "--port", port(io, b), "--idle", "sleep", *args, node=b) as receiver,
         engine("sender", "--port", port(io, a), "--idle", "sleep", *args, node=a) as sender,
     ):
-        receiver.tell("start patience=2s")  # what is between them may be kept from its core
+        receiver.tell("start patience=2s")  # a forwarder may wait for its core
         receiver.wait("started")
         sender.tell(f"start duration={duration}")
         sent, code = sender.finish("wait")
@@ -286,8 +288,8 @@ def run_pair(
 
 
 @dataclass
-class Seen:
-    """What the independent counter saw of one stream."""
+class StreamCount:
+    """Frames of a stream that the independent counter received."""
 
     frames: int = 0
     sizes: Counter[int] = field(default_factory=Counter)
@@ -298,13 +300,13 @@ class Seen:
 class PacketCounter:
     """Counts the data frames of a stream that arrive at a node's device.
 
-    It stops once it is told to and its socket is empty: whatever has arrived by then is counted,
-    however late this thread gets a core."""
+    It stops when it is stopped and its socket is empty, so that no frame is missed if this thread
+    gets its core late."""
 
     def __init__(self, node: Node, stream: int = 0) -> None:
         self.socket = node.packet_socket()
         self.stream = stream
-        self.seen = Seen()
+        self.seen = StreamCount()
         self.stopping = threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
 
@@ -338,8 +340,8 @@ class PacketCounter:
         self.seen.sequences[sequence] += 1
         self.seen.first = self.seen.first or frame
 
-    def done(self) -> Seen:
-        """What was seen in all, once the sender has ended."""
+    def done(self) -> StreamCount:
+        """Return the frames of the stream; call it after the sender ended."""
         self.stopping.set()
         self.thread.join(DEADLINE_S)
         assert not self.thread.is_alive()
@@ -347,7 +349,7 @@ class PacketCounter:
 
 
 def renumbered(frame: bytes, sequence: int, stream: int | None = None) -> bytes:
-    """A captured frame with another sequence (and stream), its UDP checksum computed anew."""
+    """Return a captured frame with another sequence (and stream) and a new UDP checksum."""
     changed = bytearray(frame)
     struct.pack_into("!I", changed, 46, sequence)
     if stream is not None:

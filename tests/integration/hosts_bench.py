@@ -1,5 +1,4 @@
-"""Trials between two hosts as a bench runs them, for the tests of them: records, and what a busy
-machine does to them."""
+"""Runs a bench between two hosts and recognises the effects of a busy machine in its records."""
 
 from __future__ import annotations
 
@@ -19,12 +18,12 @@ from tests.integration.two_hosts import TwoHosts, run
 
 AHEAD_S = 5000  # the right host's clock
 CABLE_MBIT = 20
-ATTEMPTS = 4  # on a machine that others use, a paced frame may come late
-SPARED = 50  # frames: what still waited in the limited cable at the end
+ATTEMPTS = 4  # other programs may delay a paced frame
+SPARED = 50  # frames that still wait in the limited cable at the end
 
 
 def measured(hosts: TwoHosts, engine: Path, *args: str) -> tuple[int, list[Record], str]:
-    """A bench on the left host to its end: exit code, records, what it said."""
+    """Run a bench on the left host to its end; return exit code, records and stderr."""
     command = [*args, "--no-baseline", "--quiet", "--json"]
     results = ["--results", str(hosts.folder / "results")]
     code, out, err = run(hosts.bench(*command, *results, engine=engine))
@@ -38,8 +37,7 @@ def trial_args(**more: Any) -> list[str]:
 
 
 def begin_traffic(hosts: TwoHosts, engine: Path, **more: Any) -> subprocess.Popen[str]:
-    """A bench in the middle of a trial: more frames have come over the cable than are sent to
-    teach and to verify."""
+    """Start a bench and wait until a trial sends traffic, after learning and verification."""
     before = hosts.cable_frames()
     results = ["--results", str(hosts.folder / "results")]
     args = [*trial_args(**more), "--no-baseline", "--quiet", "--json", *results]
@@ -53,8 +51,7 @@ def begin_traffic(hosts: TwoHosts, engine: Path, **more: Any) -> subprocess.Pope
 
 
 def fail_without_agent(hosts: TwoHosts, bench: subprocess.Popen[str]) -> None:
-    """Kill the agent of a bench in the middle of a trial: the trial fails, and what was made for it
-    is left on the other host."""
+    """Kill the agent during a trial: the trial fails, and leftovers stay on the other host."""
     os.kill(hosts.right.agent(), signal.SIGKILL)
     code, out, err = run(bench)
     (record,) = json.loads(out)
@@ -63,23 +60,27 @@ def fail_without_agent(hosts: TwoHosts, bench: subprocess.Popen[str]) -> None:
 
 
 def without_a_core(records: list[Record]) -> list[str]:
-    """What a busy machine does to trials, and nothing else does: deadlines missed, frames that an
-    application did not fetch in time or that were on their way when counters were read."""
-    found = [one.message for one in records if one.status == "failed"]
-    for one in (record for record in records if record.status == "finished"):
-        assert one.verification is not None and one.reconciliation is not None
-        dropped = sum(run.result["totals"]["rx_socket_drops"] for run in one.engines)
-        dropped += sum(vnf.dropped_frames or 0 for vnf in one.vnfs)
-        lost = sum(pair.lost_frames or 0 for pair in one.throughput.pairs) if one.throughput else 0
-        spared = one.reconciliation.cable_lost + SPARED
-        late = any(run.result.get("drained") is False for run in one.engines)
+    """Return the effects of a busy machine on the trials: missed deadlines, and frames that an
+    application read too late or that were on their way when the counters were read."""
+    found = [record.message for record in records if record.status == "failed"]
+    for record in (record for record in records if record.status == "finished"):
+        assert record.verification is not None and record.reconciliation is not None
+        dropped = sum(run.result["totals"]["rx_socket_drops"] for run in record.engines)
+        dropped += sum(vnf.dropped_frames or 0 for vnf in record.vnfs)
+        lost = (
+            sum(pair.lost_frames or 0 for pair in record.throughput.pairs)
+            if record.throughput
+            else 0
+        )
+        spared = record.reconciliation.cable_lost + SPARED
+        late = any(run.result.get("drained") is False for run in record.engines)
         found += [
-            f"{one.notation}: {what}"
-            for what, holds in (
-                (f"not verified ({one.verification.message})", not one.verification.passed),
+            f"{record.notation}: {effect}"
+            for effect, holds in (
+                (f"not verified ({record.verification.message})", not record.verification.passed),
                 (f"{dropped} frames dropped at the applications' own sockets", dropped),
                 ("frames still arrived at the end", late),
-                ("counters read too early", one.reconciliation.unexplained_ratio >= 0.01),
+                ("counters read too early", record.reconciliation.unexplained_ratio >= 0.01),
                 (f"{lost} frames late, or lost off the cable", lost > spared),
             )
             if holds
@@ -88,17 +89,17 @@ def without_a_core(records: list[Record]) -> list[str]:
 
 
 def repeated(run_once: Callable[[], tuple[int, list[Record], str]]) -> list[Record]:
-    """The records of a run in which every application had its core, of at most so many attempts;
-    on a machine that is busy in all of them the test is skipped, with what was seen. Where no
-    attempt was clean and trials failed, that is no matter of a busy machine: so does the test."""
+    """Return the records of the first run in which every application had its core.
+
+    If there is none, fail if a trial failed, otherwise skip the test as the machine is busy."""
     story: list[str] = []
     failed = False
     for _ in range(ATTEMPTS):
-        code, records, said = run_once()
-        assert records, said
+        code, records, stderr = run_once()
+        assert records, stderr
         noise = without_a_core(records)
         if not noise:
-            assert code == 0, said
+            assert code == 0, stderr
             return records
         story += noise
         failed |= any(one.status == "failed" for one in records)

@@ -1,5 +1,6 @@
-"""Builds the image of the bench by a Docker daemon of the tests' own, on a base that is made once
-on a machine of Debian's packages (tools/image-base)."""
+"""Builds the image of the bench in a Docker daemon of the tests.
+
+The base image is made once on this machine from Debian packages (tools/image-base)."""
 
 from __future__ import annotations
 
@@ -26,9 +27,9 @@ from switchmark.host.undo.entries import CgroupsNamed
 from tests.integration.switch_rig import own_state_dir
 
 ROOT = Path(__file__).parents[2]
-START_S, BASE_S, BUILD_S = 60.0, 1500.0, 1200.0  # on a machine that is busy with other things
+START_S, BASE_S, BUILD_S = 60.0, 1500.0, 1200.0  # for a busy machine
 BASE, IMAGE = "switchmark-base", "switchmark-test"
-# What the base is made of: if one of them changes, a new one is made.
+# A change of these files requires a new base image.
 SOURCES = ("tools/image-base", "tools/image-python", "requirements.lock", "requirements.run.lock")
 
 
@@ -39,26 +40,26 @@ class Image:
     host: str
 
     def run(self, *args: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-        """Run the image's command with these arguments, to its end."""
-        words = ("run", "--rm", "--network", "none", *options, IMAGE, *args)
-        return _docker(self.host, *words, timeout_s=240.0)
+        """Run the image's command with these arguments to its end."""
+        arguments = ("run", "--rm", "--network", "none", *options, IMAGE, *args)
+        return _docker(self.host, *arguments, timeout_s=240.0)
 
 
 @contextmanager
 def built_image(folder: Path) -> Iterator[Image]:
-    """The image, built of this source. Skips the test if it cannot be built here."""
+    """Build the image from this source. Skips the test if that is impossible here."""
     answer = DockerEnvironment().availability()
     if not answer.available:
         pytest.skip(f"docker: {answer.refusal}")
-    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    kept = kept / "switchmark-tests" / "docker"
-    kept.mkdir(parents=True, exist_ok=True)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    cache = cache / "switchmark-tests" / "docker"
+    cache.mkdir(parents=True, exist_ok=True)
     with (
-        (kept.parent / "lock").open("w") as lock, own_state_dir(),
+        (cache.parent / "lock").open("w") as lock, own_state_dir(),
         open_session(measuring=False) as session,
     ):  # fmt: skip
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a data folder has one daemon
-        with _daemon(session, kept) as host:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # only one daemon may use a data folder
+        with _daemon(session, cache) as host:
             base = _base(host, folder)
             arguments = ("--build-arg", f"BASE={base}", "--network", "none", "--force-rm")
             built = _docker(
@@ -69,15 +70,15 @@ def built_image(folder: Path) -> Iterator[Image]:
             try:
                 yield Image(host)
             finally:
-                _docker(host, "image", "prune", "--force")  # of earlier sources
+                _docker(host, "image", "prune", "--force")  # images of earlier sources
 
 
 @contextmanager
 def _daemon(session: Session, data: Path) -> Iterator[str]:
-    """A daemon whose images outlive it."""
+    """A daemon whose images remain after it ended."""
     state, name = session.run_dir / "docker", f"sm{session.id}"
-    can = "\toverlay\n" in Path("/proc/filesystems").read_text()
-    driver = "overlay2" if can and filesystem_of(data) not in NOT_UNDER_OVERLAY else "vfs"
+    has_overlay = "\toverlay\n" in Path("/proc/filesystems").read_text()
+    driver = "overlay2" if has_overlay and filesystem_of(data) not in NOT_UNDER_OVERLAY else "vfs"
     with ExitStack() as undo:
         undo.callback(session.ledger.undo, session.ledger.record(CgroupsNamed(name)))
         state.mkdir(mode=0o700)
@@ -103,7 +104,7 @@ def _daemon(session: Session, data: Path) -> Iterator[str]:
 
 
 def _base(host: str, folder: Path) -> str:
-    """The name of the base image, which is made if the daemon does not have it."""
+    """Return the name of the base image, which is built if the daemon does not have it."""
     packages = subprocess.run(
         ["bash", "-c", '. tools/setup.sh; echo "${IMAGE_BUILD_PACKAGES[*]} ${IMAGE_PACKAGES[*]}"'],
         cwd=ROOT, capture_output=True, check=True,
@@ -117,12 +118,12 @@ def _base(host: str, folder: Path) -> str:
         pytest.skip("no program mmdebstrap, which makes a base for the image; apt install it")
     tar = folder / "base.tar"
     command = ["tools/image-base", str(tar)]
-    made = subprocess.run(
+    build = subprocess.run(
         command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         timeout=BASE_S,
     )  # fmt: skip
-    if made.returncode != 0:
-        pytest.skip(f"a base for the image cannot be made here: {made.stderr[-500:]}")
+    if build.returncode != 0:
+        pytest.skip(f"a base for the image cannot be made here: {build.stderr[-500:]}")
     try:
         imported = _docker(host, "import", str(tar), name, timeout_s=BASE_S)
         assert imported.returncode == 0, imported.stderr

@@ -1,5 +1,5 @@
-"""What the integration tests of the testbed share: a state directory of their own, a stand-in
-for the engine, and a search for anything that a session has left on the machine."""
+"""Helpers for the integration tests of the testbed: a separate state directory, a substitute for
+the engine, and a search for leftovers of a session."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STAND_IN = '#!/bin/busybox sh\nexec "$@"\n'
 
 
 def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A state directory with a short path, a cache, and a stand-in for the engine."""
+    """A state directory with a short path, a cache, and a substitute for the engine."""
     state = Path(f"/tmp/smti{os.getpid()}")
     engine = tmp_path / "engine"
     engine.write_text(STAND_IN)
@@ -40,7 +40,7 @@ def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]
 def node_spec(
     name: str, end: int, kind: PortKind = PortKind.VETH, mtu_bytes: int = 1500
 ) -> NodeSpec:
-    """One end of a pair, 0 or 1, on the last core."""
+    """A node with one end of a pair, 0 or 1, on the last core."""
     macs = ("02:53:4d:00:00:01", "02:53:4d:00:00:02")
     ips = ("10.64.0.1/24", "10.64.0.2/24")
     cores = (max(os.sched_getaffinity(0)),)
@@ -51,13 +51,13 @@ def node_spec(
 
 
 def remains(state: Path, session_id: str) -> list[str]:
-    """Everything on the machine that bears the session's name."""
+    """Return everything on the machine whose name contains the session's name."""
     found = [str(path) for path in state.glob(f"*{session_id}*")]
     for folder in (Path("/run/netns"), Path("/sys/class/net"), Path("/dev/shm")):
         if folder.is_dir():
             found += [str(path) for path in folder.iterdir() if session_id in path.name]
     for top in ("/sys/fs/cgroup", LXC_LOCK_DIR):
-        found += [  # (others come and go meanwhile, which `rglob` takes amiss)
+        found += [  # `rglob` fails if a folder disappears
             f"{folder}/{name}"
             for folder, folders, files in os.walk(top)
             for name in (folders if top != LXC_LOCK_DIR else [*folders, *files])
@@ -79,8 +79,9 @@ def remains(state: Path, session_id: str) -> list[str]:
 
 
 def every_environment() -> list[object]:
-    """Names of the environments that run on the host's kernel, for a fixture's `params` (virtual
-    machines have tests of their own, tests/vm). Docker's are slow: each test starts a daemon."""
+    """Return the environments on the host's kernel, for the `params` of a fixture.
+
+    Virtual machines have separate tests (tests/vm)."""
     return [
         pytest.param(name, marks=pytest.mark.slow) if name == "docker" else name
         for name in ENVIRONMENTS

@@ -1,5 +1,5 @@
-"""What the tests of the main job share: the bench as a user starts it, in a state directory of
-its own; a look at the phase it is in; and a search for what it left behind."""
+"""Helpers for the tests of the main job: the bench as a user starts it, in a separate state
+directory, waiting for its phases, and a search for leftovers."""
 
 from __future__ import annotations
 
@@ -31,31 +31,32 @@ from tests.integration.machine import remains
 from tests.integration.waiting import DEADLINE_S, TAUGHT_FRAMES, frames_sent, until
 
 ROOT = Path(__file__).parents[2]
-# Short trials that still have samples enough; measured figures are not the point here.
-# (Applications that poll while nothing comes take the cores from the tests beside them.)
+# Short trials with enough samples; measured figures are not judged. Applications that poll while
+# no frame comes take the cores from tests that run at the same time.
 SHORT = (
     "trim.warm_up=0.2s", "trim.cool_down=0.2s", "interval=0.1s", "idle=sleep", "repetitions=1",
 )  # fmt: skip
-POLLING = "idle=auto"  # for `wait_measuring`, which may ask how much time was used, and for turns
-STARTED_CPU_S = 0.12  # of an engine, more than it uses to start and to wait
+POLLING = "idle=auto"  # `wait_measuring` may judge by CPU time
+STARTED_CPU_S = 0.12  # more than an engine uses to start and to wait
 
 STORING = ("run", "trial", "show", "reproduce")  # commands that take --results
 
-# What a trial says on a machine so busy that an engine got no core for most of it.
+# Messages of a trial on a machine so busy that an engine got no core for most of the time.
 STARVED = "no sample of the"
-ATTEMPTS = 6  # of what was starved
+ATTEMPTS = 6  # runs of trials that got no core
 
 _NUMBERS = count()
 
 
 def went_well(code: int, err: str) -> bool:
-    """Every trial finished; or those that did not were starved by the rest of the machine,
-    which a short trial cannot help. (With --quiet the bench tells of none.)"""
+    """Return True if every trial finished, or failed only because it got no core.
+
+    With --quiet the bench prints no failure."""
     return code == 0 or (code == 1 and 0 < err.count("FAILED: ") == err.count(f"FAILED: {STARVED}"))
 
 
 def need(switches: Sequence[str] = (), environments: Sequence[str] = ()) -> None:
-    """Skip, with the reason, where this machine cannot run one of these."""
+    """Skip, with the reason, if this machine cannot run one of these."""
     try:
         find_engine()
     except UnavailableError as error:
@@ -75,25 +76,27 @@ class Job:
     process: subprocess.Popen[str]
     session: str = ""
 
-    def until(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for it as long as the bench runs (and not for ever: a starved machine is slow)."""
+    def until(self, condition: Callable[[], bool], phase: str) -> None:
+        """Wait for a condition while the bench runs, at most 120 s."""
 
-        def so() -> bool:
+        def holds() -> bool:
             if condition():
                 return True
-            assert self.process.poll() is None, f"ended before {what}: {self.process.communicate()}"
+            assert self.process.poll() is None, (
+                f"ended before {phase}: {self.process.communicate()}"
+            )
             return False
 
-        until(so, what, 120)
+        until(holds, phase, 120)
 
     def wait_session(self) -> str:
-        """The id of its session, once it has opened one."""
+        """Wait until the bench has opened a session; return its id."""
 
         def opened() -> bool:
             for path in self.bench.state.glob("*.ledger"):
                 try:
                     first = path.read_text().partition("\n")[0]
-                except FileNotFoundError:  # of a dead session, cleaned up between look and read
+                except FileNotFoundError:  # a dead session was cleaned up meanwhile
                     continue
                 if first and json.loads(first)["pid"] == self.process.pid:
                     self.session = path.stem
@@ -106,28 +109,31 @@ class Job:
         path = self.bench.state / f"{self.session}.ledger"
         return len(path.read_text().splitlines())
 
-    def pids_of(self, *words: str) -> list[int]:
-        """Processes of its session with all these words in their command line, by the program
-        itself (not by a launcher that carries the command as its arguments)."""
+    def pids_of(self, *parts: str) -> list[int]:
+        """Return the session's processes whose program and arguments contain all these words.
+
+        A launcher that has the command as its arguments does not count."""
         found = []
         for pid in pids_of_session(self.session):
             try:
                 command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
             except OSError:
                 continue
-            named = Path(command[0]).name == words[0]
-            if named and all(any(word in part for part in command) for word in words):
+            named = Path(command[0]).name == parts[0]
+            if named and all(any(word in part for part in command) for word in parts):
                 found.append(pid)
         return found
 
     def wait_measuring(self, more_frames: int = 0) -> None:
-        """Until its sender has sent so many frames of traffic, by the devices of its own network;
-        or, where its port is no device or the network is the machine's, sends, by its CPU time."""
-        ours = Path("/proc/self/ns/net").readlink()
+        """Wait until the sender has sent so many frames of traffic by the counters of its devices.
+
+        If the port is not a device, or the network is the machine's, CPU time shows that it
+        sends."""
+        own_network = Path("/proc/self/ns/net").readlink()
 
         def sends(pid: int) -> bool:
-            with suppress(OSError):  # (it may be gone)
-                is_own = Path(f"/proc/{pid}/ns/net").readlink() != ours
+            with suppress(OSError):  # the process may have ended
+                is_own = Path(f"/proc/{pid}/ns/net").readlink() != own_network
                 if is_own and (sent := frames_sent(pid)):
                     return sent > TAUGHT_FRAMES + more_frames
             return process_cpu_s(pid) > STARTED_CPU_S
@@ -138,14 +144,14 @@ class Job:
         self.until(lambda: len(self.bench.stored()) >= count, f"{count} stored records")
 
     def end(self, timeout_s: float = 240.0) -> tuple[int, str, str]:
-        """(exit code, standard output, standard error) when it has ended."""
+        """Return exit code, standard output and standard error when it has ended."""
         out, err = self.process.communicate(timeout=timeout_s)
         return self.process.returncode, out, err
 
 
 @dataclass
 class Bench:
-    """`switchmark`, as a user starts it, with everything it keeps in places of our own."""
+    """`switchmark` as a user starts it, with separate state, results and cache."""
 
     state: Path
     results: Path
@@ -172,7 +178,7 @@ class Bench:
         return Job(self, process)
 
     def run(self, *args: str, timeout_s: float = 400.0) -> tuple[int, str, str]:
-        """To the end; returns exit code and both outputs. Not left running if it hangs."""
+        """Run a command to its end; return exit code and both outputs. Kill it at the timeout."""
         job = self.start(*args)
         try:
             return job.end(timeout_s)
@@ -182,8 +188,8 @@ class Bench:
                 job.process.communicate(timeout=60)
 
     def run_to_the_end(self, *args: str) -> tuple[int, str, str]:
-        """The same for a command that measures: what the rest of the machine starved, by the
-        trials' own account, is measured again, a run by `--resume` and a trial anew."""
+        """Run a measuring command, and repeat trials that got no core: a run by `--resume`, a trial
+        anew."""
         again = ("--resume",) if args[0] == "run" else ()
         ended = self.run(*args)
         for _ in range(ATTEMPTS - 1):
@@ -194,7 +200,7 @@ class Bench:
         return ended
 
     def stored(self) -> dict[str, tuple[int, int]]:
-        """Stored records by trial id: (inode, modification time)."""
+        """Return the stored records: trial id to inode and modification time."""
         found = {}
         for path in self.results.glob("*/trials/*.json"):
             if not path.name.startswith("."):
@@ -203,13 +209,14 @@ class Bench:
         return found
 
     def records(self) -> list[Record]:
-        """All records of the latest run, each validated as it is read."""
+        """Return all records of the latest run, each validated when it is read."""
         latest = find_latest(self.results)
         assert latest is not None, f"no run in {self.results}"
         return list(open_run(latest).records())
 
     def left(self, session: str) -> list[str]:
-        """What a session left on the machine, once the kernel has done its part."""
+        """Return the leftovers of a session, after the kernel has had time to remove its
+        objects."""
         deadline = time.monotonic() + DEADLINE_S
         while (found := self._left(session)) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -225,22 +232,22 @@ class Bench:
 
 
 def new_bench(tmp_path: Path) -> Iterator[Bench]:
-    """A bench whose state directory must be empty of ledgers at the end, but for the lock."""
+    """A bench whose state directory must contain only the lock at the end."""
     state = Path(f"/tmp/smmj{os.getpid()}-{next(_NUMBERS)}")  # short, for socket paths to fit
     assert not state.exists(), f"{state} is left from another run"
-    made = Bench(state, tmp_path / "results", tmp_path / "cache")
+    bench = Bench(state, tmp_path / "results", tmp_path / "cache")
     try:
-        yield made
+        yield bench
         left = sorted(path.name for path in state.iterdir()) if state.exists() else []
         assert [name for name in left if name != "measuring.lock"] == []
     finally:
-        if list(state.glob("*.ledger")):  # a test has failed: leave nothing all the same
-            made.run("clean")
+        if list(state.glob("*.ledger")):  # a test has failed, clean up
+            bench.run("clean")
         shutil.rmtree(state, ignore_errors=True)
 
 
 def settings(*pairs: str) -> list[str]:
-    """`--set` for each."""
+    """Return `--set` for each pair."""
     return [word for pair in pairs for word in ("--set", pair)]
 
 
@@ -251,28 +258,28 @@ def campaign_file(tmp_path: Path, text: str, name: str = "job") -> str:
 
 
 def totals(record: Record, role: str) -> dict[str, int]:
-    """The sums that the engine of this role reported."""
+    """Return the sums that the engine of this role reported."""
     (result,) = (one.result for one in record.engines if one.role == role)
     return dict(result["totals"])
 
 
 def moved(record: Record, port: int, counter: str) -> int:
-    """How far the switch's own counter went during the measurement."""
+    """Return the growth of the switch's own counter during the measurement."""
     before, after = record.switch_counters_before, record.switch_counters_after
     return int(after["ports"][str(port)][counter] - before["ports"][str(port)][counter])
 
 
 def describe(record: Record) -> str:
-    """Which trial it is, and why it failed if it did."""
-    asked = record.trial
+    """Return the trial's parameters, and the reason if it failed."""
+    trial = record.trial
     return (
-        f"{asked.switch} {asked.packet_size_bytes} B {asked.dimension.value} {asked.environment}: "
+        f"{trial.switch} {trial.packet_size_bytes} B {trial.dimension.value} {trial.environment}: "
         f"{record.message or record.status}"
     )
 
 
 def pids_of_session(session: str) -> set[int]:
-    """What it has started: by its mark, and what runs in its containers by their group."""
+    """Return the session's processes by their mark, and those in its containers by their group."""
     found = {identity.pid for identity in procfs.session_processes(session)}
     for pid in procfs.pids():
         with suppress(OSError):
@@ -282,8 +289,8 @@ def pids_of_session(session: str) -> set[int]:
 
 
 def measured(bench: Bench, tmp_path: Path, text: str, *more: str) -> list[Record]:
-    """The records of a campaign's trials, each of which ran to its end; a machine on which none
-    of several attempts did is told of in a skip."""
+    """Return the records of a campaign whose trials all ended; skip on a machine that is too busy
+    in all attempts."""
     file = campaign_file(tmp_path, text)
     args = settings(*SHORT, *more)
     code, _, err = bench.run_to_the_end("run", file, "--no-baseline", *args)

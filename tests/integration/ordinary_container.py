@@ -1,5 +1,5 @@
-"""Runs the bench in a real container without privileges: a Docker daemon of the session's own, an
-empty image, and the host's programs mounted read-only, so that no registry is needed."""
+"""Runs the bench in a real container without privileges: a Docker daemon of the session, an empty
+image, and the host's programs mounted read-only, so that no registry is needed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.integration.switch_rig import own_state_dir
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 120.0
 RESULTS = "/results"
-PROGRAMS = ("SWITCHMARK_VPP", "SWITCHMARK_BESS")  # of switches that are not in /usr
+PROGRAMS = ("SWITCHMARK_VPP", "SWITCHMARK_BESS")  # paths of switches outside /usr
 EMPTY = ("usr", "etc", "root", "proc", "sys", "dev", "var/lib", "var/cache", "run", "results")
 
 
 @dataclass(frozen=True)
 class OrdinaryContainer:
-    """A daemon whose containers see the host's programs and this source, and nothing else."""
+    """A daemon whose containers have access to the host's programs and this source only."""
 
     daemon: Daemon
 
@@ -62,7 +62,7 @@ class OrdinaryContainer:
 
 @contextmanager
 def ordinary_container(folder: Path) -> Iterator[OrdinaryContainer]:
-    """Such a daemon, which ends with the block. Skips the test if it cannot run here."""
+    """Start the daemon for the block. Skips the test if it cannot run here."""
     with pytest.MonkeyPatch.context() as monkeypatch, own_state_dir():
         monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
         monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(folder / "cache"))
@@ -79,7 +79,7 @@ def ordinary_container(folder: Path) -> Iterator[OrdinaryContainer]:
 
 
 def _empty_root(root: Path) -> Path:
-    """A root file system without a program, as every user of a container can use it."""
+    """Return an empty root file system that every user of a container can use."""
     for name in EMPTY:
         (root / name).mkdir(parents=True)
     for name in ("tmp", "results"):

@@ -1,4 +1,4 @@
-"""Runs the bench as an ordinary user: without root, without a capability, in folders of its own."""
+"""Runs the bench as an ordinary user: without root or capabilities, in separate folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from switchmark.errors import UnavailableError
 Job = subprocess.Popen[bytes]
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 60.0
-# Switches that an ordinary user can measure wherever user namespaces are allowed.
+# Switches that an ordinary user can measure if user namespaces are allowed.
 SWITCHES = (
     "linux-bridge", "macvlan", "tc-redirect", "ovs-netdev", "af-packet", "basicfwd", "testpmd",
     "ovs-dpdk",
@@ -35,7 +35,7 @@ class OrdinaryUser:
     """A user, who is `nobody` if root runs the tests, and the user's home."""
 
     home: Path
-    prefix: tuple[str, ...]  # of a command line that is to run as this user
+    prefix: tuple[str, ...]  # runs a command line as this user
 
     @property
     def results(self) -> Path:
@@ -43,9 +43,9 @@ class OrdinaryUser:
 
     def environment(self) -> dict[str, str]:
         dropped = ("SWITCHMARK_STATE_DIR", "SWITCHMARK_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR")
-        kept = {name: value for name, value in os.environ.items() if name not in dropped}
+        inherited = {name: value for name, value in os.environ.items() if name not in dropped}
         return {
-            **kept,
+            **inherited,
             "HOME": str(self.home),
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -70,7 +70,7 @@ class OrdinaryUser:
 
     @contextmanager
     def started(self, *args: str, stderr: int = subprocess.DEVNULL) -> Iterator[Job]:
-        """`switchmark`, started as the leader of a process group and killed at the end."""
+        """Start `switchmark` as the leader of a process group that is killed at the end."""
         with subprocess.Popen(
             self.command(*args), cwd=self.home, env=self.environment(), process_group=0,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
@@ -81,20 +81,20 @@ class OrdinaryUser:
                 job.kill()
 
     def processes(self) -> dict[int, str]:
-        """Living processes of this user's benches, and their command lines."""
+        """Return the running processes of this user's benches with their command lines."""
         mark = f"HOME={self.home}".encode()
         found = {}
         for path in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if mark in (path / "environ").read_bytes().split(b"\0"):
-                    words = (path / "cmdline").read_bytes().decode(errors="replace")
-                    found[int(path.name)] = words.replace("\0", " ").strip()
+                    command = (path / "cmdline").read_bytes().decode(errors="replace")
+                    found[int(path.name)] = command.replace("\0", " ").strip()
         return found
 
 
 @contextmanager
 def ordinary_user() -> Iterator[OrdinaryUser]:
-    """An ordinary user with an empty home. Skips the test if there can be none."""
+    """An ordinary user with an empty home. Skips the test if this is impossible."""
     home = Path(tempfile.mkdtemp(prefix="smuser", dir="/var/tmp"))
     user = user_with(home)
     try:
@@ -109,7 +109,7 @@ def ordinary_user() -> Iterator[OrdinaryUser]:
 
 
 def user_with(home: Path) -> OrdinaryUser:
-    """The user who has this folder as home: the one who runs the tests or, for root, `nobody`."""
+    """Return the user with this home: the one who runs the tests or, for root, `nobody`."""
     if os.geteuid() != 0:
         return OrdinaryUser(home, ())
     nobody = pwd.getpwnam("nobody")
@@ -120,7 +120,7 @@ def user_with(home: Path) -> OrdinaryUser:
 
 
 def why_not(user: OrdinaryUser) -> str | None:
-    """Why this user cannot measure here; None if nothing is known to prevent it."""
+    """Return why this user cannot measure here; None if no reason is known."""
     try:
         engine = find_engine()
     except UnavailableError as error:
@@ -140,7 +140,7 @@ def _fails(command: list[str]) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    """The children of a process; none if it has ended."""
+    """Return the children of a process; none if it has ended."""
     try:
         return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except OSError:
@@ -148,7 +148,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def first_and_bench_of(supervisor: int) -> tuple[int, int] | None:
-    """The first process of the namespaces and the bench; None before they have started."""
+    """Return the first process of the namespaces and the bench; None before they have started."""
     first = next((one for one in children_of(supervisor) if is_first(one)), 0)
     below = children_of(first)
     return (first, below[0]) if below else None
@@ -163,10 +163,10 @@ def is_first(pid: int) -> bool:
     return any(one.startswith("NSpid:") and one.endswith("\t1") for one in status.splitlines())
 
 
-def wait_until(is_true: object, what: str, timeout_s: float = DEADLINE_S) -> None:
-    """Wait until a function returns something true."""
+def wait_until(is_true: object, condition: str, timeout_s: float = DEADLINE_S) -> None:
+    """Wait until a function returns True."""
     assert callable(is_true)
     deadline = time.monotonic() + timeout_s
     while not is_true():
-        assert time.monotonic() < deadline, f"{what}: not within {timeout_s:g} s"
+        assert time.monotonic() < deadline, f"{condition}: not within {timeout_s:g} s"
         time.sleep(0.01)

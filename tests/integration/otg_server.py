@@ -1,4 +1,4 @@
-"""`switchmark otg` between two ends of a veth pair, and what tests ask of it through snappi."""
+"""`switchmark otg` between two ends of a veth pair, and requests to it through snappi."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 @dataclasses.dataclass
 class Server:
     process: subprocess.Popen[Any]
-    location: str  # for snappi
-    grpc: str  # the same
+    location: str  # address for snappi
+    grpc: str  # address for gRPC
     a: str
     b: str
     netns: str
@@ -40,7 +40,8 @@ def ip(*words: Any) -> None:
 
 
 def serve(folder: Any, *more: Any) -> Iterator[Any]:
-    """In a namespace of its own for the devices: only the address is shared, by a veth to it."""
+    """Start a server with devices in a namespace, whose address is reachable through a veth
+    pair."""
     need()
     netns = f"smotg{os.getpid()}-{folder.name[-4:]}"
     a, b = "otga", "otgb"
@@ -70,13 +71,13 @@ def run_server(folder: Any, netns: Any, a: Any, b: Any, more: Any) -> Iterator[A
             [*command, *ports, *place, *more], env=environment, stderr=err, cwd=ROOT
         )
 
-    def told() -> Any:
+    def addresses() -> Any:
         assert process.poll() is None, log.read_text()
         return re.search(r"at (https?://\S+) and by gRPC at (\S+);", log.read_text())
 
     try:
-        until(lambda: told() is not None, "the server", 60)
-        yield Server(process, *told().groups(), a, b, netns)
+        until(lambda: addresses() is not None, "the server", 60)
+        yield Server(process, *addresses().groups(), a, b, netns)
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(DEADLINE_S) == 0, log.read_text()
@@ -85,14 +86,14 @@ def run_server(folder: Any, netns: Any, a: Any, b: Any, more: Any) -> Iterator[A
 
 @contextmanager
 def inside(server: Any) -> Iterator[Any]:
-    """This thread in the namespace, whose loopback the server listens at."""
-    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    """Move this thread into the namespace of the server, whose loopback it listens on."""
+    namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
         setns(server.netns)
         yield
     finally:
-        setns(own)
-        os.close(own)
+        setns(namespace)
+        os.close(namespace)
 
 
 def config_of(api: Any, server: Any, capture: bool = False) -> Any:
@@ -126,23 +127,23 @@ def add_flow(
 
 
 def transmit(api: Any, state: str = "start", names: Any = None) -> None:
-    asked = api.control_state()
-    asked.traffic.flow_transmit.state = state
+    request = api.control_state()
+    request.traffic.flow_transmit.state = state
     if names:
-        asked.traffic.flow_transmit.flow_names = names
-    api.set_control_state(asked)
+        request.traffic.flow_transmit.flow_names = names
+    api.set_control_state(request)
 
 
 def capture(api: Any, state: Any) -> None:
-    asked = api.control_state()
-    asked.port.capture.state = state
-    api.set_control_state(asked)
+    request = api.control_state()
+    request.port.capture.state = state
+    api.set_control_state(request)
 
 
 def metrics(api: Any, names: Any = ()) -> Any:
-    asked = api.metrics_request()
-    asked.flow.flow_names = list(names)
-    return {one.name: one for one in api.get_metrics(asked).flow_metrics}
+    request = api.metrics_request()
+    request.flow.flow_names = list(names)
+    return {one.name: one for one in api.get_metrics(request).flow_metrics}
 
 
 def until_stopped(api: Any) -> Any:
@@ -157,7 +158,7 @@ def until_stopped(api: Any) -> Any:
 
 
 def packets(data: Any) -> Iterator[Any]:
-    """The packets of a pcap file, and how long each was on the wire."""
+    """Yield the packets of a pcap file with their original lengths."""
     assert struct.unpack("<I", data.read(4))[0] in (0xA1B2C3D4, 0xA1B23C4D)
     data.read(20)
     while head := data.read(16):
@@ -169,7 +170,7 @@ def mac(text: Any) -> Any:
 
 
 def guard(folder: Any) -> Any:
-    """The options of a server that others can reach, and its certificate."""
+    """Return the options of a server that other hosts can reach, and its certificate."""
     certificate, key, token = (folder / name for name in ("c.pem", "k.pem", "token"))
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",

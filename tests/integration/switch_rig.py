@@ -1,6 +1,6 @@
-"""A rig for switch tests: ports whose far ends are in our hands, independent of the engine.
+"""A rig for switch tests, independent of the engine: the tests send and receive at the ports.
 
-veth ports end in a namespace of their own and are driven by AF_PACKET sockets; vhost-user
+veth ports end in separate namespaces and are driven by AF_PACKET sockets; vhost-user
 ports end in a `dpdk-testpmd` each. Both count frames by themselves.
 """
 
@@ -37,7 +37,7 @@ FRAME_BYTES = 60
 SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 RIG_KINDS = (PortKind.VETH, PortKind.VHOST_USER, PortKind.MACVLAN, PortKind.VF)
 QUIET_S = 0.1
-LATE_S = 15.0  # a machine that is busy with something else, or an emulated one
+LATE_S = 15.0  # for a busy or an emulated machine
 
 
 # Routers need a table of routes; tests/integration/function_rig.py starts them.
@@ -48,11 +48,11 @@ REAL = [
     and not SWITCHES[name]().capabilities.is_network
     and not SWITCHES[name]().capabilities.only_routes
 ]
-EXCLUSIVE = ("sriov",)  # a NIC has one user
+EXCLUSIVE = ("sriov",)  # a NIC has only one user
 
 
 def available(name: str) -> Switch:
-    """The switch, or a skip with its reason and remedy."""
+    """Return the switch, or skip with reason and remedy."""
     switch = make_switch(name)
     availability = switch.availability()
     if not availability.available:
@@ -62,7 +62,7 @@ def available(name: str) -> Switch:
 
 @contextmanager
 def own_state_dir() -> Iterator[None]:
-    """A bench of our own, which sees no other's things; short, for socket paths to fit."""
+    """A separate state directory; its path is short enough for sockets."""
     with (
         tempfile.TemporaryDirectory(prefix="smt", dir="/tmp") as folder,
         pytest.MonkeyPatch.context() as monkeypatch,
@@ -72,7 +72,7 @@ def own_state_dir() -> Iterator[None]:
 
 
 def mac_of(index: int) -> str:
-    """The bench's own address of that port: some tables are compiled in."""
+    """Return the bench's address of that port, as some tables are compiled in."""
     return pair_mac(index // 2, index % 2)
 
 
@@ -81,7 +81,7 @@ def mac_bytes(mac: str) -> bytes:
 
 
 def packet_socket(namespace: str, device: str) -> socket.socket:
-    """An AF_PACKET socket on a device in another namespace (a thread goes there for it)."""
+    """Return an AF_PACKET socket on a device in another namespace, opened by a thread there."""
 
     def make() -> socket.socket:
         bound = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -109,8 +109,8 @@ class VethEnd:
                 time.sleep(gap_s)
 
     def received(self, expected: int = 0) -> list[bytes]:
-        """Frames that came in (our own are left out): at least as many as expected unless they
-        do not come in time, and all that come within a moment after them."""
+        """Return frames that others sent: wait for `expected` frames, then for a moment of
+        silence."""
         frames: list[bytes] = []
         while True:
             self.socket.settimeout(LATE_S if len(frames) < expected else QUIET_S)
@@ -124,7 +124,7 @@ class VethEnd:
 
 @contextmanager
 def veth_ends(session: Session, count: int) -> Iterator[list[VethEnd]]:
-    """`count` veth ports, their far ends each in a namespace of its own."""
+    """`count` veth ports whose ends are in separate namespaces."""
     host, entries, ends = session.host, [], []
     for index in range(count):
         namespace, device = f"sm{session.id}n{index}", f"sm{session.id}v{index}"
@@ -158,19 +158,19 @@ def veth_ends(session: Session, count: int) -> Iterator[list[VethEnd]]:
 
 @contextmanager
 def made_ends(session: Session, switch: Switch, count: int) -> Iterator[list[VethEnd]]:
-    """Ports that the switch makes, each in a namespace of its own, as devices `eth0`."""
+    """Ports that the switch makes, each in a separate namespace as device `eth0`."""
     assert isinstance(switch, MakesPorts)
     kind = rig_kind(switch)
-    wanted = [SwitchPort(index, kind, mac_of(index)) for index in range(count)]
+    ports = [SwitchPort(index, kind, mac_of(index)) for index in range(count)]
     entries, ends = [], []
-    made = switch.make_ports(session, wanted)
+    devices = switch.make_ports(session, ports)
     try:
-        for index, one in enumerate(made):
+        for index, device in enumerate(devices):
             namespace = f"sm{session.id}n{index}"
             entries.append(session.ledger.record(NetworkNamespace(namespace)))
             namespaces.create_namespace(namespace)
             inside = netlink.VethEnd("eth0", mac_of(index), namespace)
-            put_inside(one, inside, 1500)
+            put_inside(device, inside, 1500)
             netlink.bring_up(inside)
             port = SwitchPort(index, kind, mac_of(index), far_device="eth0", far_netns=namespace)
             ends.append(VethEnd(port, packet_socket(namespace, "eth0")))
@@ -193,7 +193,8 @@ class VhostEnd:
     output: str = ""
 
     def _read_to_prompt(self, timeout_s: float = 20.0) -> str:
-        """What it prints up to its next prompt (which ends no line, so it is asked for)."""
+        """Read the output up to the next prompt, which ends no line, so that a command prints
+        one."""
         self.process.write_line("show fwd stats nothing")  # prints `Bad arguments`
         text, deadline = "", time.monotonic() + timeout_s
         while "Bad arguments" not in text:
@@ -216,14 +217,14 @@ class VhostEnd:
         self.tell("stop", "set fwd rxonly", "start")
 
     def counted(self) -> tuple[int, int]:
-        """(rx, tx) frames."""
+        """Return the received and sent frames."""
         text = self.tell("show port stats 0")
         counts = [re.search(rf"{way}-packets:\s*(\d+)", text) for way in ("RX", "TX")]
         assert all(counts), text
         return int(counts[0][1]), int(counts[1][1])  # type: ignore[index]
 
-    def settled(self) -> tuple[int, int]:
-        """Counters once they no longer move."""
+    def wait_settled(self) -> tuple[int, int]:
+        """Return the counters once they no longer change."""
         before = self.counted()
         while (now := self.counted()) != before:
             before = now
@@ -231,12 +232,12 @@ class VhostEnd:
 
 
 def arrivals(ends: list[VethEnd], expected: list[int]) -> list[int]:
-    """How many frames came in at each end."""
+    """Return the number of frames that came in at each end."""
     return [len(end.received(count)) for end, count in zip(ends, expected, strict=True)]
 
 
 def traces(session_id: str) -> set[str]:
-    """Everything on the machine that bears the session's mark: to compare before and after."""
+    """Return everything on the machine with the session's mark, to compare before and after."""
     found = {f"process {identity.pid}" for identity in procfs.session_processes(session_id)}
     for folder in ("/run/netns", "/sys/class/net", "/dev/shm", "/var/run/dpdk", "/dev/hugepages"):
         if Path(folder).is_dir():
@@ -248,7 +249,7 @@ def traces(session_id: str) -> set[str]:
 def port_ends(
     session: Session, switch: Switch, count: int, core: int = 1
 ) -> AbstractContextManager[list[VethEnd]] | AbstractContextManager[list[VhostEnd]]:
-    """Ports of the kind that the switch likes best, of those that there are ends for."""
+    """Make ports of the kind that the switch prefers, among those that have ends here."""
     kind = rig_kind(switch)
     if kind in MADE_BY_SWITCH:
         return made_ends(session, switch, count)
@@ -258,7 +259,7 @@ def port_ends(
 
 
 def rig_kind(switch: Switch) -> PortKind:
-    """The port kind that a switch is tried with."""
+    """Return the port kind for tests of this switch."""
     return next(kind for kind in switch.capabilities.port_kinds if kind in RIG_KINDS)
 
 
@@ -278,7 +279,7 @@ def vhost_ends(session: Session, count: int, core: int = 1) -> Iterator[list[Vho
             device = f"virtio_user0,path={path},server=1,queues=1,mac={mac_of(index)}"
             process = session.host.spawn(
                 [
-                    # Line by line: its prompt is written past the buffer of its output.
+                    # Its prompt is not flushed, so read line by line.
                     *(
                         "stdbuf",
                         "-oL",
@@ -301,7 +302,7 @@ def vhost_ends(session: Session, count: int, core: int = 1) -> Iterator[list[Vho
 
 
 def start_and_wait_to_be_killed(name: str) -> None:
-    """A bench that starts a switch, says its session on standard output, and sleeps."""
+    """Start a switch, print the session on standard output, and sleep."""
     switch = make_switch(name)
     with open_session(measuring=False) as session, port_ends(session, switch, 2) as ends:
         ports = [end.port for end in ends]

@@ -1,4 +1,4 @@
-"""A bench that starts a switch with chosen capabilities alone, and says what comes of it.
+"""Starts a switch with chosen capabilities only and prints the result.
 
 python -m tests.integration.switch_rights SWITCH own|veth|CABLE_DRIVER CAPABILITY ...
 """
@@ -22,12 +22,12 @@ from switchmark.switch.support.options import configured
 from tests.integration.switch_rig import VethEnd, VhostEnd, own_state_dir, port_ends, veth_ends
 from tests.integration.switch_traffic import bring_up, natural_mode
 
-OWN, VETH = "own", "veth"  # ports of the kind it likes best, of devices; else ends of cables
+OWN, VETH = "own", "veth"  # its preferred ports, veth; other values name a cable driver
 
 
 @contextmanager
 def ends_of(session: Session, switch: Switch, ports: str) -> Iterator[list[VethEnd | VhostEnd]]:
-    """Two ports, or two ends of cables."""
+    """Make two ports, or two ends of cables."""
     if ports == OWN:
         with port_ends(session, switch, 2) as ends:
             yield list(ends)
@@ -44,7 +44,7 @@ def switch_of(name: str, ports: str) -> Switch:
 
 
 def with_these(rights: Sequence[str]) -> None:
-    """From now on, what would start with some capabilities starts with these."""
+    """Give these capabilities to each program that would start with some."""
     spawn = LocalHost.spawn
 
     def chosen(self: LocalHost, args: Sequence[str], **options: Any) -> Any:
@@ -56,7 +56,7 @@ def with_these(rights: Sequence[str]) -> None:
 
 
 def main(name: str, ports: str, *rights: str) -> None:
-    """Print what the switch says for itself, or why it does not start."""
+    """Print the output of the switch, or why it does not start."""
     with_these(rights)
     switch = switch_of(name, ports)
     with (

@@ -1,4 +1,4 @@
-"""Frames of the contract tests: through a switch from every port, counted by it and by us."""
+"""Frames of the contract tests: sent through a switch from every port, counted on both sides."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.integration.switch_rig import (
 from tests.integration.waiting import until
 
 FRAMES = 200
-GAP_S = 0.0002  # slow enough for AF_PACKET in Open vSwitch, whose socket buffer is small
+GAP_S = 0.0002  # Open vSwitch has a small socket buffer for AF_PACKET
 UNKNOWN_MAC = "02:53:4d:ff:ff:ff"
-# Reserved for a link's own protocols (spanning tree, LACP, LLDP); to a wire, frames as any.
+# Reserved for the link's protocols (spanning tree, LACP, LLDP). A wire forwards them all.
 LINK_LOCAL = ("01:80:c2:00:00:00", "01:80:c2:00:00:02", "01:80:c2:00:00:0e")
 VLAN_TAG = bytes.fromhex("81000064")
 PAIRS = ((0, 1), (1, 0), (2, 3), (3, 2))
@@ -49,14 +49,16 @@ def natural_mode(switch: Switch) -> ConnectMode:
 
 
 def how_many(switch: Switch) -> int:
-    """Frames at a time. QEMU's igb does not deliver the 196th to 199th of the rig's, whatever
-    comes before and after them (its counters have them). What VALE sends to an attached device
-    it can send again only when the receiver has read it, and the rig reads late."""
+    """Return the number of frames of a burst.
+
+    QEMU's igb does not deliver the 196th to 199th frame of the rig, although its counters have
+    them. VALE reuses a buffer to an attached device only after the receiver has read it, and the
+    rig reads late."""
     return {"sriov": 150, "vale": 80}.get(switch.name, FRAMES)
 
 
 def gap_s(ends: Sequence[VethEnd | VhostEnd]) -> float:
-    """An emulated NIC loses frames that come faster than its interrupts."""
+    """Return a gap that an emulated NIC needs, as it loses frames faster than its interrupts."""
     return 0.003 if ends[0].port.kind is PortKind.VF else GAP_S
 
 
@@ -64,18 +66,18 @@ def teach(ends: list[VethEnd]) -> None:
     for end in ends:
         end.send(mac_of(end.port.index ^ 1), 1)
     for end in ends:
-        until(partial(hears_its_peer, end), f"port {end.port.index} hears its peer")
+        until(partial(receives_from_peer, end), f"port {end.port.index} receives from its peer")
     for end in ends:
-        end.received()  # what was flooded
+        end.received()  # remove flooded frames
 
 
-def hears_its_peer(end: VethEnd) -> bool:
+def receives_from_peer(end: VethEnd) -> bool:
     return addressed(end.received(), end.port.index ^ 1, end.port.mac) > 0
 
 
 def addressed(frames: list[bytes], source: int, to: str) -> int:
-    wanted = mac_bytes(to) + mac_bytes(mac_of(source))
-    return sum(frame.startswith(wanted) for frame in frames)
+    header = mac_bytes(to) + mac_bytes(mac_of(source))
+    return sum(frame.startswith(header) for frame in frames)
 
 
 def moved(before: PortCounters, after: PortCounters) -> tuple[int, int]:
@@ -83,25 +85,25 @@ def moved(before: PortCounters, after: PortCounters) -> tuple[int, int]:
 
 
 def witness(switch: Switch) -> int:
-    seen = switch.counters().witness_rx_frames
-    assert seen is not None
-    return seen
+    frames = switch.counters().witness_rx_frames
+    assert frames is not None
+    return frames
 
 
 def witness_since(switch: Switch, start: int) -> int:
     return witness(switch) - start
 
 
-# Devices, where each frame is ours.
+# Devices, where no other program sends frames.
 
 
 def address_of(end: VethEnd) -> str:
-    """Of the switch's own end, before the switch takes it away."""
+    """Return the address of the switch's end, before the switch takes it away."""
     return Path(f"/sys/class/net/{end.port.device}/address").read_text().strip()
 
 
 def veth_peers(switch: Switch, ends: list[VethEnd]) -> None:
-    """Frames from every port to its peer, all at their peers and nowhere else."""
+    """Send frames from every port to its peer; they arrive there and nowhere else."""
     count = how_many(switch)
     teach(ends)
     switch.wait_converged()
@@ -116,25 +118,25 @@ def veth_peers(switch: Switch, ends: list[VethEnd]) -> None:
     for index in range(4):
         counted = partial(moved_since, switch, before.ports, index)
         until(lambda counted=counted: counted() == (count, count), f"{count} counted both ways")
-    assert after.witness_rx_frames == before.witness_rx_frames, "taught, and yet flooded"
+    assert after.witness_rx_frames == before.witness_rx_frames, "flooded after learning"
 
 
 def veth_flooding(switch: Switch, ends: list[VethEnd], mode: ConnectMode) -> None:
-    """What is addressed to nobody, before anybody has spoken."""
+    """Send frames to an unknown address before any learning; they are flooded."""
     count = how_many(switch)
     flood = count if mode is ConnectMode.LEARNING else 0
     for to in (UNKNOWN_MAC, BROADCAST):
         start = witness(switch)
         ends[0].send(to, count, gap_s(ends))
         assert arrivals(ends, [0, flood, flood, flood]) == [0, flood, flood, flood]
-        # (A switch without a core may still have the copy for the witness before it.)
+        # The copy for the monitor port may still wait if the switch has no core.
         since = partial(witness_since, switch, start)
         until(lambda since=since: since() >= flood, f"{flood} frames at the witness")
         assert since() == flood
 
 
 def veth_bridge(switch: Switch, ends: list[VethEnd]) -> None:
-    """A virtual bridge: unknown addresses leave by the uplink and reach no port, broadcast all."""
+    """A virtual bridge sends unknown addresses to the uplink alone, and broadcast to all ports."""
     count = how_many(switch)
     for to, expected in (
         (mac_of(1), [0, count, 0, 0]),
@@ -144,7 +146,7 @@ def veth_bridge(switch: Switch, ends: list[VethEnd]) -> None:
         start = witness(switch)
         ends[0].send(to, count, gap_s(ends))
         heard = arrivals(ends, expected)
-        # (A NIC may give broadcast back to the function that it came from.)
+        # A NIC may return broadcast to the function that sent it.
         assert heard[1:] == expected[1:]
         assert heard[0] == 0 or to == BROADCAST
         if to == mac_of(1):
@@ -154,11 +156,11 @@ def veth_bridge(switch: Switch, ends: list[VethEnd]) -> None:
             until(lambda at=at_witness: at() == count, f"{count} frames at the witness")
 
 
-def veth_wires(switch: Switch, ends: list[VethEnd], own: Sequence[str]) -> None:
-    """Whatever a frame says it reaches the peer and nobody else: addresses of nobody, of another
-    pair, of the switch's `own` devices, reserved ones, and with a VLAN tag. (In which order says
-    nothing: Open vSwitch sets each new flow up on a way of its own.)"""
-    sent = [UNKNOWN_MAC, BROADCAST, mac_of(3), mac_of(0), *own, *LINK_LOCAL] * 5
+def veth_wires(switch: Switch, ends: list[VethEnd], own_addresses: Sequence[str]) -> None:
+    """A wire forwards every frame to its peer alone: unknown addresses, those of another pair and
+    of the switch, reserved ones, and with a VLAN tag. The order is not checked, as Open vSwitch
+    sets each new flow up separately."""
+    sent = [UNKNOWN_MAC, BROADCAST, mac_of(3), mac_of(0), *own_addresses, *LINK_LOCAL] * 5
     for to in sent:
         ends[0].send(to, 1, gap_s(ends))
     source = mac_bytes(ends[0].port.mac)
@@ -170,8 +172,8 @@ def veth_wires(switch: Switch, ends: list[VethEnd], own: Sequence[str]) -> None:
     assert switch.counters().witness_rx_frames is None
 
 
-# vhost-user, where an application sends as fast as it can, and how many get through says nothing:
-# four polling receivers share one core.
+# vhost-user, where applications send as fast as they can. The number of frames that get through is
+# not judged, because four polling receivers share one core.
 
 
 def vhost_peers(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> None:
@@ -189,37 +191,37 @@ def one_burst(
     switch: Switch, ends: list[VhostEnd], sender: int, receiver: int, to: str | None
 ) -> None:
     for end in ends:
-        end.listen()  # what lies in the rings is taken out first
-    until(partial(drained, switch, ends), "what lay in the rings is taken out")
-    begun = [end.settled() for end in ends]
+        end.listen()  # empty the rings first
+    until(partial(drained, switch, ends), "the rings are empty")
+    begun = [end.wait_settled() for end in ends]
     start = switch.counters()
     before = start.ports
 
     def sent_more() -> int:
         ends[sender].send_for(0.1, to=to)
-        return ends[sender].settled()[1] - begun[sender][1]
+        return ends[sender].wait_settled()[1] - begun[sender][1]
 
     until(lambda: sent_more() > 100, "some bursts are sent")
-    sent = ends[sender].settled()[1] - begun[sender][1]
+    sent = ends[sender].wait_settled()[1] - begun[sender][1]
     until(partial(counted_all, switch, before, sender, sent), f"all {sent} counted")
     until(partial(drained, switch, ends), "all in")
-    # (Snabb's own links hold frames that go on as soon as it gets the core again.)
+    # Snabb's internal links hold frames until it gets its core again.
     alike = partial(counted_alike, switch, before, ends[receiver], begun[receiver][0])
     until(alike, "switch and receiver count the same frames")
-    assert ends[receiver].settled()[0] - begun[receiver][0] > 100
+    assert ends[receiver].wait_settled()[0] - begun[receiver][0] > 100
     for other in {0, 1, 2, 3} - {sender, receiver}:
         assert moved_since(switch, before, other) == (0, 0), "another pair's port moved"
-        assert ends[other].settled()[0] == begun[other][0]
+        assert ends[other].wait_settled()[0] == begun[other][0]
     assert switch.counters().witness_rx_frames == start.witness_rx_frames
 
 
 def vhost_flooding(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> None:
-    """What is addressed to nobody, before anybody has spoken."""
+    """Send frames to an unknown address before any learning; they are flooded."""
     if mode is ConnectMode.CROSS_CONNECT:
         assert switch.counters().witness_rx_frames is None
         return
     ends[0].send_for(0.02, to=UNKNOWN_MAC)
-    sent = ends[0].settled()[1]
+    sent = ends[0].wait_settled()[1]
     flood = sent if mode is ConnectMode.LEARNING else 0
     assert sent > 0
     came_in = partial(counted_all, switch, dict.fromkeys(range(4), PortCounters(0, 0)), 0, sent)
@@ -228,7 +230,7 @@ def vhost_flooding(switch: Switch, ends: list[VhostEnd], mode: ConnectMode) -> N
 
 
 def drained(switch: Switch, ends: list[VhostEnd]) -> bool:
-    """A busy application may leave flooded frames in its ring for long."""
+    """Return True once no frame moves; a busy application may leave flooded frames in its ring."""
     counted = switch.counters().ports
     return all(end.counted()[0] == counted[end.port.index].tx_frames for end in ends)
 
@@ -242,7 +244,7 @@ def counted_all(
 def counted_alike(
     switch: Switch, before: dict[int, PortCounters], end: VhostEnd, begun_frames: int
 ) -> bool:
-    received = end.settled()[0] - begun_frames
+    received = end.wait_settled()[0] - begun_frames
     return moved_since(switch, before, end.port.index) == (0, received)
 
 

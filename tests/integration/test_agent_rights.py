@@ -1,4 +1,4 @@
-"""What the agent on a far host, and all that it starts there, may never do."""
+"""The agent on a remote host and its processes have given up capabilities that they do not need."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ pytestmark = [
 ]
 
 
-def test_agent_and_children_have_given_up_what_no_bench_uses(hosts: TwoHosts, engine: Path) -> None:
+def test_agent_and_children_dropped_unneeded_capabilities(hosts: TwoHosts, engine: Path) -> None:
     bench = begin_traffic(hosts, engine)
     try:
         programs = hosts.right.programs()
         threads = {pid: sets_of(pid) for pid in programs}
         for pid, found in threads.items():
-            for one in found:
-                assert not any(value & GIVEN_UP for value in one.values()), programs[pid]
-        for one in threads[hosts.right.agent()]:
-            assert all(one["CapEff"] >> number & 1 for number in NEEDED.values())
-        assert len([one for one in threads.values() if one]) > 1, "it has started others"
+            for capabilities in found:
+                assert not any(value & GIVEN_UP for value in capabilities.values()), programs[pid]
+        for capabilities in threads[hosts.right.agent()]:
+            assert all(capabilities["CapEff"] >> number & 1 for number in NEEDED.values())
+        assert len([capabilities for capabilities in threads.values() if capabilities]) > 1, (
+            "it has started others"
+        )
     finally:
         bench.send_signal(signal.SIGTERM)
         bench.communicate(timeout=60)

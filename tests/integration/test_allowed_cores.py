@@ -1,5 +1,5 @@
-"""A bench that may use one core only: no thread of a switch, an application or the bench's helpers
-may run on another, whether an affinity mask (taskset) or a cpuset sets the limit."""
+"""A bench that may use only one core, by affinity mask or cpuset: all threads of switches,
+applications and helpers stay on it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ pytestmark = [
     needs_root,
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="no core could be left out"),
 ]
-CPUSETS = Path("/sys/fs/cgroup/cpuset")  # of cgroup version 1
-CORE = max(os.sched_getaffinity(0))  # (the first would also be the default of many programs)
+CPUSETS = Path("/sys/fs/cgroup/cpuset")  # cgroup version 1
+CORE = max(os.sched_getaffinity(0))  # the first core is the default of many programs
 
 
 def threads_elsewhere(session: Session) -> dict[str, set[int]]:
-    """The threads of the session's processes that may run on other cores than CORE."""
+    """Return the threads of the session's processes that may run on other cores than CORE."""
     found = {}
     for thread in procfs.threads_of(one.pid for one in procfs.session_processes(session.id)):
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the process has ended
             allowed = os.sched_getaffinity(thread)
             if allowed != {CORE}:
                 found[Path(f"/proc/{thread}/comm").read_text().strip()] = allowed
@@ -44,8 +44,8 @@ def in_cpuset() -> Iterator[None]:
     if not (CPUSETS / "cpuset.cpus").exists():
         pytest.skip("no cpuset hierarchy of cgroup version 1 is mounted")
     lines = Path("/proc/self/cgroup").read_text().splitlines()
-    own = next(line.rpartition(":")[2] for line in lines if line.split(":")[1] == "cpuset")
-    group, home = CPUSETS / f"smtest{os.getpid()}", CPUSETS / own.lstrip("/")
+    current = next(line.rpartition(":")[2] for line in lines if line.split(":")[1] == "cpuset")
+    group, home = CPUSETS / f"smtest{os.getpid()}", CPUSETS / current.lstrip("/")
     group.mkdir()
     try:
         (group / "cpuset.mems").write_text((home / "cpuset.mems").read_text())
@@ -67,11 +67,11 @@ def in_cpuset() -> Iterator[None]:
 def test_every_thread_stays_on_the_allowed_core(name: str, limit: str, session: Session) -> None:
     switch = available(name)
     if limit == "cpuset" and not (switch.capabilities.polling or name.startswith("ovs")):
-        pytest.skip("the mask has tried it: this switch chooses no cores of its own")
+        pytest.skip("this switch chooses no cores; the mask is sufficient")
     with restricted_to([CORE]) if limit == "mask" else in_cpuset():
         plan = planned(switch)
         used = {core for own in plan.placement.application_cores.values() for core in own}
         assert used | set(plan.placement.switch_cores) == {CORE}
-        with Deployment(session, plan) as made:
-            assert made.switch.alive() is None
+        with Deployment(session, plan) as deployment:
+            assert deployment.switch.alive() is None
             assert threads_elsewhere(session) == {}

@@ -1,5 +1,5 @@
-"""A running bench and all that it has started have given up what no bench uses; the main job is
-done without, in every environment."""
+"""A running bench and its processes have dropped unneeded capabilities; the main job works in every
+environment without them."""
 
 from __future__ import annotations
 
@@ -31,20 +31,24 @@ pytestmark = [pytest.mark.integration, needs_root]
         ("xdp-redirect", "netns", "host"),
     ],
 )
-def test_the_main_job_is_done_without(
+def test_main_job_works_without_unneeded_capabilities(
     bench: Bench, switch: str, environment: str, inside: str
 ) -> None:
     need((switch,), (environment,))
-    wanted = [f"environment={environment}", f"switch_environment={inside}", "duration=1s"]
-    chosen = settings("packet_size=64", "rate=1000", *wanted, *SHORT)
+    places = [f"environment={environment}", f"switch_environment={inside}", "duration=1s"]
+    chosen = settings("packet_size=64", "rate=1000", *places, *SHORT)
     job = bench.start("trial", switch, *chosen, "--no-baseline", "--quiet")
     session = job.wait_session()
     job.until(lambda: len(job.pids_of("switchmark-traffic")) >= 2, "both engines")
     found = {pid: sets_of(pid) for pid in (job.process.pid, *pids_of_session(session))}
     code, _, err = job.end()
     assert went_well(code, err), err
-    for one in (one for threads in found.values() for one in threads):
-        assert not any(value & GIVEN_UP for value in one.values())
-    own = found.pop(job.process.pid)
-    assert own and all(one["CapEff"] >> number & 1 for one in own for number in NEEDED.values())
+    for capabilities in (capabilities for threads in found.values() for capabilities in threads):
+        assert not any(value & GIVEN_UP for value in capabilities.values())
+    bench_threads = found.pop(job.process.pid)
+    assert bench_threads and all(
+        capabilities["CapEff"] >> number & 1
+        for capabilities in bench_threads
+        for number in NEEDED.values()
+    )
     assert any(found.values()), "it has started others"

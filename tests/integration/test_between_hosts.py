@@ -1,5 +1,5 @@
-"""Trials between two hosts: the cable's set rate and time are measured, clocks that differ do no
-harm, and every switch that can be there carries its frames."""
+"""Trials between two hosts: the cable's set rate and delay are measured, different clocks do no
+harm, and every switch that can run there carries frames."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.integration.hosts_bench import (
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
 from tests.places import needs_namespaces
 
-SIZE = 1500  # with the FCS, which the kernel's limit does not count
+SIZE = 1500  # with the FCS, which the kernel's limiter does not count
 CABLE_PPS = CABLE_MBIT * 1e6 / 8 / (SIZE - 4)
 OFFERED_PPS = 4000
-AT_ONCE = 80  # frames: the limiter's bucket, and what its queue holds
-SETTLED_NS = 20_000_000  # after which the limiter has let through what it lets through at once
+AT_ONCE = 80  # frames in the limiter's bucket and its queue
+SETTLED_NS = 20_000_000  # the limiter's first burst has passed
 LEAST_NS = 500_000_000
 ONE_WAY_NS = 20_000_000
-LATE_ANSWERS = 20  # a tenth of a second's: of a server that had no core at the end
+LATE_ANSWERS = 20  # answers of 0.1 s, if the server had no core at the end
 
 CAMPAIGN = f"""
 name: between-hosts
@@ -101,7 +101,7 @@ def test_trials_between_hosts(hosts: TwoHosts, engine: Path) -> None:
     (round_trip,) = (one for one in records if one.latency is not None)
     assert round_trip.latency.kind == "rtt" and round_trip.latency.lost <= LATE_ANSWERS
     assert hosts.remains() == []
-    for host in (hosts.left, hosts.right):  # what was lent is back, and up
+    for host in (hosts.left, hosts.right):  # the lent devices are back, and up
         assert "UP" in sh("ip", "-br", "link", "show", "cable0", inside=host.pid)
     check_rate(hosts, engine, limited)
 
@@ -118,27 +118,27 @@ def test_hosts_are_listed_with_their_clocks(hosts: TwoHosts, engine: Path) -> No
 
 
 def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> None:
-    """The cable takes a set time on the way there, and none on the way back, so neither half a
-    round trip nor a clock that is hours ahead could pass for it. A frame is never early: bounds
-    hold on any machine; only how far the truth is narrowed down depends on it."""
+    """The cable delays frames on the way there only, so that half a round trip or a wrong clock
+    could not pass for the delay. A frame is never early, so the bounds hold on any machine; a busy
+    one makes the interval wider."""
     campaign = hosts.folder / "one-way.yaml"
     campaign.write_text(ONE_WAY)
     story: list[str] = []
     with hosts.delayed(ONE_WAY_NS / 1e9):
         for _ in range(ATTEMPTS):
             with hosts.favoured():
-                _, (record,), said = measured(hosts, engine, "run", str(campaign))
+                _, (record,), stderr = measured(hosts, engine, "run", str(campaign))
             if record.status == "failed":  # an application had no core for seconds
-                story.append(record.message or said)
+                story.append(record.message or stderr)
                 continue
-            there, round_trip = record.one_way, record.latency
-            assert there is not None and round_trip is not None and there.kind == "one_way"
-            assert there.count >= round_trip.count > 0
-            unsure = there.clock_uncertainty_ns
+            one_way, round_trip = record.one_way, record.latency
+            assert one_way is not None and round_trip is not None and one_way.kind == "one_way"
+            assert one_way.count >= round_trip.count > 0
+            unsure = one_way.clock_uncertainty_ns
             assert unsure is not None
-            # What the truth is: at least the set time, at most the round trip.
-            assert there.min_ns + unsure >= ONE_WAY_NS
-            assert there.min_ns - unsure <= round_trip.min_ns
+            # The true value is at least the set delay and at most the round trip.
+            assert one_way.min_ns + unsure >= ONE_WAY_NS
+            assert one_way.min_ns - unsure <= round_trip.min_ns
             story.append(f"the clocks' offset is unsure by {unsure:.0f} ns")
             if unsure < ONE_WAY_NS / 4:
                 break
@@ -150,8 +150,8 @@ def test_one_way_times_are_those_of_the_cable(hosts: TwoHosts, engine: Path) -> 
 
 
 @pytest.mark.slow
-def test_probes_both_ways_have_the_cable_s_time_one_way_only(hosts: TwoHosts, engine: Path) -> None:
-    """Each end times its peer's probes by its own clock, hours from the other's."""
+def test_probes_both_ways_show_delay_of_one_way_only(hosts: TwoHosts, engine: Path) -> None:
+    """Each end times its peer's probes by its own clock, hours apart."""
     campaign = hosts.folder / "both-ways.yaml"
     campaign.write_text(BOTH_WAYS)
 
@@ -173,32 +173,38 @@ def test_probes_both_ways_have_the_cable_s_time_one_way_only(hosts: TwoHosts, en
 
 
 def saturated_pps(record: Record) -> float:
-    """The forwarded load while the sender was sending as it should. On a busy machine it gets
-    no core for up to a second, and then the cable has nothing to carry; its own samples tell
-    when, by the same clock as the receiver's: for that they have been converted."""
+    """Return the forwarded load while the sender kept its rate.
+
+    On a busy machine the sender gets no core for up to a second. Its own samples show when; they
+    have been converted to the clock of the receiver."""
     assert record.throughput is not None, record.message
     sender, receiver = record.engines
-    full: list[tuple[int, int]] = []  # spans in which it sent at its rate
-    for one in sender.intervals:
-        if one.counters["tx_offered"] * 1e9 < 0.9 * OFFERED_PPS * max(1, one.duration_ns):
+    full: list[tuple[int, int]] = []  # spans in which the sender kept its rate
+    for interval in sender.intervals:
+        if interval.counters["tx_offered"] * 1e9 < 0.9 * OFFERED_PPS * max(1, interval.duration_ns):
             continue
-        begin = one.t_ns - one.duration_ns
+        begin = interval.t_ns - interval.duration_ns
         joined = bool(full) and begin - full[-1][1] < 1_000_000
-        full[-1:] = [(full[-1][0], one.t_ns)] if joined else [*full[-1:], (begin, one.t_ns)]
-    kept = [
-        one
-        for one in receiver.intervals
-        if any(b + SETTLED_NS <= one.t_ns - one.duration_ns and one.t_ns <= e for b, e in full)
+        full[-1:] = (
+            [(full[-1][0], interval.t_ns)] if joined else [*full[-1:], (begin, interval.t_ns)]
+        )
+    saturated = [
+        interval
+        for interval in receiver.intervals
+        if any(
+            b + SETTLED_NS <= interval.t_ns - interval.duration_ns and interval.t_ns <= e
+            for b, e in full
+        )
     ]
-    lasted_ns = sum(one.duration_ns for one in kept)
+    lasted_ns = sum(interval.duration_ns for interval in saturated)
     if lasted_ns < LEAST_NS:  # no core for most of the time
         return record.throughput.forwarded_pps
-    return sum(one.counters["rx_frames"] for one in kept) * 1e9 / lasted_ns
+    return sum(interval.counters["rx_frames"] for interval in saturated) * 1e9 / lasted_ns
 
 
 def check_rate(hosts: TwoHosts, engine: Path, record: Record) -> None:
-    """The cable's set rate is what was measured. Over the whole trial noise can only take from it,
-    beyond what the limiter itself lets through at once; so one good run is enough."""
+    """The measured rate is the set rate of the cable. Except for the first burst of the limiter,
+    noise only lowers the rate of the whole trial, so that one good run is enough."""
     errors: list[float] = []
     for attempt in range(ATTEMPTS):
         if record.status == "finished":
@@ -212,15 +218,17 @@ def check_rate(hosts: TwoHosts, engine: Path, record: Record) -> None:
                     packet_size=SIZE, rate=OFFERED_PPS, burst=4, duration="3s", interval="0.1s"
                 )
                 (record,) = measured(hosts, engine, *args)[1]
-    seen = ", ".join(f"{error:+.1%}" for error in errors)
+    deviations = ", ".join(f"{error:+.1%}" for error in errors)
     if record.verdict is not None and "disturbed" in record.verdict.marks:
-        pytest.skip(f"every run was disturbed by other work on this machine: {seen} of the limit")
-    pytest.fail(f"the cable carries {CABLE_PPS:.0f}/s, measured {seen} off")
+        pytest.skip(
+            f"every run was disturbed by other work on this machine: {deviations} of the limit"
+        )
+    pytest.fail(f"the cable carries {CABLE_PPS:.0f}/s, measured {deviations} off")
 
 
 def check_total(record: Record) -> None:
-    """In all, no more arrived than the cable carries in that time, and lets through at once. (Of a
-    part of it that is not so: a receiver without a core fetches later what came before.)"""
+    """No more arrived in the whole trial than the cable carries. In a part of it more may arrive,
+    if a receiver without a core fetches frames later."""
     (receiver,) = (one for one in record.engines if one.role == "receiver")
     first, last = receiver.intervals[0], receiver.intervals[-1]
     listened_s = (last.t_ns - first.t_ns + first.duration_ns) / 1e9
@@ -229,7 +237,7 @@ def check_total(record: Record) -> None:
 
 
 def check_limited(record: Record) -> None:
-    """What the record says of the cable, of both switches and of the clocks."""
+    """The record contains the losses of the cable, the switches and the clocks."""
     far, loads, found = record.far_host, record.throughput, record.reconciliation
     assert far is not None and loads is not None and found is not None
     assert record.topology == [
@@ -237,7 +245,7 @@ def check_limited(record: Record) -> None:
         "--veth--> [other host, netns: receiver 0]"
     ]
     lost = loads.pairs[0].lost_frames or 0
-    assert abs(found.cable_lost - lost) <= 50, "but for what still waited in the cable at the end"
+    assert abs(found.cable_lost - lost) <= 50, "except for frames still in the cable at the end"
     assert found.unexplained_ratio < 0.01, found.findings
     if lost > 200:  # a sender that gets no core offers too little
         assert record.limit is not None and record.limit.factor == "link", record.limit
@@ -252,23 +260,25 @@ def check_limited(record: Record) -> None:
 
 
 @pytest.mark.slow
-def test_an_account_with_capabilities_needs_no_root(hosts: TwoHosts, engine: Path) -> None:
-    """All that runs on the other host is an ordinary account's, with four capabilities."""
+def test_account_with_capabilities_needs_no_root(hosts: TwoHosts, engine: Path) -> None:
+    """An ordinary account with four capabilities runs everything on the other host."""
     python = hosts.folder / "python3"
     shutil.copy(os.path.realpath("/usr/bin/python3"), python)
     hosts.folder.chmod(0o755)
     hosts.right.add_account("bench")
-    sh("rm", "-rf", "/run/switchmark", inside=hosts.right.pid)  # (root's, of the tests before)
+    sh(
+        "rm", "-rf", "/run/switchmark", inside=hosts.right.pid
+    )  # root's state folder of earlier tests
     testbed = hosts.folder / "account.yaml"
     testbed.write_text(
         hosts.testbed.read_text().replace("user: root", f"user: bench, python: {python}")
     )
     args = [*trial_args(duration="2s"), "--testbed", str(testbed)]
-    code, _, said = measured(hosts, engine, *args)
-    assert code == 3 and "cannot make network namespaces" in said
-    sh("rmdir", "/tmp/switchmark-12345", inside=hosts.right.pid)  # the state folder of an account
+    code, _, stderr = measured(hosts, engine, *args)
+    assert code == 3 and "cannot make network namespaces" in stderr
+    sh("rmdir", "/tmp/switchmark-12345", inside=hosts.right.pid)  # the account's state folder
     sh("setcap", capabilities.SETCAP, str(python))
-    code, (record,), said = measured(hosts, engine, *args)
-    assert code == 0 and record.status == "finished", (said, record.message)
+    code, (record,), stderr = measured(hosts, engine, *args)
+    assert code == 0 and record.status == "finished", (stderr, record.message)
     assert record.throughput is not None and record.throughput.pairs[0].lost_frames == 0
     assert hosts.remains() == []

@@ -1,5 +1,5 @@
-"""What the engine can do over the cable with no switch on either host: measured, kept for both
-machines, and what trials between them are judged by."""
+"""The engine is measured over the cable without switches; the result is stored for both machines,
+and trials between them are judged by it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.integration.two_hosts import TwoHosts, missing, run, sh
 from tests.places import needs_namespaces
 
 SIZE = 1500
-CABLE_PPS = CABLE_MBIT * 1e6 / 8 / (SIZE - 4)  # what the kernel's limit lets through
+CABLE_PPS = CABLE_MBIT * 1e6 / 8 / (SIZE - 4)  # limit of the kernel
 LATEST = "latest frame at 50 % of the ceiling"
 
 pytestmark = [
@@ -34,7 +34,7 @@ R_PLUS: dict[str, str | int] = {
 }
 
 
-def kept(hosts: TwoHosts) -> list[dict[str, object]]:
+def stored(hosts: TwoHosts) -> list[dict[str, object]]:
     folder = hosts.folder / "cache/calibration"
     return [json.loads(path.read_text()) for path in folder.glob("*.json")]
 
@@ -44,10 +44,10 @@ def once(hosts: TwoHosts, engine: Path, switch: str, **more: str | int) -> Recor
     args[1] = switch
     for _ in range(ATTEMPTS):
         with hosts.favoured():
-            _, (record,), said = measured(hosts, engine, *args)
+            _, (record,), stderr = measured(hosts, engine, *args)
         if record.status == "finished":
             return record
-    pytest.fail(f"not once finished: {record.message} {said}")
+    pytest.fail(f"not once finished: {record.message} {stderr}")
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_the_cable_itself_is_measured_and_kept(hosts: TwoHosts, engine: Path) ->
     assert ceiling is not None and floor is not None and found.figure(LATEST)
     assert floor.low is not None and floor.high is not None, "two clocks"
     assert floor.low < floor.value < floor.high
-    # Not one frame more than the cable carries, beyond what its bucket lets through at once.
+    # No more frames than the cable carries, apart from the limiter's first burst.
     assert ceiling.value <= CABLE_PPS * 1.2 + 300
     assert record.limit is not None and record.limit.factor in ("link", "receiver"), record.limit
     assert record.reconciliation.cable_lost > 0
@@ -70,25 +70,25 @@ def test_the_cable_itself_is_measured_and_kept(hosts: TwoHosts, engine: Path) ->
         assert ",UP" in link and "PROMISC" not in link, link
     assert hosts.remains() == []
     if "disturbed" not in (record.verdict.marks if record.verdict else []):
-        (one,) = kept(hosts)
-        point = one["point"]
+        (calibration,) = stored(hosts)
+        point = calibration["point"]
         assert isinstance(point, dict) and point["cable"] == ["cable0", "cable0"]
         assert point["far_machine"]["kernel"], "that of the other host"
 
 
 def test_a_trial_is_judged_by_the_cable_without_switches(hosts: TwoHosts, engine: Path) -> None:
-    """The bench measures the bare cable first, of its own accord."""
+    """The bench measures the bare cable first without being asked."""
     results = ["--results", str(hosts.folder / "results")]
     args = trial_args(packet_size=SIZE, dimension="latency", rate=200, duration="0.5s")
     for _ in range(ATTEMPTS):
         with hosts.favoured():
             bench = hosts.bench(*args, "--quiet", "--json", *results, engine=engine)
-            _, out, said = run(bench)
+            _, out, stderr = run(bench)
         records = [Record.model_validate(one) for one in json.loads(out)]
         if {one.status for one in records} == {"finished"}:
             break
     else:
-        pytest.fail(f"not once finished: {[one.message for one in records]} {said}")
+        pytest.fail(f"not once finished: {[one.message for one in records]} {stderr}")
     wire, trial = sorted(records, key=lambda one: one.trial.switch != "direct")
     assert (wire.trial.switch, wire.trial.location) == ("direct", "remote")
     assert wire.latency is not None and trial.latency is not None
@@ -100,18 +100,18 @@ def test_a_trial_is_judged_by_the_cable_without_switches(hosts: TwoHosts, engine
 
 @pytest.mark.slow
 def test_r_plus_and_its_one_way_times(hosts: TwoHosts, engine: Path) -> None:
-    """Each one-way time stands beside what the two clocks leave open, and says so where that is as
-    long as the time itself."""
+    """The uncertainty of the clocks stands beside each one-way time, with a mark if it is as long
+    as the time itself."""
     record = once(hosts, engine, "linux-bridge", **R_PLUS)
     found = record.method
     assert found is not None and record.verdict is not None and len(found.latency) == 3
-    for one in found.latency:
-        unsure, median = one.latency.clock_uncertainty_ns, one.latency.percentiles_ns["50"]
+    for level in found.latency:
+        unsure, median = level.latency.clock_uncertainty_ns, level.latency.percentiles_ns["50"]
         assert unsure is not None and unsure > 0
-        figure = found.figure(f"one-way median at {one.fraction:g} R+")
+        figure = found.figure(f"one-way median at {level.fraction:g} R+")
         assert figure is not None and (figure.value, figure.high) == (median, median + unsure)
-    times = [one.latency for one in found.latency]
-    vague = any(one.percentiles_ns["50"] <= (one.clock_uncertainty_ns or 0) for one in times)
+    times = [level.latency for level in found.latency]
+    vague = any(level.percentiles_ns["50"] <= (level.clock_uncertainty_ns or 0) for level in times)
     assert ("clocks-uncertain" in record.verdict.marks) is vague
     headline = found.figure("R+")
     assert headline is not None and headline.value <= CABLE_PPS * 1.2 + 300

@@ -1,5 +1,5 @@
-"""Trials between two hosts that end too early, or cannot begin: whatever it was is said with its
-remedy, and nothing is left behind on either side."""
+"""Trials between two hosts that end too early or cannot begin: the message names the remedy, and
+nothing remains on either host."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ for name in sys.argv[1:]:
 
 
 @pytest.mark.slow
-def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) -> None:
+def test_unusable_host_is_refused_with_a_remedy(hosts: TwoHosts) -> None:
     good = hosts.testbed.read_text()
     cases = [
         ("", "", r"reached"),
@@ -88,9 +88,7 @@ def test_hosts_that_cannot_be_used_are_refused_with_a_remedy(hosts: TwoHosts) ->
     assert hosts.remains() == []
 
 
-def test_a_lost_connection_fails_the_trial_and_leaves_nothing(
-    hosts: TwoHosts, engine: Path
-) -> None:
+def test_lost_connection_fails_trial_and_leaves_nothing(hosts: TwoHosts, engine: Path) -> None:
     bench = begin_traffic(hosts, engine)
     for pid in hosts.right.sshd_sessions():
         os.kill(pid, 9)
@@ -102,10 +100,8 @@ def test_a_lost_connection_fails_the_trial_and_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_what_a_killed_bench_holds_of_this_host_is_there_for_the_next_one(
-    hosts: TwoHosts, engine: Path
-) -> None:
-    """The interface lies in the dead one's namespace until that is undone."""
+def test_interface_of_killed_bench_is_usable_by_the_next(hosts: TwoHosts, engine: Path) -> None:
+    """The interface stays in the killed bench's namespace until cleanup."""
     bench = begin_traffic(hosts, engine)
     bench.kill()
     bench.communicate()
@@ -117,7 +113,7 @@ def test_what_a_killed_bench_holds_of_this_host_is_there_for_the_next_one(
     assert hosts.remains() == []
 
 
-def test_a_killed_bench_leaves_nothing_on_the_other_host(hosts: TwoHosts, engine: Path) -> None:
+def test_killed_bench_leaves_nothing_on_other_host(hosts: TwoHosts, engine: Path) -> None:
     bench = begin_traffic(hosts, engine)
     bench.kill()
     bench.communicate()
@@ -129,8 +125,8 @@ def test_a_killed_bench_leaves_nothing_on_the_other_host(hosts: TwoHosts, engine
 
 
 @pytest.mark.slow
-def test_a_cut_control_path_ends_both_sides(hosts: TwoHosts, engine: Path) -> None:
-    """Nobody says goodbye: each side notices by itself that it no longer hears the other."""
+def test_cut_control_path_ends_both_sides(hosts: TwoHosts, engine: Path) -> None:
+    """No side closes the connection: each side detects the timeout by itself."""
     bench = begin_traffic(hosts, engine)
     sh("ip", "link", "set", "ctl0", "down", inside=hosts.left.pid)
     try:
@@ -144,8 +140,8 @@ def test_a_cut_control_path_ends_both_sides(hosts: TwoHosts, engine: Path) -> No
 
 
 @pytest.mark.slow
-def test_what_a_killed_agent_left_the_next_one_removes(hosts: TwoHosts, engine: Path) -> None:
+def test_leftovers_of_killed_agent_are_removed_by_the_next(hosts: TwoHosts, engine: Path) -> None:
     fail_without_agent(hosts, begin_traffic(hosts, engine))
-    code, (record,), said = measured(hosts, engine, *trial_args(duration="2s"))
-    assert code == 0 and record.status == "finished", (said, record.message)
+    code, (record,), stderr = measured(hosts, engine, *trial_args(duration="2s"))
+    assert code == 0 and record.status == "finished", (stderr, record.message)
     assert hosts.remains() == []

@@ -1,4 +1,5 @@
-"""Every switch that can be between hosts carries frames there, in each of its ways to the cable."""
+"""Every switch that can run between hosts carries frames there, through each of its cable
+drivers."""
 
 from __future__ import annotations
 
@@ -60,8 +61,8 @@ def test_frames_cross_the_cable(hosts: TwoHosts, engine: Path, switch: str) -> N
         assert record.reconciliation is not None and record.reconciliation.cable_lost == 0
         assert record.far_host is not None and record.far_host.cpu is not None
         if not make_switch(switch).capabilities.in_kernel:
-            assert (record.far_host.cpu.switch_cores_used or 0) > 0, "of the switch over there"
+            assert (record.far_host.cpu.switch_cores_used or 0) > 0, "cores of the remote switch"
     assert hosts.remains() == []
-    for host in (hosts.left, hosts.right):  # what was lent is back, up, and as it was
+    for host in (hosts.left, hosts.right):  # the lent devices are back, up and unchanged
         link = sh("ip", "link", "show", "cable0", inside=host.pid)
         assert ",UP" in link and "PROMISC" not in link, link

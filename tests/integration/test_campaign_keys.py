@@ -1,8 +1,8 @@
-"""The campaign's keys of traffic, each through the whole bench on a real bridge: what was asked is
-what an observer at the receiving device counts, and what the record says.
+"""The campaign's keys of traffic, each through the whole bench on a real bridge: an observer at the
+receiving device counts the requested traffic, and the record agrees.
 
-Judged by counts of frames, sizes, tags and flows, and by when the stamps say that frames were due:
-a busy machine changes none of them."""
+The checks use counts of frames, sizes, tags and flows, and the due times in the stamps, which a
+busy machine does not change."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ pytestmark = [
     needs_namespaces,
 ]
 ATTEMPTS = 6
-STARVED = "no sample of the"  # what a trial of that kind says
+STARVED = "no sample of the"  # message of a trial without a core
 SHORT = {"duration": "600ms", "trim.warm_up": "100ms", "trim.cool_down": "100ms"}
-QUIET = {"rate": "2k", "burst": "1", "interval": "20ms", **SHORT}  # no switch loses any of it
+QUIET = {"rate": "2k", "burst": "1", "interval": "20ms", **SHORT}  # slow enough for every switch
 
 
 @pytest.fixture(autouse=True)
@@ -48,22 +48,23 @@ def run(
     observe: Callable[[WatchingEnvironment], None] = lambda _: None,
     **settings: str,
 ) -> tuple[Record, list[SeenFrame]]:
-    """One trial as the bench runs it: its record, and what came in at the watched node.
-    `observe` is called again and again while the traffic runs. A trial in which an application
-    got no core for most of the time is run again."""
+    """Run one trial through the bench; return its record and the frames at the watched node.
+
+    `observe` is called repeatedly while the traffic runs. A trial in which an application got no
+    core for most of the time is repeated."""
     for _ in range(ATTEMPTS):
-        record, seen = run_once(watched, observe, settings)
+        record, frames = run_once(watched, observe, settings)
         if not record.message.startswith(STARVED):
-            return record, seen
+            return record, frames
     pytest.skip(f"machine too busy: {ATTEMPTS} times {record.message}")
 
 
 def run_once(
     watched: str, observe: Callable[[WatchingEnvironment], None], settings: dict[str, str]
 ) -> tuple[Record, list[SeenFrame]]:
-    """One trial."""
+    """Run one trial."""
     plan = planned(LinuxBridge(), **settings)
-    patient = plan.placement.model_copy(update={"catch_up_us": 2_000_000})  # gives nothing up
+    patient = plan.placement.model_copy(update={"catch_up_us": 2_000_000})  # skips no frame
     environment = WatchingEnvironment(plan.environment, watched)
     with open_session(measuring=False) as session:
         record = run_trial(
@@ -80,7 +81,7 @@ def run_once(
 
 
 def total(record: Record, role: str, counter: str) -> int:
-    """A counter of the application in this role."""
+    """Return a counter of the application in this role."""
     (engine,) = [one for one in record.engines if one.role == role]
     return int(engine.result["totals"][counter])
 
@@ -90,72 +91,74 @@ def config(record: Record, role: str = "sender") -> dict[str, Any]:
     return dict(engine.result["config"])
 
 
-def due_s(record: Record, seen: list[SeenFrame]) -> list[float]:
-    """When the frames were due by their stamps, in seconds after the first: the schedule itself,
-    however late a busy machine sent them."""
+def due_s(record: Record, frames: list[SeenFrame]) -> list[float]:
+    """Return the due times in the frames' stamps, in seconds after the first frame.
+
+    They show the schedule itself, however late a busy machine sent the frames."""
     hz = next(one.ready["tsc_hz"] for one in record.engines if one.role == "sender")
-    first = seen[0].intended_ticks
-    return [((one.intended_ticks - first) & ((1 << 48) - 1)) / hz for one in seen]
+    first = frames[0].intended_ticks
+    return [((one.intended_ticks - first) & ((1 << 48) - 1)) / hz for one in frames]
 
 
-def check_counts(record: Record, seen: list[SeenFrame]) -> None:
-    """The observer saw exactly the frames that the receiver counted, and nothing was wrong."""
+def check_counts(record: Record, frames: list[SeenFrame]) -> None:
+    """Check that the observer received exactly the frames that the receiver counted, without
+    error."""
     assert record.status == "finished", record.message
-    assert len(seen) == total(record, "receiver", "rx_frames") > 100
-    assert sum(one.size_bytes for one in seen) == total(record, "receiver", "rx_bytes")
-    assert len({one.sequence for one in seen}) == len(seen)
+    assert len(frames) == total(record, "receiver", "rx_frames") > 100
+    assert sum(one.size_bytes for one in frames) == total(record, "receiver", "rx_bytes")
+    assert len({one.sequence for one in frames}) == len(frames)
     assert total(record, "receiver", "rx_corrupt") == 0
     assert record.verdict is not None and record.throughput is not None
     assert record.throughput.pairs[0].lost_frames == total(record, "sender", "tx_offered") - len(
-        seen
+        frames
     )
     assert not {"corrupt-frames", "flooding", "unverified"} & set(record.verdict.marks)
 
 
 def test_sizes_and_flows_in_turn() -> None:
-    """Both follow from the sequence number, so every single frame is known."""
+    """Both follow from the sequence number, so every single frame can be checked."""
     cycle = [64, 64, 570, 1518]
-    record, seen = run(packet_mix="64*2+570+1518", flows="12:src-ip=4+dst-port=3", **QUIET)
-    check_counts(record, seen)
-    assert all(one.size_bytes == cycle[one.sequence % 4] for one in seen)
-    assert {(one.ip_version, one.tags) for one in seen} == {(4, ())}
-    flows = {one.sequence % 12: one.flow for one in seen}
+    record, frames = run(packet_mix="64*2+570+1518", flows="12:src-ip=4+dst-port=3", **QUIET)
+    check_counts(record, frames)
+    assert all(one.size_bytes == cycle[one.sequence % 4] for one in frames)
+    assert {(one.ip_version, one.tags) for one in frames} == {(4, ())}
+    flows = {one.sequence % 12: one.flow for one in frames}
     assert len(set(flows.values())) == 12
-    assert all(one.flow == flows[one.sequence % 12] for one in seen)
+    assert all(one.flow == flows[one.sequence % 12] for one in frames)
     assert len({source for source, _, _, _ in flows.values()}) == 4
     assert len({port for _, _, _, port in flows.values()}) == 3
     assert record.trial.packet_size_bytes == 554 == sum(cycle) // 4
     assert record.throughput is not None and record.trim is not None
-    # Of the kept samples, whose first and last may cut a round of four in two.
+    # Samples of the kept window. The first and the last may end within a round of four frames.
     kept_s = (record.trim.kept_to_ns - record.trim.kept_from_ns) / 1e9
     frames, bps = record.throughput.forwarded_pps * kept_s, record.throughput.forwarded_l2_bps
     assert abs(bps / 8 * kept_s - 554 * frames) <= 0.02 * 554 * frames + sum(cycle)
 
 
 def test_ipv6_in_two_tags_with_many_flows() -> None:
-    record, seen = run(
+    record, frames = run(
         ip_version="6", vlan="200.100", flows="1k:src-ip+src-port", packet_size="128", **QUIET
     )
-    check_counts(record, seen)
-    assert {one.tags for one in seen} == {((0x88A8, 200), (0x8100, 100))}
-    assert {(one.ip_version, one.size_bytes) for one in seen} == {(6, 128)}
-    assert len({one.flow for one in seen}) == min(1000, len({o.sequence % 1000 for o in seen}))
-    assert len({one.flow for one in seen}) > 500
+    check_counts(record, frames)
+    assert {one.tags for one in frames} == {((0x88A8, 200), (0x8100, 100))}
+    assert {(one.ip_version, one.size_bytes) for one in frames} == {(6, 128)}
+    assert len({one.flow for one in frames}) == min(1000, len({o.sequence % 1000 for o in frames}))
+    assert len({one.flow for one in frames}) > 500
     assert (config(record)["vlan"], config(record)["flows"]) == ("200.100", 1000)
     assert "ip_version=6" in record.notation and "vlan=200.100" in record.notation
 
 
 def test_probes_beside_a_tagged_load() -> None:
-    """The observer tells the two streams apart; latency is of the probes alone."""
-    record, seen = run(
+    """The observer distinguishes both streams; the latency comes from the probes alone."""
+    record, frames = run(
         "sv0", dimension="latency", rate="4k", burst="8", probe_rate="500", vlan="100",
         packet_size="68",
         duration="600ms", interval="20ms", **{"trim.warm_up": "0ms"},
     )  # fmt: skip
     assert record.status == "finished", record.message
-    streams = Counter(one.stream for one in seen)
+    streams = Counter(one.stream for one in frames)
     assert set(streams) == {0, 0x8000}
-    assert {one.tags for one in seen} == {((0x8100, 100),)}
+    assert {one.tags for one in frames} == {((0x8100, 100),)}
     server = next(one.result for one in record.engines if one.role == "server")
     client = next(one.result for one in record.engines if one.role == "client")
     assert streams[0] == server["totals"]["rx_frames"] > 100
@@ -168,31 +171,33 @@ def test_probes_beside_a_tagged_load() -> None:
 
 
 def test_on_off_asks_for_its_share() -> None:
-    """Ten rounds of 20 ms at 10,000 a second, then 40 ms of nothing."""
-    record, seen = run(rate="10k", burst="4", schedule="on-off:20ms:40ms", interval="5ms", **SHORT)
-    check_counts(record, seen)
+    """Rounds of 20 ms at 10,000 a second and 40 ms of silence."""
+    record, frames = run(
+        rate="10k", burst="4", schedule="on-off:20ms:40ms", interval="5ms", **SHORT
+    )
+    check_counts(record, frames)
     assert total(record, "sender", "tx_intended") == 10 * 200
-    phases = [(t + 0.03) % 0.06 for t in due_s(record, seen)]
-    assert max(phases) - min(phases) < 0.02, "all of them in on-times"
+    phases = [(t + 0.03) % 0.06 for t in due_s(record, frames)]
+    assert max(phases) - min(phases) < 0.02, "all frames in on-times"
     assert record.throughput is not None and record.verdict is not None
     assert not {"unstable", "two-bands"} & set(record.verdict.marks)
     assert "schedule=on-off:20ms:40ms" in record.notation
 
 
-def test_a_ramp_asks_for_the_area_under_it() -> None:
+def test_ramp_sends_the_area_under_it() -> None:
     """From 1,000 to 5,000 a second in 600 ms: 1,800 frames, 600 of them in the first half."""
-    record, seen = run(burst="1", schedule="ramp:1k:5k:600ms", interval="10ms", **SHORT)
-    check_counts(record, seen)
+    record, frames = run(burst="1", schedule="ramp:1k:5k:600ms", interval="10ms", **SHORT)
+    check_counts(record, frames)
     assert total(record, "sender", "tx_intended") == pytest.approx(1800, abs=1)
-    for t in due_s(record, seen):  # each was due when the area had grown to a whole frame
+    for t in due_s(record, frames):  # due when the area reaches a whole frame
         area = 1000 * t + 4000 / 0.6 * t * t / 2
         assert area == pytest.approx(round(area), abs=0.01)
     assert config(record)["schedule"]["shape"] == "ramp"
 
 
-def test_poisson_gaps_are_random_with_the_mean_that_was_asked() -> None:
-    """Distances of exponential distribution: their quartiles are not those of a constant rate."""
-    record, seen = run(
+def test_poisson_gaps_are_random_with_the_requested_mean() -> None:
+    """The quartiles of the distances are those of an exponential distribution."""
+    record, frames = run(
         rate="10Mbps-l1",
         packet_size="105",
         burst="1",
@@ -200,23 +205,24 @@ def test_poisson_gaps_are_random_with_the_mean_that_was_asked() -> None:
         interval="20ms",
         **SHORT,
     )
-    check_counts(record, seen)
+    check_counts(record, frames)
     assert record.trial.rate_pps == 10_000  # 125 bytes on the wire
     intended = total(record, "sender", "tx_intended")
     assert intended == pytest.approx(6000, abs=5 * 6000**0.5)
-    times = due_s(record, seen)
+    times = due_s(record, frames)
     gaps = sorted(10_000 * (b - a) for a, b in pairwise(times))
-    for share in (0.25, 0.5, 0.75):  # what was given up leaves a few long ones
+    for share in (0.25, 0.5, 0.75):  # skipped frames leave a few long gaps
         assert gaps[round(share * len(gaps))] == pytest.approx(-math.log(1 - share), rel=0.15)
     assert config(record)["schedule"] == {"shape": "poisson", "seed": 7}
 
 
-def test_a_fault_in_mid_trial_is_in_the_record() -> None:
-    """The sender's device goes down: the engine's own words say why there is no valid figure."""
+def test_fault_during_trial_is_in_the_record() -> None:
+    """The sender's device goes down: the message of the engine explains why there is no valid
+    figure."""
     done: list[str] = []
 
     def interrupt(environment: WatchingEnvironment) -> None:
-        if (node := environment.netns["tx0"]) not in done:  # (of each attempt another)
+        if (node := environment.netns["tx0"]) not in done:  # each attempt has another namespace
             done.append(node)
             for state in ("down", "up"):
                 subprocess.run(
@@ -227,7 +233,7 @@ def test_a_fault_in_mid_trial_is_in_the_record() -> None:
     assert done
     (fault,) = record.faults
     assert fault.startswith("sender in tx0: port 0 (raw:dev=eth0,mmsg): ")
-    if record.status == "failed":  # so early that nothing was left to measure
+    if record.status == "failed":  # too early for any sample
         assert record.message.startswith(fault)
     else:
         assert record.verdict is not None and "partial" in record.verdict.marks
@@ -235,11 +241,11 @@ def test_a_fault_in_mid_trial_is_in_the_record() -> None:
 
 
 @pytest.mark.parametrize("io", ["raw", "udp-mmsg"])
-def test_a_blocking_receiver_asks_only_when_there_is_something(io: str) -> None:
-    """It counts the same, and looks in vain some twenty times a second, in order to hear of its
-    end, where one that polls does ten thousand times and more."""
-    record, seen = run(idle="block", io=io, **QUIET)
-    check_counts(record, seen)
+def test_blocking_receiver_polls_only_when_frames_arrive(io: str) -> None:
+    """It counts the same, and polls without result some twenty times a second, to detect its end. A
+    polling receiver does so ten thousand times and more."""
+    record, frames = run(idle="block", io=io, **QUIET)
+    check_counts(record, frames)
     assert record.placement is not None and record.placement.idle == "block"
     (receiver,) = [one.result for one in record.engines if one.role == "receiver"]
     lasted_s = (receiver["duration_ns"] + receiver["drain_ns"]) / 1e9

@@ -1,5 +1,5 @@
-"""`switchmark certify` on real devices: nothing is refuted, records refer to the certificate, and
-nothing is left on the machine however it ends."""
+"""`switchmark certify` on real devices: no figure is refuted, records refer to the certificate, and
+nothing remains on the machine however it ends."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 @pytest.fixture(scope="module")
 def found(bench: Bench) -> tuple[int, Certificate]:
-    """Exit code and certificate of veth ports."""
+    """Return the exit code and the certificate of veth ports."""
     code, out, err = bench.run("certify", "--port-kind", "veth", "--budget", BUDGET, "--json")
     assert code in (0, 1, 3), err
     (document,) = json.loads(out)
     return code, Certificate.model_validate(document)
 
 
-def told_by_truths(test: object) -> object:
-    """A row of the table of truths for each."""
-    for one in TRUTHS.values():
-        scale, unit = TOLERANCES[one.unit]
-        within = "exact" if one.is_exact else f"{one.within * scale:g}{unit}"
-        test = truth(one.meaning, one.against, "kernel", within)(test)
-        if one.name == "delay":  # the method is the call that this truth makes
-            test = truth("one-way", one.against, "kernel", within)(test)
+def with_truths(test: object) -> object:
+    """Add a row to the table of reference checks for each truth."""
+    for reference in TRUTHS.values():
+        scale, unit = TOLERANCES[reference.unit]
+        within = "exact" if reference.is_exact else f"{reference.within * scale:g}{unit}"
+        test = truth(reference.meaning, reference.against, "kernel", within)(test)
+        if reference.name == "delay":  # this reference check calls the method
+            test = truth("one-way", reference.against, "kernel", within)(test)
     return test
 
 
 @pytest.mark.alone
 @pytest.mark.slow
-@told_by_truths
+@with_truths
 @pytest.mark.parametrize("name", TRUTHS)
 def test_no_figure_is_refuted(found: tuple[int, Certificate], name: str) -> None:
     figures = [one for one in found[1].figures if one.truth == name]
     assert figures
     assert not [one for one in figures if one.outcome in (REFUTED, NOT_TRIED)], figures
     if any(one.outcome != PROVEN for one in figures):
-        pytest.skip(f"machine too busy to tell in {BUDGET}: {figures}")
+        pytest.skip(f"machine too busy to decide in {BUDGET}: {figures}")
 
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_the_exit_code_says_what_was_found(found: tuple[int, Certificate]) -> None:
+def test_exit_code_states_the_result(found: tuple[int, Certificate]) -> None:
     code, certificate = found
     assert code == {"proven": 0, "refuted": 1, "undecided": 3}[certificate.outcome]
     assert certificate.cores and certificate.machine["engine"]
@@ -73,7 +73,7 @@ def test_the_exit_code_says_what_was_found(found: tuple[int, Certificate]) -> No
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_records_made_here_refer_to_it(bench: Bench, found: tuple[int, Certificate]) -> None:
+def test_records_refer_to_the_certificate(bench: Bench, found: tuple[int, Certificate]) -> None:
     code, _, err = bench.run_to_the_end(
         "trial", "linux-bridge", "--no-baseline", *settings("duration=500ms", "rate=5k", "io=auto")
     )
@@ -85,8 +85,8 @@ def test_records_made_here_refer_to_it(bench: Bench, found: tuple[int, Certifica
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_when_it_is_stopped(bench: Bench, number: signal.Signals) -> None:
-    kept = {path: path.read_bytes() for path in bench.cache.rglob("*.json")}
+def test_stopped_certify_leaves_nothing(bench: Bench, number: signal.Signals) -> None:
+    before = {path: path.read_bytes() for path in bench.cache.rglob("*.json")}
     job = bench.start("certify", "--port-kind", "veth")
     session = job.wait_session()
     job.wait_measuring()
@@ -97,11 +97,11 @@ def test_nothing_is_left_when_it_is_stopped(bench: Bench, number: signal.Signals
     if number == signal.SIGKILL:
         assert bench.run("clean")[0] == 0
     assert bench.left(session) == []
-    assert {path: path.read_bytes() for path in bench.cache.rglob("*.json")} == kept
+    assert {path: path.read_bytes() for path in bench.cache.rglob("*.json")} == before
 
 
 @pytest.mark.parametrize(
-    ("words", "about"),
+    ("arguments", "about"),
     [
         (("--io", "magic"), "--io magic: is not known; there are"),
         (
@@ -113,16 +113,16 @@ def test_nothing_is_left_when_it_is_stopped(bench: Bench, number: signal.Signals
         (("--io", "netmap"), "--io netmap"),
     ],
 )
-def test_bad_input_is_one_line(bench: Bench, words: tuple[str, ...], about: str) -> None:
-    code, out, err = bench.run("certify", *words)
+def test_bad_input_is_one_line(bench: Bench, arguments: tuple[str, ...], about: str) -> None:
+    code, out, err = bench.run("certify", *arguments)
     assert (code, out) == (2, "") and about in err and len(err.splitlines()) == 1
 
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_an_io_without_calls_says_what_is_not_tried(bench: Bench, tmp_path: Path) -> None:
-    words = ("--io", "packet-mmap", "--budget", "20s")
-    code, out, err = bench.run("certify", *words)
+def test_io_without_calls_lists_untested_figures(bench: Bench, tmp_path: Path) -> None:
+    arguments = ("--io", "packet-mmap", "--budget", "20s")
+    code, out, err = bench.run("certify", *arguments)
     assert code in (0, 3), out + err
     assert "not tried   one-way, round-trip: packet-mmap makes no system call for each frame" in out
     assert len(out.splitlines()) <= 25

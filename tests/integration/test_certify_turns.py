@@ -1,5 +1,5 @@
-"""A turn of each truth of `certify`, in every run of the checks: whole certificates take minutes
-(test_certify.py). A turn that is off is followed by others, which certify's own rule judges."""
+"""One round of each reference check of `certify` in every run of the checks; whole certificates
+take minutes (test_certify.py). If a round is off, more follow, judged by certify's own rule."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def rig(request: pytest.FixtureRequest, module_state_dir: None) -> Iterator[Rig]:
-    """The deployment of a stand, for all of its truths."""
-    with deployed(LinuxBridge(), io="raw-mmsg", **SETTINGS[request.param]) as made:
-        yield made
+    """The deployment of a rig, for all of its reference checks."""
+    with deployed(LinuxBridge(), io="raw-mmsg", **SETTINGS[request.param]) as deployment:
+        yield deployment
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def rig(request: pytest.FixtureRequest, module_state_dir: None) -> Iterator[Rig]
     indirect=["rig"],
     scope="module",
 )
-def test_a_turn_finds_the_truth(rig: Rig, name: str) -> None:
+def test_turn_agrees_with_the_truth(rig: Rig, name: str) -> None:
     truth = TRUTHS[name]
     series = Series(truth)
     for _ in range(FIRST_LOOK):
@@ -48,21 +48,21 @@ def test_a_turn_finds_the_truth(rig: Rig, name: str) -> None:
             found = truth.turn(rig)
         except UnavailableError as error:
             pytest.skip(str(error))
-        except TrialFailed as error:  # no core in time: no figure
+        except TrialFailed as error:  # without a core there is no figure
             series.failed(str(error), 0, contradicts=isinstance(error, ContradictoryCounts))
         else:
             if agrees(truth, found):
                 return
             series.add(found, None, 0)
         assert series.outcome != REFUTED, (series.turns, series.failures)
-    pytest.skip(f"machine too busy to tell: {[one.errors for one in series.turns]}, "
+    pytest.skip(f"machine too busy to decide: {[one.errors for one in series.turns]}, "
                 f"{series.failures}")  # fmt: skip
 
 
 def agrees(truth: Truth, turn: Turn) -> bool:
-    """Whether there are figures, and all are within what is allowed. (Some may tell nothing.)"""
-    told = {name: error for name, error in turn.errors.items() if not math.isnan(error)}
-    return bool(told) and all(
+    """Return True if there are figures and all are within tolerance; NaN figures do not count."""
+    errors = {name: error for name, error in turn.errors.items() if not math.isnan(error)}
+    return bool(errors) and all(
         -truth.tolerance_below(name) <= error <= truth.tolerance(name)
-        for name, error in told.items()
+        for name, error in errors.items()
     )

@@ -1,4 +1,4 @@
-"""Control groups of ours are taken away with what still runs in them."""
+"""Control groups of the bench are removed together with the processes in them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ pytestmark = pytest.mark.integration
 NAME = "smgroupstest"
 
 
-def test_what_runs_in_a_named_group_is_ended_and_the_group_is_gone() -> None:
-    """As after a container engine that could not start a container and went without it."""
+def test_named_group_is_removed_and_its_processes_ended() -> None:
+    """A container engine leaves such a group if it could not start a container."""
     with subprocess.Popen(["sleep", "1000"]) as sleeper:
-        made = []
+        groups = []
         try:
             for base in cgroups.bases():
                 group = base / NAME / "nested"
                 try:
                     group.mkdir(parents=True)
-                    made.append(group)
+                    groups.append(group)
                     (group / "cgroup.procs").write_text(f"{sleeper.pid}\n")
-                except OSError:  # no processes may be in it (cpuset without cores, version 2)
+                except OSError:  # cpuset without cores or version 2 takes no process
                     continue
-            held = {one.pid for one in cgroups.members([group.parent for group in made])}
-            if sleeper.pid not in held:
+            members = {one.pid for one in cgroups.members([group.parent for group in groups])}
+            if sleeper.pid not in members:
                 pytest.skip("no hierarchy here takes a process")
             cgroups.remove_named(NAME)
             assert sleeper.wait(10) is not None
-            assert [group for group in made if group.parent.exists()] == []
+            assert [group for group in groups if group.parent.exists()] == []
         finally:
             sleeper.kill()
     cgroups.remove_named(NAME)

@@ -1,4 +1,4 @@
-"""Killed at any moment, the bench leaves nothing after `clean`; and what is a user's stays."""
+"""A bench that is killed at any moment leaves nothing after `clean`, and the user's things stay."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.integration.waiting import DEADLINE_S
 
 pytestmark = [pytest.mark.integration, needs_root]
 ROOT = Path(__file__).parents[2]
-# Lines that a deployment and its end write at least.
+# The smallest number of lines that a deployment and its end write.
 FEWEST = {"bare": 8} | dict.fromkeys(set(ENVIRONMENTS) - {"bare"}, 15)
-DECOY = f"smdecoy{os.getpid() % 1000}"  # begins as our names do, and is a user's all the same
+DECOY = f"smdecoy{os.getpid() % 1000}"  # the user's, although it begins like the bench's names
 
-# Deploys two nodes and a bridge, talks to both engines, takes all down; and kills itself right
-# after the ledger's line number `last` (0: never). The first line it prints is its session.
+# Deploys two nodes and a bridge, queries both engines, takes all down, and kills itself right after
+# line number `last` of the ledger (0: never). The first line that it prints is its session.
 DEPLOY = """
 import os, signal, sys
 from switchmark.environment.registry import ENVIRONMENTS
@@ -73,7 +73,7 @@ def deploy(environment, last, wait=False):
 environment = ENVIRONMENTS[sys.argv[1]]()
 """
 ONCE = DEPLOY + "deploy(environment, 0, '--wait' in sys.argv)"
-# A process for each number that it is told: forked, for Python takes long to start.
+# Forks a process for each number that it reads, because Python takes long to start.
 MANY = (
     DEPLOY
     + """
@@ -104,7 +104,7 @@ def run(*command: str) -> str:
 
 @pytest.fixture
 def decoys(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """A user's namespace, bridge, veth, process and container; returns how they look."""
+    """A user's namespace, bridge, veth, process and container; yields their state."""
     with ExitStack() as undo:
         run("ip", "netns", "add", DECOY)
         undo.callback(run, "ip", "netns", "del", DECOY)
@@ -126,7 +126,7 @@ def decoys(tmp_path: Path) -> Iterator[dict[str, str]]:
         undo.enter_context(container(lxcpath))
         before = look(process.pid, lxcpath)
         yield before
-        assert look(process.pid, lxcpath) == before, "what is a user's has been changed"
+        assert look(process.pid, lxcpath) == before, "the user's things were changed"
 
 
 class container:  # noqa: N801
@@ -149,7 +149,7 @@ class container:  # noqa: N801
             self.process.wait()
             lock = Path("/run/lxc/lock", *Path(self.where[1]).parts[1:])
             (lock / f".{DECOY}").unlink(missing_ok=True)
-            with suppress(OSError):  # up to the first that holds anything else
+            with suppress(OSError):  # up to the first group that is not empty
                 for folder in (lock, *lock.parents):
                     folder.rmdir()
 
@@ -158,7 +158,9 @@ def look(pid: int, lxcpath: Path) -> dict[str, str]:
     links = [one for one in json.loads(run("ip", "-j", "link")) if DECOY in one["ifname"]]
     groups = sorted(
         f"{folder}/{group}"
-        for folder, groups, _ in os.walk("/sys/fs/cgroup")  # (others come and go meanwhile)
+        for folder, groups, _ in os.walk(
+            "/sys/fs/cgroup"
+        )  # groups of others may disappear meanwhile
         for group in groups
         if DECOY in group
     )
@@ -187,19 +189,19 @@ def deploy(environment: str, *more: str, code: str = ONCE) -> subprocess.Popen[s
 
 @contextmanager
 def deployer(environment: str) -> Iterator[Callable[[int], tuple[str, int]]]:
-    """Deploys and dies after a line of the ledger; returns the session and the exit code."""
+    """Deploy and die after a line of the ledger; return the session and the exit code."""
     process = deploy(environment, code=MANY)
     assert process.stdin is not None and process.stdout is not None
-    told, said = process.stdin, process.stdout
+    requests, answers = process.stdin, process.stdout
 
     def die_after(last: int) -> tuple[str, int]:
-        told.write(f"{last}\n")
-        told.flush()
-        words = []
-        while not (line := said.readline()).startswith("ended"):
-            assert line, "it is gone"
-            words.append(line.strip())
-        return words[0], int(line.split()[1])
+        requests.write(f"{last}\n")
+        requests.flush()
+        lines = []
+        while not (line := answers.readline()).startswith("ended"):
+            assert line, "the deployer ended"
+            lines.append(line.strip())
+        return lines[0], int(line.split()[1])
 
     try:
         yield die_after
@@ -209,7 +211,7 @@ def deployer(environment: str) -> Iterator[Callable[[int], tuple[str, int]]]:
 
 
 def remains_soon(state: Path, session_id: str) -> list[str]:
-    """What remains once the kernel has finished its part (namespaces go in the background)."""
+    """Return what remains after the kernel has finished, as it removes namespaces later."""
     deadline = time.monotonic() + DEADLINE_S
     while (left := remains(state, session_id)) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -232,7 +234,7 @@ def test_killed_after_any_line_of_the_ledger(
 ) -> None:
     last, most = 1, 60
     with deployer(environment) as die_after:
-        # A private dockerd takes seconds to start: there, some of the lines.
+        # A private dockerd takes seconds to start, so only some of the lines.
         for last in range(1, most, 8 if environment == "docker" else 1):
             session_id, code = die_after(last)
             if code == 0:
@@ -246,7 +248,7 @@ def test_killed_after_any_line_of_the_ledger(
 
 
 @pytest.mark.parametrize("delay_s", [0.01, 0.05, 0.2])
-def test_killed_while_it_runs(
+def test_clean_spares_a_running_session_until_it_is_killed(
     state: Path, environment: str, decoys: dict[str, str], delay_s: float
 ) -> None:
     child = deploy(environment, "--wait")
@@ -255,12 +257,12 @@ def test_killed_while_it_runs(
     assert child.stdout.readline() == "deployed\n"
     time.sleep(delay_s)
     assert len(remains(state, session_id)) > 3, "there is something to clean"
-    assert clean_stale() == [], "not while it lives"
+    assert clean_stale() == [], "not while it runs"
     child.kill()
     child.wait()
     dry = clean_stale(dry_run=True)
-    made = "link" if environment == "bare" else "netns"
-    assert len(dry) == 1 and any(made in text for text in dry[0].removed)
+    removed = "link" if environment == "bare" else "netns"
+    assert len(dry) == 1 and any(removed in text for text in dry[0].removed)
     assert clean_stale()[0].problems == []
     assert remains_soon(state, session_id) == []
     child.stdin.close()
@@ -268,7 +270,7 @@ def test_killed_while_it_runs(
 
 
 def test_next_session_starts_after_a_kill(state: Path, environment: str) -> None:
-    """The measuring lock goes with its holder, and nothing else stands in the way."""
+    """The measuring lock ends with its holder, and nothing blocks the next session."""
     first = deploy(environment, "--wait")
     assert first.stdout is not None
     session_id = first.stdout.readline().strip()
@@ -282,7 +284,7 @@ def test_next_session_starts_after_a_kill(state: Path, environment: str) -> None
     assert remains_soon(state, session_id) == []
 
 
-def test_command_tells_and_cleans(
+def test_command_lists_and_cleans(
     state: Path, environment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

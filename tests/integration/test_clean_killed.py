@@ -1,5 +1,5 @@
-"""The cleaner is killed in mid-work, at every step of it in turn: the next one goes on where it
-was, and the last one completes."""
+"""The cleaner is killed at each of its steps in turn; the next cleaner continues there, and the
+last one completes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.integration.test_clean import ROOT, deploy, remains_soon
 
 pytestmark = [pytest.mark.integration, needs_root]
 
-# A `switchmark clean` for each place that it is told, forked, for Python takes long to start: it
-# kills itself there ("whole": nowhere).
+# Forks a `switchmark clean` for each place that it reads, because Python takes long to start. The
+# cleaner kills itself at that place ("whole": nowhere).
 CLEAN = """
 import os, signal, sys
 from switchmark.cli.main import run
@@ -61,19 +61,19 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def cleaner() -> Iterator[Callable[[str], int]]:
-    """Cleans and dies at a place; returns the exit code."""
+    """Clean and die at a place; return the exit code."""
     process = subprocess.Popen(
         [sys.executable, "-c", CLEAN], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdin is not None and process.stdout is not None
-    told, said = process.stdin, process.stdout
+    requests, answers = process.stdin, process.stdout
 
     def clean(place: str) -> int:
-        told.write(f"{place}\n")
-        told.flush()
-        while not (line := said.readline()).startswith("ended"):
-            assert line, "it is gone"
+        requests.write(f"{place}\n")
+        requests.flush()
+        while not (line := answers.readline()).startswith("ended"):
+            assert line, "the cleaner ended"
         return int(line.split()[1])
 
     try:
@@ -84,7 +84,7 @@ def cleaner() -> Iterator[Callable[[str], int]]:
 
 
 @pytest.mark.parametrize("name", every_environment())
-def test_a_killed_cleaner_is_followed_by_one_that_completes(state: Path, name: str) -> None:
+def test_cleaner_after_a_killed_cleaner_completes(state: Path, name: str) -> None:
     if not (availability := ENVIRONMENTS[name]().availability()).available:
         pytest.skip(f"{name}: {availability.reason}; {availability.remedy}")
     bench = deploy(name, "--wait")
@@ -115,7 +115,7 @@ def test_a_killed_cleaner_is_followed_by_one_that_completes(state: Path, name: s
 
 
 @pytest.mark.parametrize("place", ["undone, not struck", "closed"])
-def test_what_the_killed_one_left_is_removed_at_once(state: Path, place: str) -> None:
+def test_leftovers_of_killed_cleaner_are_removed_at_once(state: Path, place: str) -> None:
     bench = deploy("netns", "--wait")
     assert bench.stdout is not None
     session_id = bench.stdout.readline().strip()

@@ -1,5 +1,5 @@
-"""What of root's rights each command keeps when it is started from a shell, and that those which
-measure nothing do without."""
+"""The capabilities that each command keeps when root starts it from a shell; commands that measure
+nothing keep none."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ pytestmark = [pytest.mark.integration, needs_root]
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
-# The command line up to where the command itself would begin; it says what the process may do.
+# The command line up to the start of the command; it prints the capabilities of the process.
 TELL = """
 import sys
 from switchmark.cli import main
 main.run = lambda args: print(open("/proc/self/status").read()) or 0
 main.main()
 """
-# The command line as it would be with all that root has.
+# The command line with all capabilities of root.
 UNTOUCHED = "import sys; from switchmark.cli import main; sys.exit(main.run(sys.argv[1:]))"
 
 
@@ -57,42 +57,48 @@ def mask(numbers: Sequence[int] | dict[str, int]) -> int:
     return sum(1 << one for one in (numbers.values() if isinstance(numbers, dict) else numbers))
 
 
-# Root's rights without any, but for what it takes to load the program itself where its user keeps
-# the folder of it to himself.
+# No capabilities, except to read the program's files if their owner has closed the folder.
 NOTHING = mask(FILES) if is_closed(ROOT) or is_closed(sys.prefix) else 0
 
 
-def has_only(told: dict[str, int], kept: int) -> bool:
-    sets = (told["CapEff"], told["CapPrm"], told["CapBnd"])
-    return set(sets) == {kept} and not told["CapInh"] | told["CapAmb"] and told["NoNewPrivs"] == 1
+def has_only(granted: dict[str, int], expected: int) -> bool:
+    sets = (granted["CapEff"], granted["CapPrm"], granted["CapBnd"])
+    return (
+        set(sets) == {expected}
+        and not granted["CapInh"] | granted["CapAmb"]
+        and granted["NoNewPrivs"] == 1
+    )
 
 
 @pytest.mark.parametrize(
     "name",
     [one for one, has in COMMANDS.items() if has.keeps in (Keeps.FILES, Keeps.REPORTS_PLACE)],
 )
-def test_what_measures_nothing_keeps_nothing(name: str, tmp_path: Path) -> None:
+def test_command_without_measurement_keeps_nothing(name: str, tmp_path: Path) -> None:
     assert has_only(status(tmp_path, name), NOTHING)
 
 
-def test_what_listens_may_do_so_at_any_port(tmp_path: Path) -> None:
+def test_listening_command_may_use_any_port(tmp_path: Path) -> None:
     assert has_only(status(tmp_path, "pool", "serve"), mask(LISTENING) | NOTHING)
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("--version",), ("nonsense",), ("run", "--help"), ("reproduce", "all", "--list"),
-              ("reproduce", "ara2021", "--only-report")],
+    "arguments",
+    [(), ("--version",), ("nonsense",), ("run", "--help"), ("reproduce", "all", "--list"),
+     ("reproduce", "ara2021", "--only-report")],
 )  # fmt: skip
-def test_nor_does_what_only_tells(words: tuple[str, ...], tmp_path: Path) -> None:
-    assert has_only(status(tmp_path, *words), NOTHING)
+def test_command_that_only_prints_keeps_nothing(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert has_only(status(tmp_path, *arguments), NOTHING)
 
 
-@pytest.mark.parametrize("name", [one for one, has in COMMANDS.items() if has.keeps is Keeps.BENCH])
+@pytest.mark.parametrize(
+    "name", [name_of_set for name_of_set, has in COMMANDS.items() if has.keeps is Keeps.BENCH]
+)
 def test_a_bench_keeps_what_a_bench_uses(name: str, tmp_path: Path) -> None:
-    told, all_ = status(tmp_path, name), status(tmp_path, "serve")
-    for one in ("CapEff", "CapPrm", "CapBnd"):
-        assert told[one] == all_[one] & ~mask(NEVER)
-    assert told["CapBnd"] != all_["CapBnd"]
+    granted, all_ = status(tmp_path, name), status(tmp_path, "serve")
+    for name_of_set in ("CapEff", "CapPrm", "CapBnd"):
+        assert granted[name_of_set] == all_[name_of_set] & ~mask(NEVER)
+    assert granted["CapBnd"] != all_["CapBnd"]
 
 
 @pytest.mark.parametrize(
@@ -101,58 +107,59 @@ def test_a_bench_keeps_what_a_bench_uses(name: str, tmp_path: Path) -> None:
 )
 def test_files_of_others_take_one(place: str, tmp_path: Path) -> None:
     """As where root reports in a user's folder."""
-    theirs = tmp_path / "theirs"
-    theirs.mkdir()
-    os.chown(theirs, NOBODY, NOBODY)
-    kept = mask(FILES)
+    foreign = tmp_path / "theirs"
+    foreign.mkdir()
+    os.chown(foreign, NOBODY, NOBODY)
+    files = mask(FILES)
     match place:
         case "cwd":
-            assert has_only(status(theirs, "show"), kept)
+            assert has_only(status(foreign, "show"), files)
         case "home":
-            assert has_only(status(tmp_path, "show", HOME=str(theirs)), kept)
+            assert has_only(status(tmp_path, "show", HOME=str(foreign)), files)
         case "results":
-            assert has_only(status(tmp_path, "show", "--results", str(tmp_path)), kept)
-            assert has_only(status(tmp_path, "show", f"--results={tmp_path}"), kept)
+            assert has_only(status(tmp_path, "show", "--results", str(tmp_path)), files)
+            assert has_only(status(tmp_path, "show", f"--results={tmp_path}"), files)
         case "--html":
-            assert has_only(status(tmp_path, "report", f"--html={theirs}/new/a.html"), kept)
+            assert has_only(status(tmp_path, "report", f"--html={foreign}/new/a.html"), files)
         case "-o":
-            assert has_only(status(tmp_path, "show", f"-o{theirs}/a.csv"), kept)
+            assert has_only(status(tmp_path, "show", f"-o{foreign}/a.csv"), files)
         case "key":
-            assert has_only(status(tmp_path, "plan", f"program={theirs}/ovs"), kept)
-            assert has_only(status(tmp_path, "plan", f"(V=ovs-dpdk, program={theirs}/ovs)"), kept)
+            assert has_only(status(tmp_path, "plan", f"program={foreign}/ovs"), files)
+            assert has_only(status(tmp_path, "plan", f"(V=ovs-dpdk, program={foreign}/ovs)"), files)
         case "setting":
-            assert has_only(status(tmp_path, "list", SWITCHMARK_TRAFFIC=str(theirs)), NOTHING)
-            theirs.chmod(0o700)
-            assert has_only(status(tmp_path, "list", SWITCHMARK_TRAFFIC=f"{theirs}/engine"), kept)
+            assert has_only(status(tmp_path, "list", SWITCHMARK_TRAFFIC=str(foreign)), NOTHING)
+            foreign.chmod(0o700)
+            assert has_only(status(tmp_path, "list", SWITCHMARK_TRAFFIC=f"{foreign}/engine"), files)
         case "PATH":
-            theirs.chmod(0o700)
-            assert has_only(status(tmp_path, "list", PATH=f"{os.defpath}:{theirs}"), kept)
+            foreign.chmod(0o700)
+            assert has_only(status(tmp_path, "list", PATH=f"{os.defpath}:{foreign}"), files)
         case "parent":
-            (theirs / "own").mkdir()
-            assert has_only(status(theirs / "own", "show"), NOTHING)
-            theirs.chmod(0o700)
-            assert has_only(status(theirs / "own", "show"), kept)
+            (foreign / "own").mkdir()
+            assert has_only(status(foreign / "own", "show"), NOTHING)
+            foreign.chmod(0o700)
+            assert has_only(status(foreign / "own", "show"), files)
         case _:
-            assert has_only(status(tmp_path, "store", "push", "--store", "x"), kept)
-            assert has_only(status(tmp_path, "show", "postgresql://a/b/c"), kept)
-            assert has_only(status(tmp_path, "store", SWITCHMARK_STORE="postgresql://a/b"), kept)
+            assert has_only(status(tmp_path, "store", "push", "--store", "x"), files)
+            assert has_only(status(tmp_path, "show", "postgresql://a/b/c"), files)
+            assert has_only(status(tmp_path, "store", SWITCHMARK_STORE="postgresql://a/b"), files)
 
 
-@pytest.mark.parametrize("text", ["{}/ovs", "[ovs, {}/ovs]", "'{}/ovs'", "{} of theirs/ovs"])
-def test_files_name_those_of_others_too(text: str, tmp_path: Path) -> None:
-    """A campaign names programs, a testbed keys, where a path begins at the file's folder."""
-    theirs, own = tmp_path / ("its of theirs" if "of theirs" in text else "its"), tmp_path / "own"
-    for folder in (theirs, own):
+@pytest.mark.parametrize("text", ["{}/ovs", "[ovs, {}/ovs]", "'{}/ovs'", "{} of others/ovs"])
+def test_file_that_names_foreign_files_takes_file_rights(text: str, tmp_path: Path) -> None:
+    """A campaign names programs, a testbed keys; paths begin at the file's folder."""
+    foreign = tmp_path / ("its of others" if "of others" in text else "its")
+    own_folder = tmp_path / "own"
+    for folder in (foreign, own_folder):
         folder.mkdir()
-    os.chown(theirs, NOBODY, NOBODY)
-    (own / "plain.yaml").write_text("switch: ovs-dpdk  # and/or others\n")
+    os.chown(foreign, NOBODY, NOBODY)
+    (own_folder / "plain.yaml").write_text("switch: ovs-dpdk  # and/or others\n")
     assert has_only(status(tmp_path, "plan", "own/plain.yaml"), NOTHING)
     for its in (tmp_path / "its", "../its"):
-        (own / "a.yaml").write_text(f"switch: ovs-dpdk\nprogram: {text.format(its)}\n")
+        (own_folder / "a.yaml").write_text(f"switch: ovs-dpdk\nprogram: {text.format(its)}\n")
         assert has_only(status(tmp_path, "plan", "own/a.yaml"), mask(FILES))
 
 
-def test_plan_sees_a_program_in_a_closed_home_that_its_file_names(tmp_path: Path) -> None:
+def test_plan_finds_program_of_its_file_in_a_closed_home(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     program = home / "testpmd"
@@ -160,13 +167,13 @@ def test_plan_sees_a_program_in_a_closed_home_that_its_file_names(tmp_path: Path
     program.chmod(0o700)
     for path in (program, home):
         os.chown(path, NOBODY, NOBODY)
-    own = tmp_path / "own"
-    own.mkdir()
-    (own / "a.yaml").write_text(f"switch: testpmd\nprogram: {program}\n")
-    said = [python(code, ("plan", "a.yaml"), own) for code in
+    folder = tmp_path / "own"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(f"switch: testpmd\nprogram: {program}\n")
+    results = [python(code, ("plan", "a.yaml"), folder) for code in
             ("from switchmark.cli.main import main; main()", UNTOUCHED)]  # fmt: skip
-    assert "does not exist" not in said[1].stdout + said[1].stderr
-    assert (said[0].stdout, said[0].stderr) == (said[1].stdout, said[1].stderr)
+    assert "does not exist" not in results[1].stdout + results[1].stderr
+    assert (results[0].stdout, results[0].stderr) == (results[1].stdout, results[1].stderr)
 
 
 def test_an_argument_may_be_a_link_to_itself(tmp_path: Path) -> None:
@@ -174,33 +181,34 @@ def test_an_argument_may_be_a_link_to_itself(tmp_path: Path) -> None:
     assert has_only(status(tmp_path, "show", "loop"), NOTHING)
 
 
-def test_where_it_is_called_may_be_gone(tmp_path: Path) -> None:
-    """It is not known then whose files it works with; all else is given up."""
+def test_removed_working_directory_keeps_file_rights_only(tmp_path: Path) -> None:
+    """The owner of the files is unknown then, so all other capabilities are dropped."""
     (tmp_path / "gone").mkdir()
     code = "import os\nos.rmdir(os.getcwd())\n" + TELL
     done = python(code, ["show"], tmp_path / "gone", PATH=os.defpath)
     assert f"CapEff:\t{mask(FILES):016x}\n" in done.stdout, done.stderr
 
 
-def test_a_program_in_a_closed_home_is_loaded_from_elsewhere(tmp_path: Path) -> None:
-    """As where a user has installed it for himself, and root is in a folder of its own."""
+def test_program_in_a_closed_home_is_loaded_from_elsewhere(tmp_path: Path) -> None:
+    """A user has installed the program privately, and root is in another folder."""
     home = tmp_path / "home"
     home.mkdir()
     shutil.copytree(ROOT / "switchmark", home / "switchmark")
     os.chown(home, NOBODY, NOBODY)
     home.chmod(0o700)
-    words = ("show", "--help")
-    done = python("from switchmark.cli.main import main; main()", words, tmp_path,
+    arguments = ("show", "--help")
+    done = python("from switchmark.cli.main import main; main()", arguments, tmp_path,
                   PYTHONPATH=str(home))  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "--results" in done.stdout
 
 
-def test_an_account_is_told_what_it_could_measure(tmp_path: Path) -> None:
-    """What only tells gives its capabilities up; what it says is of a bench that has them."""
-    own = ",".join(["-all", *(f"+{name}" for name in NEEDED)])
+def test_list_shows_an_account_what_it_could_measure(tmp_path: Path) -> None:
+    """A command that only prints drops its capabilities, but prints what a bench with them can
+    do."""
+    ambient = ",".join(["-all", *(f"+{name}" for name in NEEDED)])
     account = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
-               "--inh-caps", own, "--ambient-caps", own]  # fmt: skip
+               "--inh-caps", ambient, "--ambient-caps", ambient]  # fmt: skip
     code = (
         "from switchmark.cli import main\n"
         "from switchmark.host import place\n"
@@ -227,31 +235,29 @@ READING = [
 ]
 
 
-@pytest.mark.parametrize("words", READING, ids=" ".join)
-def test_they_say_what_they_would_say_with_all_rights(
-    words: tuple[str, ...], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("arguments", READING, ids=" ".join)
+def test_output_is_the_same_as_with_all_rights(arguments: tuple[str, ...], tmp_path: Path) -> None:
     write_run(tmp_path / "results", quick_records())
     write_run(tmp_path / "results", quick_records(), "other")
-    own = python("from switchmark.cli.main import main; main()", words, tmp_path)
-    full = python(UNTOUCHED, words, tmp_path)
-    assert (own.returncode, own.stderr) == (full.returncode, full.stderr)
-    assert own.stdout == full.stdout
-    assert own.stdout or own.returncode == 2
+    reduced = python("from switchmark.cli.main import main; main()", arguments, tmp_path)
+    full = python(UNTOUCHED, arguments, tmp_path)
+    assert (reduced.returncode, reduced.stderr) == (full.returncode, full.stderr)
+    assert reduced.stdout == full.stdout
+    assert reduced.stdout or reduced.returncode == 2
 
 
 def test_a_report_is_written_into_a_folder_of_another_user(tmp_path: Path) -> None:
     write_run(tmp_path / "results", quick_records())
-    theirs = tmp_path / "theirs"
-    theirs.mkdir(mode=0o700)
-    os.chown(theirs, NOBODY, NOBODY)
-    words = ("report", "--html", str(theirs / "a.html"))
-    done = python("from switchmark.cli.main import main; main()", words, tmp_path)
+    folder = tmp_path / "theirs"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, NOBODY, NOBODY)
+    arguments = ("report", "--html", str(folder / "a.html"))
+    done = python("from switchmark.cli.main import main; main()", arguments, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert (theirs / "a.html").stat().st_size > 10_000
+    assert (folder / "a.html").stat().st_size > 10_000
 
 
-# Calls that take a capability, and change nothing where it is there: they ask for what is not.
+# Calls that need a capability, but change nothing: with it they fail with another error.
 CALLS = {
     "sys_boot": "reboot(1)",
     "sys_pacct": 'acct(b"/nowhere/at/all")',
@@ -281,11 +287,11 @@ def refused(which: str, path: Path) -> dict[str, int]:
     return dict(json.loads(python(REFUSED, args, path.parent).stdout))
 
 
-def test_the_kernel_refuses_what_was_given_up(tmp_path: Path) -> None:
-    theirs = tmp_path / "theirs"
-    theirs.touch()
-    os.chown(theirs, NOBODY, NOBODY)
-    without, with_all = refused("unused", theirs), refused("nothing", theirs)
+def test_kernel_refuses_calls_without_the_capability(tmp_path: Path) -> None:
+    foreign = tmp_path / "theirs"
+    foreign.touch()
+    os.chown(foreign, NOBODY, NOBODY)
+    without, with_all = refused("unused", foreign), refused("nothing", foreign)
     assert CALLS.keys() <= NEVER.keys()
     shown = [name for name in CALLS if with_all[name] != errno.EPERM]
     assert [name for name in shown if without[name] not in (errno.EPERM, errno.EACCES)] == []

@@ -1,6 +1,6 @@
-"""Two builds of one switch, of which one is slower by construction: told apart by name, within two
-minutes. The truth is the `reference` forwarder, whose frames cost a set time each: 5 % more is
-a throughput of 1 / 1.05, whatever the state of the machine."""
+"""Two builds of one switch, one of them slower by construction, are distinguished by name within
+two minutes. Frames of the `reference` forwarder cost a set time each: 5 % more is a throughput of 1
+/ 1.05, whatever the state of the machine."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def build(path: Path, *more: str) -> Path:
-    """A build of the engine that behaves otherwise, as far as the bench can see."""
+    """Make a build of the engine that looks different to the bench."""
     path.write_text(f'#!/bin/sh\nexec {find_engine()} "$@" {" ".join(more)}\n')
     path.chmod(0o755)
     return path
@@ -52,7 +52,7 @@ def build(path: Path, *more: str) -> Path:
 
 @pytest.mark.slow
 @truth("a lead between two builds", "5 % more time a frame by the reference", "ours", "2 minutes")
-def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(
+def test_five_per_cent_between_builds_is_proven_in_two_minutes(
     bench: Bench, tmp_path: Path
 ) -> None:
     builds = {name: build(tmp_path / name, f"--cost-ns {cost}") for name, cost in COSTS_NS.items()}
@@ -67,7 +67,7 @@ def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(
     assert [one.contender for one in found.ranking] == ["new", "old"]
     (lead,) = found.leads
     assert (lead.ahead, lead.verdict) == ("new", LeadVerdict.AHEAD), out
-    assert all(one.low > 1 for one in lead.ratios), "above 1 for certain"
+    assert all(one.low > 1 for one in lead.ratios), "certainly above 1"
     assert any(one.low <= 1.05 <= one.high for one in lead.ratios), out
     records = [record for record in run.records() if record.trial.contender]
     begun = min(parse_utc(one.started_at) for one in records)
@@ -87,8 +87,8 @@ def test_a_trial_runs_the_program_that_was_named(bench: Bench, tmp_path: Path, s
     program.write_text(f'#!/bin/sh\necho "$@" >> {traces}\nexec {found} "$@"\n')
     program.chmod(0o755)
     set_ = settings(*SHORT, f"program={program}", "contender=mine")
-    words = ("trial", switch, "--duration", "1s", "--no-baseline", *set_)
-    code, out, err = bench.run_to_the_end(*words)
+    arguments = ("trial", switch, "--duration", "1s", "--no-baseline", *set_)
+    code, out, err = bench.run_to_the_end(*arguments)
     assert code == 0, err
     assert "mine" in out and traces.exists()
     (record,) = bench.records()
@@ -98,8 +98,9 @@ def test_a_trial_runs_the_program_that_was_named(bench: Bench, tmp_path: Path, s
 
 @pytest.mark.parametrize("how", ["budget: 4s", "repetitions: 2\nrate: 1000"])
 def test_wires_are_contenders(bench: Bench, tmp_path: Path, how: str) -> None:
-    """A campaign of nothing but bare wires compares them; with a budget it divided by zero. At 1000
-    frames a second a sample holds two or three bursts, which alone are not two bands."""
+    """A campaign of bare wires alone compares them; with a budget it divided by zero.
+
+    At 1000 frames a second a sample contains two or three bursts, which are not two bands."""
     need(["direct"], ["netns"])
     text = f"""
 name: wires
@@ -112,13 +113,13 @@ contenders: {{mmsg: {{io: raw-mmsg}}, mmap: {{io: packet-mmap}}}}
     _, out, err = bench.run_to_the_end("run", campaign_file(tmp_path, text))
     assert "Traceback" not in out + err
     records = list(bench.records())
-    assert {one.trial.contender for one in records} == {"mmsg", "mmap"}
-    assert [one.is_baseline for one in records] == [False] * len(records)
-    for one in records:
-        if one.throughput is None or one.trial.rate_pps is None:
+    assert {record.trial.contender for record in records} == {"mmsg", "mmap"}
+    assert [record.is_baseline for record in records] == [False] * len(records)
+    for record in records:
+        if record.throughput is None or record.trial.rate_pps is None:
             continue
-        assert one.throughput.burst_pps is not None and one.throughput.burst_pps > 32
-        assert one.verdict is not None
-        met = one.throughput.forwarded_pps + one.throughput.burst_pps >= 1000
-        if met and not one.throughput.loss_ratio:
-            assert one.limit is not None and one.limit.factor == "rate", one.limit
+        assert record.throughput.burst_pps is not None and record.throughput.burst_pps > 32
+        assert record.verdict is not None
+        met = record.throughput.forwarded_pps + record.throughput.burst_pps >= 1000
+        if met and not record.throughput.loss_ratio:
+            assert record.limit is not None and record.limit.factor == "rate", record.limit

@@ -1,4 +1,4 @@
-"""Other people's instruments say the same: tshark, iperf3, sockperf, ping, pidstat, perf."""
+"""Instruments of other projects agree: tshark, iperf3, sockperf, ping, pidstat, perf."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ pytestmark = [
     pytest.mark.usefixtures("module_state_dir"),
     needs_root,
 ]
-DEADLINE_S = 60.0  # of programs on a machine that does much else
+DEADLINE_S = 60.0  # for programs on a busy machine
 RATE_PPS, RATE_WITHIN = 5_000, 0.01
-PORT = 18_000  # of the other instruments; our own sockets have others
+PORT = 18_000  # port of the other instruments; the bench uses different ports
 
 
 def need(program: str) -> str:
@@ -46,12 +46,12 @@ def need(program: str) -> str:
 
 
 def node_of(rig: Rig, end: int) -> Node:
-    """The node at this end of pair 0."""
+    """Return the node at this end of pair 0."""
     return list(rig.deployment.nodes.values())[end]
 
 
 def within(rig: Rig, end: int) -> list[str]:
-    """The words that run a command where this end of pair 0 lives."""
+    """Return the command prefix that runs a program at this end of pair 0."""
     netns = node_of(rig, end).netns
     assert netns is not None
     return ["ip", "netns", "exec", netns]
@@ -63,7 +63,7 @@ def address(rig: Rig, end: int) -> str:
 
 @contextmanager
 def running(command: list[str], says: str = "") -> Iterator[subprocess.Popen[str]]:
-    """A program in the background, once it has said this on either output."""
+    """Run a program in the background; continue once it has printed this on either output."""
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
     )
@@ -71,7 +71,7 @@ def running(command: list[str], says: str = "") -> Iterator[subprocess.Popen[str
         assert process.stdout is not None
         while says:
             line = process.stdout.readline()
-            assert line, f"{command[-1]} ended before it said {says!r}"
+            assert line, f"{command[-1]} ended before it printed {says!r}"
             if says in line:
                 break
         yield process
@@ -81,7 +81,7 @@ def running(command: list[str], says: str = "") -> Iterator[subprocess.Popen[str
 
 
 class Capture:
-    """What tshark tells of each frame, as it comes: kernel's time, and length."""
+    """Collects the time and the length that tshark prints for each frame."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._frames: list[tuple[float, int]] = []
@@ -92,22 +92,22 @@ class Capture:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            words = line.split()
-            if len(words) == 2 and words[1].isdigit():  # (it says other things, too)
-                self._frames.append((float(words[0]), int(words[1])))
+            columns = line.split()
+            if len(columns) == 2 and columns[1].isdigit():  # tshark also prints other lines
+                self._frames.append((float(columns[0]), int(columns[1])))
 
     def between(self, begun: float, ended: float) -> list[tuple[float, int]]:
-        """The frames of this time, in seconds since 1970."""
+        """Return the frames of this time, in seconds since 1970."""
         return [frame for frame in list(self._frames) if begun <= frame[0] <= ended]
 
     def finish(self) -> None:
-        """End it, and take in all that it still says."""
+        """End tshark and read the rest of its output."""
         self._process.terminate()
         self._reader.join(DEADLINE_S)
 
 
 def wait_for(done: Callable[[], bool], meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Until it holds, or until it is clear that it never will: the caller asserts."""
+    """Wait until it holds, or until it is clear that it never will; the caller asserts."""
     deadline = time.monotonic() + DEADLINE_S
     while not done() and time.monotonic() < deadline:
         meanwhile()
@@ -116,9 +116,9 @@ def wait_for(done: Callable[[], bool], meanwhile: Callable[[], object] = lambda:
 
 @truth("frames forwarded", "tshark", "other tool", "exact")
 @truth("forwarded rate", "time stamps of tshark", "other tool", percent(RATE_WITHIN))
-def test_tshark_counts_the_frames_that_we_count_and_sees_our_rate() -> None:
-    """To the frame, whenever it begins to capture and however late it tells: by the times at
-    which the kernel saw them, which also give the rate."""
+def test_tshark_agrees_on_frames_and_rate() -> None:
+    """The kernel's times of the frames decide which frames count and give the rate, so that the
+    start of the capture and late output do not matter."""
     tshark = need("tshark")
     with deployed(LinuxBridge()) as rig:
         device = node_of(rig, 1).spec.port.device_inside
@@ -161,7 +161,7 @@ def test_tshark_counts_the_frames_that_we_count_and_sees_our_rate() -> None:
                 assert len(frames) == due
                 assert {length for _, length in frames} == {60}, "64 with FCS, never captured"
             agreed = bool(calm) and abs(calm[-1] - 1) <= RATE_WITHIN
-            if not agreed and len(calm) < 3:  # a pause at either end of one trial is no proof
+            if not agreed and len(calm) < 3:  # a pause at the end of one trial proves nothing
                 pytest.skip(
                     "machine too busy: the sender kept its schedule in 2 of 8 trials at most"
                 )
@@ -177,7 +177,7 @@ def sockets(module_state_dir: None) -> Iterator[Rig]:
 
 @pytest.fixture(scope="module")
 def polling(module_state_dir: None) -> Iterator[Rig]:
-    """A switch that polls."""
+    """A polling switch."""
     with deployed(reference()) as rig:
         yield rig
 
@@ -188,7 +188,7 @@ def polling(module_state_dir: None) -> Iterator[Rig]:
     "other tool",
     "100 frames of the control connection",
 )
-def test_iperf3_and_the_bridge_count_alike(sockets: Rig) -> None:
+def test_iperf3_and_the_bridge_count_the_same(sockets: Rig) -> None:
     rig, iperf = sockets, need("iperf3")
     switch = rig.deployment.switch
     server = [*within(rig, 1), iperf, "-s", "-1", "-p", str(PORT), "--forceflush"]
@@ -196,16 +196,16 @@ def test_iperf3_and_the_bridge_count_alike(sockets: Rig) -> None:
               "-u", "-b", "8M", "-l", "1000", "-t", "1", "-J"]  # fmt: skip
     with running(server, says="Server listening"):
         before = switch.counters().ports[0].rx_frames
-        said = json.loads(subprocess.run(client, capture_output=True, check=True).stdout)
+        report = json.loads(subprocess.run(client, capture_output=True, check=True).stdout)
         passed = switch.counters().ports[0].rx_frames - before
-    sent = said["end"]["sum"]["packets"]
-    # Beside the datagrams it talks over TCP: a few tens of frames.
+    sent = report["end"]["sum"]["packets"]
+    # It also uses TCP beside the datagrams: a few tens of frames.
     assert sent > 100
     assert sent <= passed <= sent + 100
 
 
 @truth("throughput", "iperf3, datagrams as fast as it can", "other tool", "a factor of 2.6")
-def test_iperf3_saturates_at_about_what_we_do(sockets: Rig) -> None:
+def test_iperf3_saturates_at_a_similar_rate(sockets: Rig) -> None:
     """Both send one datagram a system call; the order of magnitude must agree."""
     rig, iperf = sockets, need("iperf3")
     server = [*within(rig, 1), iperf, "-s", "-p", str(PORT), "--forceflush"]
@@ -213,72 +213,72 @@ def test_iperf3_saturates_at_about_what_we_do(sockets: Rig) -> None:
               "-u", "-b", "0", "-l", "18", "-t", "1", "-J"]  # fmt: skip
 
     def ratio() -> float:
-        ours = rig.measurer.measure(1.0, SATURATING).offered_pps
+        own_pps = rig.measurer.measure(1.0, SATURATING).offered_pps
         with running(server, says="Server listening"):
-            said = json.loads(subprocess.run(client, capture_output=True, check=True).stdout)
-        theirs = said["end"]["sum"]["packets"] / said["end"]["sum"]["seconds"]
-        return ours / theirs
+            report = json.loads(subprocess.run(client, capture_output=True, check=True).stdout)
+        iperf3_pps = report["end"]["sum"]["packets"] / report["end"]["sum"]["seconds"]
+        return own_pps / iperf3_pps
 
     find(1.5, 1.1, ratio)
 
 
 @truth("latency, round trip", "sockperf, ping", "other tool", "a factor of 2.2")
-def test_sockperf_and_ping_see_the_round_trips_that_we_see() -> None:
+def test_sockperf_and_ping_agree_on_round_trips() -> None:
     sockperf, ping = need("sockperf"), need("ping")
     with deployed(LinuxBridge(), dimension="latency", io="udp", rate="2000") as rig:
         trial = rig.plan.trial.model_copy(update={"duration_s": 0.5})
         peer = address(rig, 1)
-        # Both poll, as our applications do: a sleeping one takes 30 us or more to wake, by machine.
+        # Both poll, as the bench's applications do. A sleeping program takes 30 us or more to wake.
         server = [*within(rig, 1), sockperf, "server", "-i", peer, "-p", str(PORT), "--nonblocked"]
         client = [*within(rig, 0), sockperf, "ping-pong", "-i", peer, "-p", str(PORT),
                   "-t", "1", "--full-rtt", "--nonblocked", "-m", "18"]  # fmt: skip
         echo = [*within(rig, 0), ping, "-q", "-c", "100", "-i", "0.002", "-s", "18", peer]
 
         def medians() -> tuple[float, float, float]:
-            seen = latency.measure(trial, rig.deployment.ends, rig.plan.policy, lambda: None)
-            assert seen.figures.latency is not None
+            measured = latency.measure(trial, rig.deployment.ends, rig.plan.policy, lambda: None)
+            assert measured.figures.latency is not None
             with running(server, says="PORT"):
-                said = subprocess.run(client, capture_output=True, text=True, check=True).stdout
-            found = re.search(r"percentile 50\.000\s*=\s*([\d.]+)", said)
-            assert found, said
-            told = subprocess.run(echo, capture_output=True, text=True, check=True).stdout
-            echoes = re.search(r"= ([\d.]+)/([\d.]+)/", told)
-            assert echoes, told
+                output = subprocess.run(client, capture_output=True, text=True, check=True).stdout
+            found = re.search(r"percentile 50\.000\s*=\s*([\d.]+)", output)
+            assert found, output
+            ping_output = subprocess.run(echo, capture_output=True, text=True, check=True).stdout
+            echoes = re.search(r"= ([\d.]+)/([\d.]+)/", ping_output)
+            assert echoes, ping_output
             return (
-                seen.figures.latency.percentiles_ns["50"] / 1e3,
+                measured.figures.latency.percentiles_ns["50"] / 1e3,
                 float(found[1]),
                 1e3 * float(echoes[1]),
             )
 
         def worst_ratio() -> float:
-            ours, theirs, least_echo = medians()
-            if least_echo >= 20 * ours:  # a ping is answered by the kernel: less, or alike
+            own_us, sockperf_us, least_echo = medians()
+            if least_echo >= 20 * own_us:  # the kernel answers pings as fast or faster
                 return float("inf")
-            return ours / theirs
+            return own_us / sockperf_us
 
         find(1.2, 1.0, worst_ratio)
 
 
 @truth("CPU cost", "pidstat", "other tool", "0.06 cores")
-def test_pidstat_sees_the_switch_use_what_we_say(polling: Rig) -> None:
+def test_pidstat_agrees_on_cores_of_the_switch(polling: Rig) -> None:
     rig, pidstat = polling, need("pidstat")
     pids = tuple(rig.deployment.switch.process_ids())
 
     def off_by() -> float:
         before = CpuReading.take(pids)
         command = [pidstat, "-u", "-p", str(pids[0]), "1", "1"]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         used = cost(before, CpuReading.take(pids), []).switch_cores_used
-        (average,) = [line.split() for line in said.splitlines() if line.startswith("Average")]
-        theirs = float(average[-3]) / 100  # %CPU, then the core and the command
+        (average,) = [line.split() for line in output.splitlines() if line.startswith("Average")]
+        pidstat_cores = float(average[-3]) / 100  # %CPU, then the core and the command
         assert used is not None
-        return used - theirs
+        return used - pidstat_cores
 
     find(0, 0.06, off_by)
 
 
 @truth("CPU cost", "perf stat", "other tool", "35 %")
-def test_perf_counts_the_cycles_that_we_count(polling: Rig) -> None:
+def test_perf_agrees_on_cycles(polling: Rig) -> None:
     rig, perf = polling, need("perf")
     pid = rig.deployment.switch.process_ids()[0]
     command = [perf, "stat", "-x", ";", "-e", "cycles,instructions", "-p", str(pid),
@@ -287,12 +287,12 @@ def test_perf_counts_the_cycles_that_we_count(polling: Rig) -> None:
     def ratio() -> float:
         counters = HardwareCounters.open_for([pid], [])
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        seen = hardware_use(counters.stop(), frames=1)
-        if seen is None or "<not" in done.stderr:
+        use = hardware_use(counters.stop(), frames=1)
+        if use is None or "<not" in done.stderr:
             pytest.skip(f"no hardware counters here: {counters.absent or done.stderr}")
-        theirs = {line.split(";")[2]: float(line.split(";")[0])
+        perf_counts = {line.split(";")[2]: float(line.split(";")[0])
                   for line in done.stderr.splitlines() if line.count(";") > 3}  # fmt: skip
-        shares = [seen.events[name] / theirs[name] for name in ("cycles", "instructions")]
-        return statistics.fmean(shares)  # ours run while perf starts and ends, too
+        shares = [use.events[name] / perf_counts[name] for name in ("cycles", "instructions")]
+        return statistics.fmean(shares)  # the bench's counters also run while perf starts and ends
 
     find(1.15, 0.2, ratio)

@@ -1,6 +1,6 @@
 """Recovery and reconfiguration on real switches: outages of a set length, restarts, changes.
 
-One deployment a switch serves all its tests; the restart is the last of them.
+All tests of a switch share one deployment; the restart comes last.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ pytestmark = [
 ]
 LOAD_PPS = 10_000
 AT_S, TAIL_S = 0.2, 0.3
-FLOWS_AGAIN_S = 90.0  # frames, after a restart on a machine that does much else
+FLOWS_AGAIN_S = 90.0  # until frames pass after a restart on a busy machine
 LIMIT_PPS = 20_000
 PORTS_ONLY = (Macvlan, Snabb)
-WITH_A_TABLE = {Bess: "static-mac", XdpRedirect: "static-mac"}  # by default they have none
+WITH_A_TABLE = {Bess: "static-mac", XdpRedirect: "static-mac"}  # by default they have no table
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +58,8 @@ def rig(request: pytest.FixtureRequest, module_state_dir: None) -> Iterator[Rig]
     if not availability.available:
         pytest.skip(f"{switch.name}: {availability.reason}")
     mode = WITH_A_TABLE.get(request.param)
-    with deployed(switch, **({"connect_mode": mode} if mode else {})) as made:
-        yield made
+    with deployed(switch, **({"connect_mode": mode} if mode else {})) as deployment:
+        yield deployment
 
 
 def on(*switches: type[Switch]) -> pytest.MarkDecorator:
@@ -74,8 +74,8 @@ def disturber(rig: Rig) -> DisturbedMeasurer:
 
 @truth("reconfiguration", "the port taken down for a set time", "kernel", "30 ms")
 @on(LinuxBridge)
-def test_an_outage_of_a_set_length_is_found_by_frames_and_by_silence(rig: Rig) -> None:
-    """The bridge's port is taken down for so long: no frame passes meanwhile."""
+def test_outage_length_is_measured_by_frames_and_by_silence(rig: Rig) -> None:
+    """The bridge's port is down for a set time, in which no frame passes."""
     switch = rig.deployment.switch
     assert isinstance(switch, LinuxBridge)
     port = device_of(switch.ports[1])
@@ -91,11 +91,10 @@ def test_an_outage_of_a_set_length_is_found_by_frames_and_by_silence(rig: Rig) -
         bounds.append((least, time.monotonic() - begun))
 
     def off_by() -> float:
-        """`ip` takes its time on a busy machine: the port was down for so long at least, and
-        for so long at most."""
-        seen = disturber(rig).disturb(60.0, LOAD_PPS, AT_S, cut, TAIL_S)
+        """Return the distance to the bounds of the outage, as `ip` is slow on a busy machine."""
+        recovery = disturber(rig).disturb(60.0, LOAD_PPS, AT_S, cut, TAIL_S)
         least, most = bounds[-1]
-        lengths = seen.outage_s, seen.silence.seconds
+        lengths = recovery.outage_s, recovery.silence.seconds
         return max(0.0, least - min(lengths), max(lengths) - most)
 
     find(0, 0.03, off_by)
@@ -107,17 +106,18 @@ def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
     changes = changes_of(switch)
     numbers = [int(one.name.split()[0]) for one in changes]
     tables = [] if isinstance(switch, PORTS_ONLY) else [RULES] * 2
-    if isinstance(switch, Vpp):  # by default it learns, so it has a table
+    if isinstance(switch, Vpp):  # by default it learns and has a table
         assert rig.plan.mode.value == "learning"
     assert numbers == [PORTS] * 2 + tables
 
     def stopped_for_good() -> float:
-        """How many changes frames did not survive; a receiver without a core hears none, either."""
+        """Return the number of changes after which frames did not pass again."""
         found = reconfigure(disturber(rig), changes, load_pps=LOAD_PPS, trial_s=0.3)
         assert [one.name for one in found.changes] == [one.name for one in changes]
-        seen = [found.quiet, *(each.disturbance for each in found.changes)]
+        measurements = [found.quiet, *(each.disturbance for each in found.changes)]
         return sum(
-            not one.resumed or one.point.lost_frames >= one.point.offered_frames for one in seen
+            not one.resumed or one.point.lost_frames >= one.point.offered_frames
+            for one in measurements
         )
 
     find(0, 0, stopped_for_good)
@@ -127,8 +127,8 @@ def test_changes_are_made_and_undone_under_load(rig: Rig) -> None:
 @truth("soak", "the port taken down in two of six windows", "kernel", "exact")
 @on(LinuxBridge)
 def test_a_soak_finds_an_outage_and_goes_on(rig: Rig) -> None:
-    """The sender's port is down in the third and the fourth of six windows: it takes nothing,
-    so what is missing was never lost."""
+    """The sender's port is down in the third and fourth of six windows. It accepts no frame, so the
+    missing frames were never lost."""
     switch = rig.deployment.switch
     assert isinstance(switch, LinuxBridge)
     port, batch = device_of(switch.ports[0]), switch.namespace.batch
@@ -151,12 +151,12 @@ def test_a_soak_finds_an_outage_and_goes_on(rig: Rig) -> None:
     ] * 2
     assert found.windows[2].lost_frames == found.windows[3].lost_frames == 0
     assert found.silence_s is not None
-    assert found.silence_s >= 0.5, "of 1.0 s, but for the samples at the ends of the windows"
+    assert found.silence_s >= 0.5, "1.0 s minus the samples at the ends of the windows"
     assert found.unoffered_ratio >= 2 / 6
 
 
 @on(LinuxBridge)
-def test_the_bridge_really_has_what_was_added(rig: Rig) -> None:
+def test_bridge_has_the_added_entries(rig: Rig) -> None:
     switch = rig.deployment.switch
     assert isinstance(switch, LinuxBridge)
     join, part, learn, forget = changes_of(switch)
@@ -180,25 +180,26 @@ def test_the_bridge_really_has_what_was_added(rig: Rig) -> None:
 
 
 @on(LinuxBridge, OvsNetdev, OvsDpdk, Vpp)
-def test_a_switch_that_was_killed_forwards_again(rig: Rig) -> None:
+def test_killed_switch_forwards_again(rig: Rig) -> None:
     def without_frames_at_the_end() -> float:
         before = set(rig.deployment.switch.process_ids())
-        seen = disturber(rig).disturb(
+        recovery = disturber(rig).disturb(
             2 * FLOWS_AGAIN_S, LOAD_PPS, AT_S, lambda: restart_until_frames_flow(rig), TAIL_S
         )
-        assert seen.silence.seconds > 0, "a restart cannot pass unseen"
-        assert seen.missing_frames > 0
+        assert recovery.silence.seconds > 0, "a restart is always visible"
+        assert recovery.missing_frames > 0
         assert rig.deployment.switch.alive() is None
         after = set(rig.deployment.switch.process_ids())
-        assert not before & after, "it is another process"
-        return not seen.resumed
+        assert not before & after, "the process is a new one"
+        return not recovery.resumed
 
     find(0, 0, without_frames_at_the_end)
 
 
 def restart_until_frames_flow(rig: Rig) -> None:
-    """Judged by the frames that arrive after the restart, however long that takes. The switch
-    that is started is no less than the applications, which poll beside it."""
+    """Restart until frames arrive, however long that takes.
+
+    The started switch has the same priority as the applications, which poll beside it."""
     set_priority(rig.deployment.session.id, "0")
     rig.deployment.running_switch.restart()
     done_ns = time.monotonic_ns()
@@ -218,25 +219,25 @@ def wait(done: Callable[[], bool], look: Callable[[], object]) -> None:
         look()
 
 
-def test_a_limit_of_cpu_time_holds_for_a_switch_that_was_started_again() -> None:
+def test_cpu_limit_holds_for_restarted_switch() -> None:
     if (hierarchy := find_hierarchy()) is None:
         pytest.skip("no control group hierarchy with the cpu controller is mounted here")
     with deployed(reference(), cpu_limit="50%") as rig:
         limit = rig.deployment.running_switch.limit
         before = set(rig.deployment.switch.process_ids())
         assert limit is not None and limit.in_force()
-        held = hierarchy.root / limit.group / "cgroup.procs"
+        processes = hierarchy.root / limit.group / "cgroup.procs"
         rig.deployment.running_switch.restart()
         after = set(rig.deployment.switch.process_ids())
-        assert after and not after & before, "it is another process"
-        assert set(map(int, held.read_text().split())) == after
+        assert after and not after & before, "the process is a new one"
+        assert set(map(int, processes.read_text().split())) == after
         assert limit.in_force()
 
 
 @truth("recovery", "rate of the reference, which has no queue", "ours", "50 ms of 0")
-def test_recovery_of_a_limiter_without_queue_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reference loses what is above its rate, and nothing as soon as it is below. Killed
-    and started again, it forwards again."""
+def test_limiter_without_queue_recovers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference loses frames above its rate, and none as soon as the rate is below. It forwards
+    again after it was killed and restarted."""
     for name, seconds in (("SHORTEST_RELIEF_S", 0.6), ("RESET_AT_S", 0.1), ("RESET_TAIL_S", 0.3)):
         monkeypatch.setattr(recovery, name, seconds)
     with deployed(reference(limit_pps=LIMIT_PPS, limit_burst=400)) as rig:
@@ -246,7 +247,7 @@ def test_recovery_of_a_limiter_without_queue_is_at_once(monkeypatch: pytest.Monk
                 disturber(rig), throughput_pps=LIMIT_PPS, overload_s=0.5,
                 restart=lambda: restart_until_frames_flow(rig),
             )  # fmt: skip
-            assert found.reset.missing_frames > 0, "a restart cannot pass unseen"
+            assert found.reset.missing_frames > 0, "a restart is always visible"
             if not found.step.overload.lost_frames or found.time is None:
                 return 1e9
             return found.time.seconds

@@ -1,4 +1,4 @@
-"""The engine on its own command line: what it can do, its manual, and how it fails without
+"""The engine on its command line: its listed features, its manual, and its errors without
 memory."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = [
 
 
 def engine(*args: str, limit: tuple[int, int] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run the engine to its end; `limit` is a resource and its value."""
+    """Run the engine to its end with a resource limit (resource and value)."""
 
     def prepare() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -47,7 +47,7 @@ def engine(*args: str, limit: tuple[int, int] | None = None) -> subprocess.Compl
     )
 
 
-def test_list_names_backends_and_why_others_are_missing() -> None:
+def test_list_has_backends_and_reasons_of_missing_ones() -> None:
     listed = json.loads(engine("list", "--json").stdout)
     present = {backend["name"] for backend in listed["backends"]}
     missing = {backend["name"]: backend["reason"] for backend in listed["missing"]}
@@ -59,13 +59,13 @@ def test_list_names_backends_and_why_others_are_missing() -> None:
     assert all(name in text for name in present | set(missing))
 
 
-def test_the_bench_and_the_page_have_what_the_engine_says() -> None:
+def test_bench_and_page_match_the_list_of_the_engine() -> None:
     listed = json.loads(engine("list", "--json").stdout)
     assert MODULE.read_text() == table(listed), "run: python -m switchmark.engine.io_table"
-    assert ports_page(listed) in PAGE.read_text(), "paste what ports_page makes of it"
+    assert ports_page(listed) in PAGE.read_text(), "paste the output of ports_page"
 
 
-def test_the_page_has_every_option_and_the_help_every_command() -> None:
+def test_page_has_every_option_and_help_every_command() -> None:
     help_text, page = engine("--help").stdout, PAGE.read_text()
     options = re.findall(r"^  (--[a-z-]+)", help_text, re.MULTILINE)
     assert len(options) > 20
@@ -73,11 +73,13 @@ def test_the_page_has_every_option_and_the_help_every_command() -> None:
     of_commands = page.partition("## Commands on")[2].partition("\n## ")[0]
     commands = re.findall(r"^\| `([a-z-]+)[ `]", of_commands, re.MULTILINE)
     assert "start" in commands
-    said = help_text.rpartition("Commands on standard input:")[2].partition("Events are")[0]
-    assert set(commands) <= set(re.findall(r"[a-z-]+", said))
+    commands_text = help_text.rpartition("Commands on standard input:")[2].partition("Events are")[
+        0
+    ]
+    assert set(commands) <= set(re.findall(r"[a-z-]+", commands_text))
 
 
-def test_manual_holds_every_option_of_the_help() -> None:
+def test_manual_has_every_option_of_the_help() -> None:
     help_text, manual = engine("--help").stdout, engine("--man").stdout
     options = set(re.findall(r"^  (--[a-z-]+)", help_text, re.MULTILINE))
     assert len(options) > 20
@@ -96,29 +98,29 @@ LIMITS_MB = [24, 32, 48, 64, 96, 128, 256, 1024, 4096, 65536]
 
 
 @pytest.mark.parametrize("args", [NULL, QUEUES, DPDK], ids=["null", "queues", "dpdk"])
-def test_without_memory_it_says_so(args: tuple[str, ...]) -> None:
+def test_lack_of_memory_is_an_error_message(args: tuple[str, ...]) -> None:
     outcomes = set()
     for limit_mb in LIMITS_MB:
         done = engine(*args, limit=(resource.RLIMIT_AS, limit_mb << 20))
         assert_said(done, f"{limit_mb} MB")
         outcomes.add(done.returncode)
-    if args is not DPDK:  # (DPDK reserves address space beyond all of these)
+    if args is not DPDK:  # DPDK reserves more address space than these limits
         assert 0 in outcomes
 
 
 @pytest.mark.parametrize("args", [NULL, DPDK], ids=["null", "dpdk"])
-def test_without_file_descriptors_it_says_so(args: tuple[str, ...]) -> None:
+def test_lack_of_file_descriptors_is_an_error_message(args: tuple[str, ...]) -> None:
     for files in (4, 5, 6, 7, 8, 10, 12, 16, 24):
         assert_said(engine(*args, limit=(resource.RLIMIT_NOFILE, files)), f"{files} files")
 
 
 def memory_groups() -> Path | None:
-    """A folder in which memory groups can be made (version 1, or a root that hands it on)."""
-    one, two = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
-    if (one / "memory.limit_in_bytes").exists():
-        return one
-    handed = two / "cgroup.subtree_control"
-    return two if handed.exists() and "memory" in handed.read_text().split() else None
+    """Return the folder for memory groups (version 1, or a root that delegates the controller)."""
+    version1, version2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    if (version1 / "memory.limit_in_bytes").exists():
+        return version1
+    handed = version2 / "cgroup.subtree_control"
+    return version2 if handed.exists() and "memory" in handed.read_text().split() else None
 
 
 @pytest.fixture
@@ -146,26 +148,28 @@ TOO_MUCH = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", TOO_MUCH)
-def test_beyond_its_groups_memory_it_says_so(small_group: Path, tmp_path: Path, what: str) -> None:
-    """The kernel would grant it, and kill the process for touching it."""
+@pytest.mark.parametrize("amount", TOO_MUCH)
+def test_memory_beyond_the_group_is_an_error_message(
+    small_group: Path, tmp_path: Path, amount: str
+) -> None:
+    """The kernel would grant it, and kill the process at the first access."""
     large = tmp_path / "large.pcap"
     large.write_bytes(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
     os.truncate(large, 100 << 20)
-    words = ["exec", str(find_engine()), TOO_MUCH[what].format(large)]
-    inside = f"echo $$ > {small_group}/cgroup.procs && {' '.join(words)} --start now"
+    command = ["exec", str(find_engine()), TOO_MUCH[amount].format(large)]
+    inside = f"echo $$ > {small_group}/cgroup.procs && {' '.join(command)} --start now"
     done = subprocess.run(
         ["sh", "-c", inside], stdin=subprocess.DEVNULL, capture_output=True, text=True,
         timeout=60, check=False,
     )  # fmt: skip
-    assert_said(done, what)
+    assert_said(done, amount)
     assert done.returncode in (1, 2)
     assert re.search("would take [0-9]+ MB of memory, and the .*group leaves [0-9]+$", done.stderr)
 
 
 def assert_said(done: subprocess.CompletedProcess[str], when: str) -> None:
-    """Either it worked, or one line says why not; never a crash."""
-    assert done.returncode in (0, 1, 2, 127), (when, done)  # 127: not even its libraries fitted
+    """Check that it worked or that one line explains the failure; it never crashes."""
+    assert done.returncode in (0, 1, 2, 127), (when, done)  # 127: no memory for its libraries
     if done.returncode in (1, 2):
         assert len(done.stderr.strip().splitlines()) == 1, (when, done.stderr)
 
@@ -173,7 +177,7 @@ def assert_said(done: subprocess.CompletedProcess[str], when: str) -> None:
 def test_manual_is_installed_beside_the_engine() -> None:
     path = find_engine()
     assert path is not None
-    # `man` looks in both for a program in `bin` beside them; installers differ in their choice.
+    # `man` looks in both for a program in `bin` beside them; installers choose differently.
     top = path.resolve().parents[1]
     pages = [top / folder / "man1/switchmark-traffic.1" for folder in ("share/man", "man")]
     page = next((page for page in pages if page.exists()), pages[0])

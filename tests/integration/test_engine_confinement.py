@@ -1,5 +1,5 @@
-"""All threads of a running engine are confined (what that means: engine/tests/test_confinement.c),
-in all environments; those of DPDK, too, for which there is a filter of calls besides
+"""All threads of a running engine are confined in all environments (engine/tests/test_confinement.c
+defines it), also those of DPDK, which have an additional filter of system calls
 (engine/tests/test_call_filter.c)."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pytestmark = [
     pytest.mark.skipif(landlock_version() < 6, reason="signals are confined from version 6 on"),
 ]
 
-OPEN, CONNECT, FORK, CHMOD = 2, 42, 57, 90  # of x86-64
+OPEN, CONNECT, FORK, CHMOD = 2, 42, 57, 90  # x86-64
 NO_FILE = 2**64 - 1
 
 
@@ -41,12 +41,12 @@ REFUSED = {(-errno.EPERM, -errno.EACCES)}
 
 @pytest.fixture(autouse=True)
 def readable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that every user may read, whose name engines find among their variables."""
+    """Set a variable of the engines to the name of a file that every user may read."""
     monkeypatch.setenv("SM_TEST_READABLE", "/etc/passwd")
 
 
 def answers(pid: int, least: int = 2) -> set[tuple[int, int]]:
-    """What each thread is answered that signals us, and that reads what every user may."""
+    """Return each thread's errors for a signal to this process and for reading a public file."""
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
     assert len(threads) >= least
     path = address_of(pid, "SM_TEST_READABLE")
@@ -57,7 +57,7 @@ def answers(pid: int, least: int = 2) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("spec", OPENED_BY)
-def test_a_running_engine_reaches_nothing_else(spec: str) -> None:
+def test_running_engine_reaches_nothing_else(spec: str) -> None:
     def refused(pid: int) -> None:
         assert answers(pid) == REFUSED
 
@@ -86,23 +86,23 @@ def test_tcp_roles_reach_nothing_else(role: str) -> None:
                 running.wait("ready")
                 running.tell("start duration=60")
                 running.wait("started")
-            asked = client if role == "tcp-client" else server
-            assert answers(asked.process.pid) == REFUSED
-            assert client.finish_tcp() > 0, "requests were answered all the while"
+            process = client if role == "tcp-client" else server
+            assert answers(process.process.pid) == REFUSED
+            assert client.finish_tcp() > 0, "requests were answered meanwhile"
         finally:
             client.close()
             server.close()
 
 
-def asked_of_each(pid: int, number: int, first: int, second: int = 0) -> set[int]:
-    """What each thread of an engine with DPDK is answered to a call."""
+def results_of_call(pid: int, number: int, first: int, second: int = 0) -> set[int]:
+    """Return the results of a system call in each thread of an engine with DPDK."""
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
-    assert len(threads) > 2, "EAL has threads of its own"
+    assert len(threads) > 2, "EAL has additional threads"
     return {call_of(thread, number, first, second) for thread in threads}
 
 
 def address_of(pid: int, variable: str) -> int:
-    """Where the value of an environment variable lies in a process."""
+    """Return the address of an environment variable's value in a process."""
     begin = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[47])
     name = f"{variable}=".encode()
     return begin + Path(f"/proc/{pid}/environ").read_bytes().index(name) + len(name)
@@ -110,7 +110,7 @@ def address_of(pid: int, variable: str) -> int:
 
 @contextmanager
 def with_dpdk(port: str, *more: str, namespace: str | None = None) -> Iterator[int]:
-    """A running engine with this port of DPDK's, by its pid."""
+    """A running engine with this DPDK port; yields its pid."""
     if lacking("dpdk:"):
         pytest.skip("the engine is built without dpdk")
     args = ["--port", f"dpdk:{port}", "--dst-mac", "02:00:00:00:00:01", *more]
@@ -126,9 +126,9 @@ def with_dpdk(port: str, *more: str, namespace: str | None = None) -> Iterator[i
 
 
 def assert_calls_are_refused(pid: int) -> None:
-    """Another process, a process more."""
-    assert asked_of_each(pid, KILL, os.getpid()) == {-errno.EPERM}
-    assert asked_of_each(pid, FORK, 0) == {-errno.EPERM}
+    """The filter refuses access to other processes and new processes."""
+    assert results_of_call(pid, KILL, os.getpid()) == {-errno.EPERM}
+    assert results_of_call(pid, FORK, 0) == {-errno.EPERM}
 
 
 @pytest.mark.parametrize(
@@ -154,39 +154,39 @@ def test_threads_of_dpdk_are_confined(
             place, namespace = node.device, node.namespace
         else:
             place, namespace = str(tmp_path), None
-        words = port.format(place).split()
-        pid = stack.enter_context(with_dpdk(*words, namespace=namespace))
+        arguments = port.format(place).split()
+        pid = stack.enter_context(with_dpdk(*arguments, namespace=namespace))
         path = address_of(pid, "SM_TEST_FILE")
         assert_calls_are_refused(pid)
-        assert asked_of_each(pid, OPEN, path, os.O_RDONLY) == {-errno.EACCES}
-        assert asked_of_each(pid, OPEN, path, os.O_WRONLY) == {-errno.EPERM}
-        assert asked_of_each(pid, CHMOD, path, 0o666) == {-errno.EPERM}
+        assert results_of_call(pid, OPEN, path, os.O_RDONLY) == {-errno.EACCES}
+        assert results_of_call(pid, OPEN, path, os.O_WRONLY) == {-errno.EPERM}
+        assert results_of_call(pid, CHMOD, path, 0o666) == {-errno.EPERM}
         refused = errno.EBADF if connects else errno.EPERM
-        assert asked_of_each(pid, CONNECT, NO_FILE) == {-refused}
+        assert results_of_call(pid, CONNECT, NO_FILE) == {-refused}
     assert file.stat().st_mode & 0o777 != 0o666
-    assert list(tmp_path.iterdir()) == [file], "its socket goes with it"
+    assert list(tmp_path.iterdir()) == [file], "the engine removes its socket"
 
 
 @pytest.mark.parametrize(
     ("port", "more"),
     [("vdev=net_null0", ()), ("virtio-user={}/s,server", ("--eal", "-v"))],
 )
-def test_what_dpdk_may_open_is_not_always_known(
+def test_dpdk_files_are_not_always_known(
     port: str, more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the driver of a device, or of what the user tells EAL."""
+    """They depend on the driver of a device and on EAL arguments of the user."""
     file = tmp_path / "file"
     file.write_text("of the user")
     monkeypatch.setenv("SM_TEST_FILE", str(file))
     with with_dpdk(port.format(tmp_path), *more) as pid:
         assert_calls_are_refused(pid)
         path = address_of(pid, "SM_TEST_FILE")
-        assert min(asked_of_each(pid, OPEN, path, os.O_WRONLY)) > 0
+        assert min(results_of_call(pid, OPEN, path, os.O_WRONLY)) > 0
 
 
 @pytest.mark.parametrize("environment", ["bare", "netns"])
 @pytest.mark.usefixtures("state_dir")
-def test_engines_of_the_bench_are(environment: str) -> None:
+def test_engines_of_the_bench_are_confined(environment: str) -> None:
     with open_session() as session:
         node = ENVIRONMENTS[environment]().create(session, node_spec("tx0", 0))
         spec = port_spec(node.spec.port, Io.RAW_MMSG)

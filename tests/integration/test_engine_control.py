@@ -1,4 +1,4 @@
-"""How the real engine is driven: commands, endings, sessions, schedules, errors."""
+"""Control of the real engine: commands, endings, sessions, schedules, errors."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_ending_gives_a_result(wire: tuple[Node, Node], role: str, how: st
 
 
 def check_sums(intervals: list[dict[str, Any]], result: dict[str, Any]) -> None:
-    """The intervals, the last partial one among them, make up the totals."""
+    """Check that the intervals, including the partial last one, add up to the totals."""
     assert [i["index"] for i in intervals] == list(range(len(intervals)))
     for name, total in result["totals"].items():
         assert sum(i[name] for i in intervals) == total, name
@@ -115,7 +115,7 @@ def test_a_slow_reader_loses_nothing() -> None:
         text=True,
     )
     time.sleep(2.2)
-    assert process.poll() is None  # it waits to be read
+    assert process.poll() is None  # it waits for a reader
     output, _ = process.communicate(timeout=20)
     assert process.returncode == 0
     events = [json.loads(line) for line in output.splitlines()]
@@ -159,7 +159,7 @@ def test_a_session_runs_many_trials(wire: tuple[Node, Node]) -> None:
 
 
 def counted(running: Engine) -> Event:
-    """Its counters now."""
+    """Return its current counters."""
     count = len(running.all("counters")) + 1
     running.tell("counters")
     return running.wait("counters", count)
@@ -179,7 +179,7 @@ def test_verification_frames_to_others_are_seen_as_flooding(wire: tuple[Node, No
         assert counted(receiver)["rx_verification"] == 0
 
 
-AHEAD_NS = 1_500_000_000  # a command needs a thousandth of that
+AHEAD_NS = 1_500_000_000  # a command needs a thousandth of this time
 
 
 def test_start_at_a_given_time() -> None:
@@ -193,7 +193,7 @@ def test_start_at_a_given_time() -> None:
 
 
 @pytest.mark.parametrize("role", ["sender", "client", "duplex", "receiver"])
-def test_a_trial_that_is_stopped_before_its_start_has_no_length(role: str) -> None:
+def test_trial_stopped_before_its_start_has_no_length(role: str) -> None:
     with engine(role, "--port", "null:", "--rate", "1k", *SLEEP) as running:
         running.tell(f"start at={time.monotonic_ns() + 3600 * 1_000_000_000}")
         running.wait("started")
@@ -227,21 +227,22 @@ def test_pacing_keeps_the_rate(wire: tuple[Node, Node]) -> None:
     assert pacing["skipped"] == 0
     assert pacing["on_schedule"] is True
     assert 0 < pacing["late_mean_ns"] <= pacing["late_max_ns"]
-    assert 500_000_000 <= result["duration_ns"] < 1_500_000_000  # it may be put off the core
+    assert 500_000_000 <= result["duration_ns"] < 1_500_000_000  # it may lose its core for a time
 
 
-SLEPT, SELDOM = 50, 10  # times; a lock of the kernel may make one wait that polls
+SLEPT, SELDOM = 50, 10  # sleeps; a polling engine may wait for a lock of the kernel
 
 
 def sleeps(pid: int) -> int:
-    """How often its first thread, which serves the port, has given its core back by itself."""
+    """Return how often its first thread, which serves the port, has yielded its core."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
 
 
 @pytest.mark.parametrize("idle", ["poll", "sleep"])
 def test_cpu_time_and_idle_strategies(idle: str) -> None:
-    """Who polls may be kept from its core, and never leaves it; who sleeps uses little of it."""
+    """A polling engine may lose its core but never yields it; a sleeping one uses little CPU
+    time."""
     with engine("receiver", "--port", "null:", "--interval", "0.1", "--idle", idle) as running:
         running.tell("start")
         running.wait("started")
@@ -303,7 +304,7 @@ def test_frames_that_do_not_fit_the_mtu_are_refused(wire: tuple[Node, Node]) -> 
     running.close()
 
 
-def test_a_device_that_goes_away_ends_the_trial_with_an_error() -> None:
+def test_removed_device_ends_the_trial_with_an_error() -> None:
     with (
         veth_pair("d") as (a, _),
         engine("sender", "--port", port("raw", a), "--rate", "1k", *SLEEP, node=a) as sender,
@@ -377,7 +378,7 @@ def test_start_now_runs_without_an_input() -> None:
 
 
 def without_start(redirection: str, stdin: int | None = None) -> subprocess.CompletedProcess[str]:
-    """A sender that is not told to start at once, its standard input as the shell makes it."""
+    """Run a sender without `--start`, with the shell's redirection of standard input."""
     path = engine_path()
     assert path is not None
     command = f'exec "$0" sender --port null: --duration 0.1 --idle sleep {redirection}'
@@ -388,23 +389,23 @@ def without_start(redirection: str, stdin: int | None = None) -> subprocess.Comp
 
 
 @pytest.mark.parametrize("redirection", ["<&-", "</dev/null"])
-def test_without_an_input_a_start_can_come_from_it_is_refused(redirection: str) -> None:
+def test_engine_without_an_input_for_start_is_refused(redirection: str) -> None:
     done = without_start(redirection)
     assert done.returncode == 2
     assert "add --start now" in done.stderr
     assert "ready" not in done.stdout
 
 
-def test_an_input_that_ends_without_a_start_says_that_nothing_was_measured(tmp_path: Path) -> None:
+def test_input_without_start_reports_nothing_was_measured(tmp_path: Path) -> None:
     (empty := tmp_path / "empty").touch()
     (commands := tmp_path / "commands").write_text("counters\n")
-    for redirection, told in ((f"<{empty}", True), (f"<{commands}", False)):
+    for redirection, is_reported in ((f"<{empty}", True), (f"<{commands}", False)):
         done = without_start(redirection)
         assert done.returncode == 0
-        assert ("nothing was measured" in done.stderr) == told
+        assert ("nothing was measured" in done.stderr) == is_reported
 
 
-def test_who_types_is_told_of_start_and_gets_traffic() -> None:
+def test_terminal_user_gets_hint_to_start_and_traffic() -> None:
     keyboard, terminal = pty.openpty()
     path = engine_path()
     assert path is not None
@@ -426,7 +427,7 @@ def test_who_types_is_told_of_start_and_gets_traffic() -> None:
     assert result["totals"]["tx_offered"] > 0
 
 
-def test_end_of_file_at_a_terminal_says_that_nothing_was_measured() -> None:
+def test_end_of_file_at_terminal_reports_nothing_was_measured() -> None:
     keyboard, terminal = pty.openpty()
     with os.fdopen(keyboard, "wb", buffering=0) as typed:
         typed.write(b"\x04")

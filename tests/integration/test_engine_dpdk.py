@@ -1,4 +1,4 @@
-"""The engine's DPDK ports against each other, a forwarder of ours, and dpdk-testpmd."""
+"""The engine's DPDK ports against each other, against its forwarder and dpdk-testpmd."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
     *needs_dpdk,
 ]
 
-# Sender's port, receiver's port; the same socket. Every kind in both roles of its socket.
+# Ports of sender and receiver on the same socket. Every kind plays both roles of its socket.
 PAIRS = {
     "virtio-user server": ("virtio-user={},server", "vhost={},client"),
     "virtio-user client": ("virtio-user={}", "vhost={}"),
@@ -40,24 +40,24 @@ PAIRS = {
 RATE_PPS = 20000
 SECONDS = 0.5
 PACED = (*TO_B, "--rate", str(RATE_PPS), "--burst", "20", "--duration", str(SECONDS))
-PACED += ("--catch-up-us", "5000000")  # a busy machine may be late, but nothing is given up
-# Through a switch that drops what does not fit: no more frames than a ring holds.
+PACED += ("--catch-up-us", "5000000")  # a late sender skips no frame
+# Through a switch that drops excess frames: no more frames than a ring holds.
 SHORT_FRAMES = 1000
 SHORT = (*PACED, "--rate", "10000", "--duration", str(SHORT_FRAMES / 10000))
 RING = "queue-size=1024"
-LATE = ("--patience", "2s")  # of a peer, or a switch, that is kept from its core
+LATE = ("--patience", "2s")  # for a peer or a switch without a core
 
 
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[str]:
-    """A socket path; afterwards nothing of ours may be left."""
+    """A socket path; nothing of the test may remain afterwards."""
     yield str(tmp_path / "wire.sock")
     assert litter() == set()
     assert list(tmp_path.iterdir()) == []
 
 
 def ports(kind: str, path: str) -> tuple[list[str], list[str]]:
-    """The two ports of a pair."""
+    """Return the two ports of a pair."""
     sender, receiver = PAIRS[kind]
     return [sender.format(path)], [receiver.format(path)]
 
@@ -65,7 +65,7 @@ def ports(kind: str, path: str) -> tuple[list[str], list[str]]:
 def assert_all_arrived(
     sent: dict[str, Any], received: dict[str, Any], frames: int | None = None
 ) -> None:
-    """Nothing lost, doubled, reordered, damaged, or of unknown origin."""
+    """Check that no frame is lost, duplicated, reordered, damaged or of unknown origin."""
     offered = sent["totals"]["tx_offered"]
     assert offered == (frames if frames is not None else offered) > 0
     assert sent["totals"]["tx_dropped"] == 0
@@ -82,7 +82,7 @@ def assert_all_arrived(
 @unless_disturbed
 def test_paced_frames_all_arrive(wire: str, kind: str, idle: str) -> None:
     send_port, receive_port = ports(kind, wire)
-    sender_core = 0 if idle == "poll" else 1  # the others are for sharing a core
+    sender_core = 0 if idle == "poll" else 1  # other strategies are for a shared core
     with (
         Engine("receiver", receive_port, "--idle", idle, core=1) as receiver,
         Engine("sender", send_port, *PACED, "--idle", idle, core=sender_core) as sender,
@@ -122,12 +122,12 @@ def test_every_request_is_answered_and_timed(wire: str, kind: str) -> None:
     ):
         server.start()
         client.start()
-        asked, answered = client.result(), server.stop()
+        requested, answered = client.result(), server.stop()
         frames = int(RATE_PPS * SECONDS)
-        assert asked["totals"]["tx_offered"] == asked["totals"]["rx_frames"] == frames
-        assert asked["loss"]["lost"] == asked["loss"]["duplicates"] == 0
-        assert asked["latency"]["count"] == frames
-        assert 0 < asked["latency"]["min_ns"] <= asked["latency"]["percentiles"]["50"]
+        assert requested["totals"]["tx_offered"] == requested["totals"]["rx_frames"] == frames
+        assert requested["loss"]["lost"] == requested["loss"]["duplicates"] == 0
+        assert requested["latency"]["count"] == frames
+        assert 0 < requested["latency"]["min_ns"] <= requested["latency"]["percentiles"]["50"]
         assert answered["totals"]["tx_offered"] == frames
         assert client.leave() == server.leave() == 0
 
@@ -139,7 +139,7 @@ def test_forwarder_serves_two_pairs_of_applications(tmp_path: Path) -> None:
     apps = [[f"virtio-user={path},server,{RING}"] for path in paths]
     quiet = ("--idle", "yield", "--interval", "0.1")
     with (
-        # The switch starts first: its sockets are not there yet.
+        # The switch starts first, before its sockets exist.
         Engine("forwarder", switch_ports, "--start", "now", *quiet, core=0) as switch,
         Engine("sender", apps[0], *SHORT, *quiet, "--stream", "1", core=1) as sender_1,
         Engine("receiver", apps[1], *TO_A, *quiet, "--stream", "1", core=1) as receiver_1,
@@ -170,7 +170,7 @@ def test_forwarder_serves_two_pairs_of_applications(tmp_path: Path) -> None:
 
 
 def frame_passes(sender: Engine, receiver: Engine) -> bool:
-    """Does a verification frame get from one application to the other?"""
+    """Return True if a verification frame passes from one application to the other."""
     sender.say("verify 1")
     sender.event("verification")
     receiver.say("counters")
@@ -189,7 +189,7 @@ def test_receiver_survives_kill_9_of_senders(wire: str, kind: str) -> None:
             with Engine("sender", send_port, *options, core=0) as sender:
                 sender.start()
                 time.sleep(0.2)
-                sender.kill()  # in the middle of a burst; its socket file stays
+                sender.kill()  # in the middle of a burst; its socket file remains
         assert_pages_return(free)
         receiver.start()
         with Engine("sender", send_port, *PACED, "--idle", "yield", core=0) as sender:
@@ -215,16 +215,16 @@ def test_sender_survives_kill_9_of_receivers(wire: str, kind: str) -> None:
         assert_pages_return(free)
         assert sender.stop()["reason"] == "stop"
         assert sender.leave() == 0
-    Path(wire).unlink(missing_ok=True)  # of a receiver that was killed
+    Path(wire).unlink(missing_ok=True)  # socket of a killed receiver
 
 
 def assert_pages_return(free: int) -> None:
-    """What killed processes held must come back (other users of the machine may take some)."""
+    """Check that pages of killed processes return, apart from those that other programs take."""
     until(lambda: hugepages_free() >= free - 16, "hugepages of the dead return")
 
 
 def test_ready_does_not_wait_for_the_peer_and_start_is_fast(wire: str) -> None:
-    """By the time in which it neither ran nor wanted a core: how fast it runs is the machine's."""
+    """Measured by the time in which it ran or waited for a core, so that speed does not matter."""
     slept_s = []
     for _ in range(5):
         with Engine("receiver", [f"virtio-user={wire},server"], core=0) as receiver:
@@ -242,12 +242,12 @@ def test_ready_does_not_wait_for_the_peer_and_start_is_fast(wire: str) -> None:
 
 
 def schedstat(pid: int) -> str:
-    """How long its first thread has run, and has waited for a core, in ns (and how often)."""
+    """Return how long its first thread has run and has waited for a core, in ns, and how often."""
     return Path(f"/proc/{pid}/schedstat").read_text()
 
 
 @pytest.mark.slow
-def test_sender_without_peer_says_so(wire: str) -> None:
+def test_sender_without_peer_reports_it(wire: str) -> None:
     with Engine("sender", [f"virtio-user={wire},server"], *PACED, core=0) as sender:
         sender.event("ready")
         sender.say("start")
@@ -258,7 +258,7 @@ def test_sender_without_peer_says_so(wire: str) -> None:
 
 
 def failure(spec: str, *options: str) -> str:
-    """The one line with which the engine refuses a port."""
+    """Return the line with which the engine refuses a port."""
     with Engine("receiver", [spec], *options, core=0) as engine:
         assert engine.child.wait(timeout=30) in (1, 2)
         lines = engine.errors().strip().splitlines()
@@ -295,13 +295,13 @@ def test_a_socket_in_use_is_not_taken_away(tmp_path: Path) -> None:
         ("vdev=net_nothing0", "net_nothing0"),
     ],
 )
-def test_what_cannot_be_opened_is_said_in_one_line(spec: str, part: str) -> None:
+def test_port_that_cannot_be_opened_is_one_line(spec: str, part: str) -> None:
     assert part in failure(spec)
 
 
 @pytest.fixture
 def testpmd_paths(tmp_path: Path) -> Iterator[list[Path]]:
-    """Two sockets that dpdk-testpmd, as the switch, connects on core 0."""
+    """Two sockets that dpdk-testpmd connects as the switch on core 0."""
     paths = [tmp_path / "a.sock", tmp_path / "b.sock"]
     args = ["taskset", "-c", "0", "dpdk-testpmd", "--lcores", "0@0,1@0", "--no-pci"]
     args += ["--in-memory", "--single-file-segments", "--no-telemetry", "-m", "128"]
@@ -322,9 +322,9 @@ def test_tester_owns_both_ends_of_testpmd(testpmd_paths: list[Path], cores: str)
     options = (*SHORT, *LATE, "--bidirectional", "--idle", "yield", "--session", "--core", cores)
     with Engine("tester", specs, *options, core=1) as tester:
         tester.event("ready")
-        until(lambda: hears_itself(tester), "testpmd forwards both ways")
-        # The drain after a trial is short: a switch that got no core for longer than that (on
-        # a machine busy with other things) makes frames count as lost. Then it is tried again.
+        until(lambda: receives_own_frames(tester), "testpmd forwards both ways")
+        # A switch that got no core for longer than the short drain after a trial makes frames count
+        # as lost. Then the trial is repeated.
         for _ in range(5):
             tester.start()
             result = tester.result()
@@ -340,8 +340,8 @@ def test_tester_owns_both_ends_of_testpmd(testpmd_paths: list[Path], cores: str)
         assert tester.leave() == 0
 
 
-def hears_itself(tester: Engine) -> bool:
-    """Do verification frames pass the switch in both directions? (Two ends, one frame each.)"""
+def receives_own_frames(tester: Engine) -> bool:
+    """Return True if verification frames pass the switch in both directions between two ends."""
     tester.say("verify 1")
     sent = tester.event("verification")["sent"]
     time.sleep(0.02)

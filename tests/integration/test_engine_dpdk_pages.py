@@ -1,5 +1,5 @@
-"""The engine's DPDK ports on the kernel's ordinary pages (`--dpdk-pages 4KiB`): every frame arrives
-and is counted exactly, also if the peer is on hugepages."""
+"""The engine's DPDK ports on ordinary pages (`--dpdk-pages 4KiB`): every frame arrives and is
+counted exactly, also if the peer is on hugepages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECONDS = 0.3
 FRAMES = int(RATE_PPS * SECONDS)
 PACED = (*TO_B, "--rate", str(RATE_PPS), "--burst", "20", "--duration", str(SECONDS))
 PACED += ("--catch-up-us", "5000000", "--idle", "yield")
-PAIRS = {  # sender's port, receiver's port
+PAIRS = {  # ports of sender and receiver
     "virtio-user": ("virtio-user={},server", "vhost={},client"),
     "vhost": ("vhost={}", "virtio-user={},packed"),
     "memif": ("memif={},role=server,id=7", "memif={},role=client,id=7"),
@@ -50,23 +50,23 @@ SIDES = {
 
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[str]:
-    """A socket path; afterwards nothing of ours may be left."""
+    """A socket path; nothing of the test may remain afterwards."""
     yield str(tmp_path / "wire.sock")
     assert litter() == set()
     assert list(tmp_path.iterdir()) == []
 
 
 def page_kib(engine: Engine) -> int:
-    """The page size that the engine reports, which must be that of its memory."""
-    told = engine.event("ready")["page_size_kib"]
+    """Return the page size that the engine reports, which must be that of its memory."""
+    reported_kib = engine.event("ready")["page_size_kib"]
     smaps = Path(f"/proc/{engine.child.pid}/smaps").read_text()
     sizes = {int(size) for size in re.findall(r"^KernelPageSize: +(\d+) kB$", smaps, re.MULTILINE)}
-    assert told == max(sizes)
-    return int(told)
+    assert reported_kib == max(sizes)
+    return int(reported_kib)
 
 
 def check(sent: dict[str, Any], received: dict[str, Any], frames: int) -> None:
-    """Nothing is lost, doubled, damaged or of unknown origin."""
+    """Check that no frame is lost, duplicated, damaged or of unknown origin."""
     assert sent["totals"]["tx_offered"] == received["totals"]["rx_frames"] == frames
     assert received["loss"]["received_unique"] == frames
     for bad in ("lost", "duplicates", "reordered"):
@@ -115,8 +115,8 @@ def test_jumbo_frames_in_several_queues_arrive(wire: str, kind: str) -> None:
 
 @unless_disturbed
 def test_forwarder_on_512_mib_passes_every_frame(tmp_path: Path) -> None:
-    """As `basicfwd` is run, with more memory than the engine takes by itself. A ring holds all
-    frames of the trial, so none is lost if a core is taken away."""
+    """The engine runs like `basicfwd`, with more memory than its default. A ring holds all frames
+    of the trial, so that none is lost without a core."""
     a, b = (str(tmp_path / name) for name in "ab")
     switch_ports = [f"vhost={a}", f"vhost={b}"]
     ends = [f"virtio-user={path},queue-size=1024" for path in (a, b)]
@@ -176,13 +176,13 @@ def test_a_tap_passes_frames_both_ways() -> None:
             far.event("ready")
             far.start()
             near.start()
-            there, back = near.result(), far.result()
-    for one in (there, back):
-        assert one["totals"]["tx_offered"] == one["totals"]["rx_frames"] == FRAMES
-        assert one["totals"]["rx_corrupt"] == one["loss"]["lost"] == 0
+            forth, back = near.result(), far.result()
+    for result in (forth, back):
+        assert result["totals"]["tx_offered"] == result["totals"]["rx_frames"] == FRAMES
+        assert result["totals"]["rx_corrupt"] == result["loss"]["lost"] == 0
 
 
-def test_more_memory_than_there_is_is_refused_before_it_is_touched(wire: str) -> None:
+def test_too_much_memory_is_refused_before_use(wire: str) -> None:
     more = ("--dpdk-memory-mb", "1048576", *SMALL)
     with Engine("receiver", [f"vhost={wire}"], *more, core=0) as engine:
         assert engine.child.wait(timeout=30) == 1

@@ -1,5 +1,5 @@
-"""What the engine's DPDK ports can be told: ring kinds, zero-copy, kernel devices, memory, several
-queues with a worker each."""
+"""Options of the engine's DPDK ports: ring kinds, zero-copy, kernel devices, memory, several queues
+with a worker each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FRAMES = int(RATE_PPS * SECONDS)
 PACED = (*TO_B, "--rate", str(RATE_PPS), "--burst", "20", "--duration", str(SECONDS))
 PACED += ("--catch-up-us", "5000000", "--idle", "yield")
 
-# Sender's port, receiver's port, on one socket.
+# Ports of sender and receiver on the same socket.
 VARIANTS = {
     "packed": ("virtio-user={},server,packed", "vhost={},client"),
     "packed, received": ("vhost={}", "virtio-user={},packed"),
@@ -57,14 +57,14 @@ QUEUE_PAIRS = {
 
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[str]:
-    """A socket path; afterwards nothing of ours may be left."""
+    """A socket path; nothing of the test may remain afterwards."""
     yield str(tmp_path / "wire.sock")
     assert litter() == set()
     assert list(tmp_path.iterdir()) == []
 
 
 def assert_all_arrived(sent: dict[str, Any], received: dict[str, Any]) -> None:
-    """Nothing lost, doubled, reordered, damaged, or of unknown origin."""
+    """Check that no frame is lost, duplicated, reordered, damaged or of unknown origin."""
     offered = sent["totals"]["tx_offered"]
     assert offered > 0
     assert received["totals"]["rx_frames"] == offered
@@ -89,9 +89,9 @@ def test_ring_variants_carry_every_frame(wire: str, variant: str, size: int) -> 
         receiver.start()
         sender.start("duration=0.2")
         sent = sender.result()
-        assert sender.leave() == 0  # what it has sent must not go with it
+        assert sender.leave() == 0  # sent frames must remain
         received = receiver.stop()
-        received["partial"], received["fault"] = False, None  # (its peer has left)
+        received["partial"], received["fault"] = False, None  # the peer has ended
         assert_all_arrived(sent, received)
         assert receiver.leave() == 0
 
@@ -113,7 +113,9 @@ def test_two_queues_two_workers_count_exactly(wire: str, kind: str) -> None:
         sent, received = sender.result(), receiver.stop()
         assert sent["totals"]["tx_offered"] == FRAMES
         assert_all_arrived(sent, received)
-        assert received["loss"]["last_sequence"] == FRAMES // 2 - 1  # two streams, half each
+        assert (
+            received["loss"]["last_sequence"] == FRAMES // 2 - 1
+        )  # two streams with half of the frames each
         assert received["latency"]["count"] == FRAMES
         assert sender.leave() == receiver.leave() == 0
 
@@ -132,7 +134,7 @@ def test_two_queues_at_full_rate(wire: str) -> None:
 
 
 def hugetlb_mb(engine: Engine) -> float:
-    """Hugepage memory that a process holds."""
+    """Return the hugepage memory of a process."""
     for line in Path(f"/proc/{engine.child.pid}/status").read_text().splitlines():
         if line.startswith("HugetlbPages:"):
             return int(line.split()[1]) / 1024
@@ -162,7 +164,7 @@ def test_64_mib_of_hugepages_suffice(
         assert engine.leave() == 0
 
 
-def test_help_says_how_much_memory() -> None:
+def test_help_states_how_much_memory() -> None:
     engine = find_engine()
     assert engine is not None
     text = subprocess.run([engine, "--help"], capture_output=True, text=True, check=True).stdout
@@ -171,7 +173,7 @@ def test_help_says_how_much_memory() -> None:
 
 @contextmanager
 def veth(near: str, far: str) -> Iterator[None]:
-    """A wire whose ends say nothing by themselves."""
+    """A wire whose ends send no frames by themselves."""
     add = ["ip", "link", "add", near, "type", "veth", "peer", "name", far]
     subprocess.run(add, check=True, timeout=30)
     try:
@@ -204,7 +206,7 @@ def test_af_xdp_reaches_the_other_end_of_a_veth() -> None:
 
 
 def ready_or_reason(engine: Engine) -> bool:
-    """Has it opened its port? (If not, its standard error says why.)"""
+    """Return True once the port is open; False if the engine printed the reason."""
     try:
         engine.event("ready")
     except AssertionError:
@@ -216,7 +218,7 @@ def ready_or_reason(engine: Engine) -> bool:
 @unless_disturbed
 def test_tap_hands_frames_to_the_kernel() -> None:
     device = "smtap0"
-    # (A session: the device goes with the engine, and must be there until the receiver has ended.)
+    # A session, because the device disappears with the engine and the receiver still needs it.
     with Engine("sender", [f"tap={device}"], *PACED, "--session", core=0) as sender:
         sender.event("ready")
         subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"], check=False)

@@ -1,5 +1,5 @@
-"""How the engine ends when something outside ends it: signals at any moment, a terminal that hangs
-up, files and pipes that take no more. Always a result or a clear line, never a hang."""
+"""The engine's end from outside: signals at any moment, a terminal that hangs up, full files and
+pipes. It always gives a result or a clear line, and never hangs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def path() -> str:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_signal_at_any_moment_ends_it_well(role: str) -> None:
-    """From before it listens to signals until long after it has begun."""
-    told = 0
+def test_signal_at_any_moment_gives_a_result(role: str) -> None:
+    """From before it handles signals until long after its start."""
+    results = 0
     names = itertools.cycle((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     for after_ms, name in zip((0, 3, 10, 30, 60, 70, 80, 90, 150, 300), names, strict=False):
         process = subprocess.Popen(
@@ -48,19 +48,19 @@ def test_a_signal_at_any_moment_ends_it_well(role: str) -> None:
         output, errors = process.communicate(timeout=30)
         events = [json.loads(line) for line in output.splitlines()]
         assert errors == ""
-        if process.returncode == -name:  # before it has begun anything
+        if process.returncode == -name:  # before it handles signals
             assert events == []
             continue
         assert process.returncode == 0
         if any(event["event"] == "started" for event in events):
             assert events[-1]["event"] == "result"
             assert events[-1]["reason"] == "signal"
-            told += 1
-    if told == 0:
+            results += 1
+    if results == 0:
         pytest.skip("machine too busy: the engine never began in time")
 
 
-def test_after_nohup_a_terminal_that_hangs_up_is_no_end() -> None:
+def test_hangup_after_nohup_does_not_end_the_engine() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         running = Engine("sender", ["--port", "null:", "--rate", "1k", "--interval", "0.05", *NOW])
@@ -79,7 +79,7 @@ def test_after_nohup_a_terminal_that_hangs_up_is_no_end() -> None:
 
 @pytest.mark.parametrize("many", [True, False], ids=["while it runs", "at its end"])
 def test_a_full_disk_makes_a_partial_result(many: bool) -> None:
-    """A few frames fit the file's buffer: that it cannot be written shows at the end."""
+    """A few frames fit the file's buffer, so that the failed write shows at the end."""
     rate = "max" if many else "1k"
     with engine(
         "sender", "--port", f"pcap:write={FULL}", "--rate", rate, "--idle", "yield"
@@ -95,7 +95,7 @@ def test_a_full_disk_makes_a_partial_result(many: bool) -> None:
     assert f"pcap:write={FULL}" in error["message"]
 
 
-def test_verification_that_cannot_be_written_are_told() -> None:
+def test_unwritable_verification_frames_are_reported() -> None:
     with engine("sender", "--port", f"pcap:write={FULL}") as running:
         running.tell("verify 1")
         running.wait("verification")
@@ -117,7 +117,7 @@ def test_verification_that_cannot_be_written_are_told() -> None:
     ],
     ids=" ".join,
 )
-def test_an_output_that_takes_no_more_ends_it_with_a_line(args: tuple[str, ...]) -> None:
+def test_full_output_ends_it_with_a_line(args: tuple[str, ...]) -> None:
     read, write = os.pipe()  # an input that does not end
     try:
         with Path(FULL).open("w") as full:
@@ -134,13 +134,13 @@ def test_an_output_that_takes_no_more_ends_it_with_a_line(args: tuple[str, ...])
 
 
 def in_order(running: Engine) -> list[str]:
-    """The names of its events after `ready`, without the last that says that there are no more."""
+    """Return the names of its events after `ready`, except for the end marker."""
     assert running.process.wait(timeout=30) is not None
     running.reader.join(timeout=30)
     return [one["event"] for one in running.events[1:-1]]
 
 
-def test_a_bad_command_in_a_trial_is_reported_after_its_result() -> None:
+def test_bad_command_in_trial_is_reported_after_its_result() -> None:
     with engine("receiver", "--port", "null:", "--idle", "sleep", "--session") as running:
         running.tell("start")
         running.wait("started")
@@ -151,7 +151,7 @@ def test_a_bad_command_in_a_trial_is_reported_after_its_result() -> None:
         assert "unknown command 'nonsense'" in running.all("error")[0]["message"]
 
 
-def test_a_stop_that_crosses_the_end_of_a_trial_ends_no_session() -> None:
+def test_late_stop_does_not_end_the_session() -> None:
     with engine("sender", "--port", "null:", "--rate", "1k", "--session") as running:
         for count in (1, 2):
             running.tell("start duration=0.02")
@@ -167,16 +167,16 @@ def test_a_stop_that_crosses_the_end_of_a_trial_ends_no_session() -> None:
         assert [one["reason"] for one in running.all("result")] == ["duration", "duration", "stop"]
 
 
-def test_a_start_before_the_result_leaves_its_loss_alone() -> None:
-    """`stop` says how many frames were sent; the next `start`, which comes with it, must not take
-    that from the trial before."""
+def test_start_before_the_result_does_not_change_its_loss() -> None:
+    """`stop` contains the number of sent frames; the `start` that comes with it must not take it
+    from the trial before."""
     with engine("receiver", "--port", "null:", "--session", "--patience", "0.02") as running:
         for count in range(1, 11):
             if count == 1:
                 running.tell("start")
             running.wait("started", count)
             running.tell(f"stop sent={count}")
-            # While a trial drains a start is refused: it comes as early as it is taken.
+            # A start is refused while a trial drains, so it is repeated until it is accepted.
             running.wait("interval", count)
             running.tell("start")
         running.wait("started", 11)

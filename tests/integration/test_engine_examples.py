@@ -1,5 +1,5 @@
-"""Every example of `--help` and of the manual runs as it is written there: each against the peer
-that it speaks of, on a device called eth0 or on sockets in a /run of its own."""
+"""Every example of `--help` and of the manual runs as written, against the peer that it mentions,
+on a device called eth0 or on sockets in a separate /run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def text_of(option: str) -> str:
 
 
 def examples() -> list[str]:
-    """The commands as a reader copies them: with their line breaks."""
+    """Return the commands as a reader copies them, with their line breaks."""
     if engine_path() is None:
         return []
     lines = text_of("--help").split("Examples:\n")[1].splitlines()
@@ -42,7 +42,7 @@ def examples() -> list[str]:
     return re.findall(r"^switchmark-traffic (?:.*\\\n)*.*$", block, re.MULTILINE)
 
 
-# By what an example begins with and holds: its end of the wire (0, 1, or sockets), and its peers.
+# Start and content of an example, its end of the wire (0, 1, or sockets), and its peers.
 PEERS: dict[tuple[str, str], tuple[str, list[str]]] = {
     ("sender", "null:"): ("none", []),
     ("receiver", "raw:dev=eth0"): (
@@ -92,18 +92,18 @@ def eth0s() -> Iterator[tuple[Node, Node]]:
             ip("-n", node.namespace, "link", "set", "eth0", "up")
         for node in pair:
             assert node.peer is not None
-            there = MACS[pair.index(node.peer)]
-            where = ["neigh", "replace", node.peer.address, "lladdr", there, "dev", "eth0"]
+            peer_mac = MACS[pair.index(node.peer)]
+            where = ["neigh", "replace", node.peer.address, "lladdr", peer_mac, "dev", "eth0"]
             ip("-n", node.namespace, *where)
         yield pair
 
 
 @contextmanager
 def shell(prefix: Sequence[str], command: str) -> Iterator[subprocess.Popen[str]]:
-    """A command as a user's shell takes it, with the engine on PATH."""
+    """Start a command in a shell with the engine on PATH."""
     path = engine_path()
     assert path is not None
-    one = subprocess.Popen(
+    process = subprocess.Popen(
         [*prefix, "sh", "-c", command],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -112,21 +112,21 @@ def shell(prefix: Sequence[str], command: str) -> Iterator[subprocess.Popen[str]
         env={**os.environ, "PATH": f"{Path(path).parent}:{os.environ['PATH']}"},
     )
     try:
-        yield one
+        yield process
     finally:
-        assert one.stdin is not None
-        if not one.stdin.closed:
-            one.stdin.close()  # an engine that still runs ends by that
+        assert process.stdin is not None
+        if not process.stdin.closed:
+            process.stdin.close()  # ends an engine that still runs
         try:
-            one.wait(timeout=30)
+            process.wait(timeout=30)
         finally:
-            if one.poll() is None:
-                one.kill()
+            if process.poll() is None:
+                process.kill()
 
 
 @contextmanager
 def own_run() -> Iterator[list[str]]:
-    """What puts a command into a mount namespace with an empty /run."""
+    """Return a command prefix for a mount namespace with an empty /run."""
     holder = subprocess.Popen(
         ["unshare", "-m", "sh", "-c", "mount -t tmpfs tmpfs /run && echo made && exec cat"],
         stdin=subprocess.PIPE,
@@ -143,41 +143,41 @@ def own_run() -> Iterator[list[str]]:
 
 
 def runs(prefix: Sequence[str], peer_prefix: Sequence[str], example: str, peers: list[str]) -> Any:
-    """The result of the example; ended by a signal once it has traffic."""
+    """Return the result of the example, which a signal ends once it has traffic."""
     counter = "tx_offered" if example.split()[1] == "sender" else "rx_frames"
     with ExitStack() as stack:
         others = [
             stack.enter_context(shell(peer_prefix, f"exec switchmark-traffic {peer} >/dev/null"))
             for peer in peers
         ]
-        one = stack.enter_context(shell(prefix, example))
-        assert one.stdin is not None and one.stdout is not None
-        late = threading.Timer(DEADLINE_S, one.stdin.close)  # which ends it, should it say nothing
+        process = stack.enter_context(shell(prefix, example))
+        assert process.stdin is not None and process.stdout is not None
+        late = threading.Timer(DEADLINE_S, process.stdin.close)  # ends a silent engine
         stack.callback(late.cancel)
         late.start()
         events = []
-        for line in one.stdout:
+        for line in process.stdout:
             events.append(json.loads(line))
             if events[-1].get(counter, 0) > 0:
                 break
         if not events or events[-1]["event"] != "interval":
-            raise AssertionError(f"{example}: {events} {one.stderr and one.stderr.read()}")
+            raise AssertionError(f"{example}: {events} {process.stderr and process.stderr.read()}")
         assert all(other.poll() is None for other in others), example
         if " --duration 2 " not in example:
             os.kill(events[0]["pid"], signal.SIGTERM)
-        events += [json.loads(line) for line in one.stdout]
-        assert one.wait(timeout=30) == 0
-        assert one.stderr is not None
-        assert one.stderr.read() == ""
+        events += [json.loads(line) for line in process.stdout]
+        assert process.wait(timeout=30) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
     return events[-1]
 
 
-def test_there_are_examples_for_all_these_peers() -> None:
+def test_examples_cover_all_peers() -> None:
     assert len(examples()) == len(PEERS)
 
 
 @pytest.mark.parametrize("number", range(len(PEERS)))
-def test_it_runs_as_written(eth0s: tuple[Node, Node], number: int) -> None:
+def test_example_runs_as_written(eth0s: tuple[Node, Node], number: int) -> None:
     example = examples()[number]
     role = example.split()[1]
     ((place, peers),) = (
@@ -193,14 +193,14 @@ def test_it_runs_as_written(eth0s: tuple[Node, Node], number: int) -> None:
     else:
         spaces = [["ip", "netns", "exec", node.namespace] for node in eth0s]
         here = spaces[int(place)] if place != "none" else []
-        there = spaces[1 - int(place)] if place != "none" else []
-        result = runs(here, there, example, peers)
+        peer_prefix = spaces[1 - int(place)] if place != "none" else []
+        result = runs(here, peer_prefix, example, peers)
     assert result["event"] == "result"
     assert not result["partial"], result["fault"]
     assert result["totals"]["rx_corrupt"] == 0
 
 
-def test_the_manual_has_the_same_examples_and_no_error() -> None:
+def test_manual_has_the_same_examples_and_no_error() -> None:
     manual = text_of("--man")
     plain = manual.split(".SH EXAMPLES")[1].replace("\\-", "-").replace("\\e", "\\")
     for example in examples():

@@ -1,9 +1,9 @@
-"""The `reference` role's faults, each set by itself and found again by a receiver behind it.
+"""The `reference` role's faults, each set alone and measured by a receiver behind it.
 
-Counts are exact for every n-th; for random faults they lie within four deviations of the
-binomial distribution, and are exactly what the reference itself says it did. Times lie
-within 1 us of the set delay plus the floor; the machine's noise only ever
-adds, so the shortest of a run is compared and disturbed runs are tried again (`find`).
+Counts are exact for every n-th frame. For random faults they lie within four deviations of the
+binomial distribution and equal the reference's own counts. Times lie within 1 us of the set delay
+plus the floor. Noise only adds time, so the shortest of a run is compared and disturbed runs are
+repeated (`find`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from tests.integration.truth_rig import find
 
 pytestmark = [*needs_engine, needs_root]
 
-RATE_PPS = 5000  # slow: sockets hold what comes while a busy machine lets a receiver wait
+RATE_PPS = 5000  # slow, so that socket buffers suffice if the receiver waits for a core
 DURATION_S = 0.5
 ATTEMPTS = 5
 
 
 @pytest.fixture(scope="module")
 def chain() -> Iterator[tuple[Node, Node, Node, Node]]:
-    """Sender, the reference's two devices (in one namespace), receiver."""
+    """Sender, the reference's two devices in one namespace, receiver."""
     with veth_pair("fa") as (a, left), veth_pair("fb") as (right, b):
         ip("-n", right.namespace, "link", "set", right.device, "netns", left.namespace)
         ip("-n", left.namespace, "link", "set", right.device, "up")
@@ -64,8 +64,8 @@ def reference(chain: tuple[Node, Node, Node, Node], *faults: str) -> Iterator[En
 def run(
     chain: tuple[Node, Node, Node, Node], *faults: str, rate: int = RATE_PPS, **how: Any
 ) -> tuple[Event, Event, dict[str, int]]:
-    """Results of sender and receiver, and what the reference did on the way there, of a run in
-    which no socket overflowed: the machine lost nothing of its own."""
+    """Return the results of sender and receiver and the reference's counts of a run without socket
+    overflow, in which the machine itself lost nothing."""
     for _ in range(ATTEMPTS):
         sent, received, did = run_once(chain, *faults, rate=rate, **how)
         if did["socket_drops"] + received["totals"]["rx_socket_drops"] == 0:
@@ -82,7 +82,7 @@ def run_once(
     traffic: tuple[str, ...] = (),
     receiving: tuple[str, ...] = (),
 ) -> tuple[Event, Event, dict[str, int]]:
-    """One run, whatever the machine did."""
+    """Run once, whatever the machine does."""
     a, _, _, b = chain
     ends = ["--idle", "yield", "--core", "1", *traffic]
     patient = ["--catch-up-us", str(patience_us)]
@@ -108,7 +108,7 @@ def run_once(
 
 
 def wait_until_quiet(between: Engine) -> None:
-    """Until a whole interval has passed in which the reference neither got nor sent a frame."""
+    """Wait until a whole interval has passed in which the reference moved no frame."""
     count = len(between.all("interval")) + 1
     while True:
         count += 1
@@ -123,14 +123,16 @@ def frames_of(sent: Event) -> int:
     return int(count)
 
 
-def struck(frames: int, every: int) -> int:
-    """How many of the first `frames` are chosen: those at n/2, n/2 + n, ..."""
+def injected(frames: int, every: int) -> int:
+    """Return the number of chosen frames among the first `frames`: n/2, n/2 + n, ..."""
     return (frames - 1 - every // 2) // every + 1 if frames > every // 2 else 0
 
 
 def found(sent: Event, received: Event) -> dict[str, int]:
-    """What the receiver says of each fault. A damaged frame is no frame of the stream: it
-    is missing, too, and was not dropped."""
+    """Return the receiver's counts of each fault.
+
+    A damaged frame is not a frame of the stream: it counts as missing although it was not
+    dropped."""
     loss, corrupt = received["loss"], received["totals"]["rx_corrupt"]
     return {
         "drop": frames_of(sent) - loss["received_unique"] - corrupt,
@@ -154,13 +156,13 @@ def test_every_nth_is_found_exactly(
     chain: tuple[Node, Node, Node, Node], fault: str, touch: tuple[str, ...]
 ) -> None:
     sent, received, did = run(chain, f"--{fault}-every", "40", traffic=touch)
-    due = dict.fromkeys(FAULTS, 0) | {fault: struck(frames_of(sent), 40)}
+    due = dict.fromkeys(FAULTS, 0) | {fault: injected(frames_of(sent), 40)}
     assert found(sent, received) == due
     assert {name: did[word] for name, word in FAULTS.items()} == due
 
 
 def test_loss_of_one_flow_shows_in_its_group(chain: tuple[Node, Node, Node, Node]) -> None:
-    """Every 8th frame is dropped: all of them are of one of eight groups."""
+    """Every 8th frame is dropped: all are of one of eight groups."""
     sent, received, _ = run(chain, "--drop-every", "8", receiving=("--flow-groups", "8"))
     groups = received["flow_groups"]
     due = [len(range(number, frames_of(sent), 8)) for number in range(8)]
@@ -171,13 +173,13 @@ def test_loss_of_one_flow_shows_in_its_group(chain: tuple[Node, Node, Node, Node
 
 
 @pytest.mark.alone
-def test_overtaken_frames_are_found_exactly(chain: tuple[Node, Node, Node, Node]) -> None:
-    """In bursts, so that the follower comes at once and not after the 2 ms of patience."""
+def test_overtaken_frames_are_counted_exactly(chain: tuple[Node, Node, Node, Node]) -> None:
+    """In bursts, so that the next frame comes at once and not after the 2 ms timeout."""
 
     def missing() -> float:
         sent, received, did = run(chain, "--reorder-every", "50", burst=2)
-        loss, due = received["loss"], struck(frames_of(sent), 50)
-        # A frame whose follower does not come within the patience is sent on in its place.
+        loss, due = received["loss"], injected(frames_of(sent), 50)
+        # A frame is sent on in its place if the next one does not come within the timeout.
         assert loss["reordered"] <= did["reordered"] <= due
         assert loss["lost"] == loss["duplicates"] == 0
         if loss["reordered"]:
@@ -194,19 +196,19 @@ def test_overtaken_frames_are_found_exactly(chain: tuple[Node, Node, Node, Node]
     ("fault", "share"),
     [("drop", 0.02), ("drop", 0.5), ("duplicate", 0.1), ("corrupt", 0.05)],
 )
-def test_random_faults_are_binomial_and_exactly_those_reported(
+def test_random_faults_are_binomial_and_equal_the_report(
     chain: tuple[Node, Node, Node, Node], fault: str, share: float
 ) -> None:
     seed = "77"
     sent, received, did = run(chain, f"--{fault}-share", str(share), "--fault-seed", seed)
-    seen, frames = found(sent, received), frames_of(sent)
-    assert seen == {name: did[word] for name, word in FAULTS.items()}
+    counts, frames = found(sent, received), frames_of(sent)
+    assert counts == {name: did[word] for name, word in FAULTS.items()}
     deviation = math.sqrt(frames * share * (1 - share))
-    assert abs(seen[fault] - frames * share) <= 4 * deviation
+    assert abs(counts[fault] - frames * share) <= 4 * deviation
 
 
-def test_a_seed_gives_the_same_faults_again(chain: tuple[Node, Node, Node, Node]) -> None:
-    """The same frames: the first one that is missing, and the last, and how many are."""
+def test_seed_gives_the_same_faults_again(chain: tuple[Node, Node, Node, Node]) -> None:
+    """The same first missing frame, last missing frame and number."""
 
     def missing(seed: str) -> tuple[int, int, int]:
         for _ in range(ATTEMPTS):
@@ -228,25 +230,26 @@ def test_a_seed_gives_the_same_faults_again(chain: tuple[Node, Node, Node, Node]
 
 
 @pytest.mark.alone
-def test_random_overtaking_is_found_as_it_was_done(chain: tuple[Node, Node, Node, Node]) -> None:
+def test_random_overtaking_is_counted_as_injected(chain: tuple[Node, Node, Node, Node]) -> None:
     def missing() -> float:
         sent, received, did = run(chain, "--reorder-share", "0.05", burst=4)
         frames = frames_of(sent)
         assert received["loss"]["lost"] == received["loss"]["duplicates"] == 0
-        # A frame is not held while another is: p / (1 + p) of them are.
+        # A frame is not held while another is, so p / (1 + p) of them are held.
         share = 0.05 / 1.05
         deviation = math.sqrt(frames * share * (1 - share))
         assert abs(did["reordered"] - frames * share) <= 4 * deviation
         return float(did["reordered"] - received["loss"]["reordered"])
 
-    # Patience ends for some of those that were last of their burst when the sender stalls.
+    # The timeout ends for some last frames of a burst if the sender stalls.
     find(0, 3, missing)
 
 
 class Shortest:
-    """The least that was seen of each setting in all runs so far. Noise only ever adds, and the
-    state of the machine changes every few seconds: settings are tried in turns, and each turn
-    leads closer to what has been touched least."""
+    """The shortest time of each setting in all runs so far.
+
+    Noise only adds time, and the state of the machine changes every few seconds. Settings are
+    tried in turns, and each turn comes closer to the shortest possible time."""
 
     def __init__(self, chain: tuple[Node, Node, Node, Node], *delays_us: int) -> None:
         self.chain = chain
@@ -256,44 +259,44 @@ class Shortest:
         for _ in range(3):
             for delay_us in self.ns:
                 faults = ("--delay-us", str(delay_us)) if delay_us else ()
-                seen = run_once(self.chain, *faults, rate=2000)[1]["latency"]
-                self.ns[delay_us] = min(self.ns[delay_us], seen["min_ns"])
+                latency = run_once(self.chain, *faults, rate=2000)[1]["latency"]
+                self.ns[delay_us] = min(self.ns[delay_us], latency["min_ns"])
 
     def difference(self, one_us: int, other_us: int) -> float:
         self.turn()
         return self.ns[one_us] - self.ns[other_us]
 
 
-# Without a delay a frame comes while its sender, which shares the receiver's core, still ends its
-# call: that floor is some 2 us higher than the one behind a delay. So the floor is that of a delay
-# during which the sender ends its call, and no delay is a multiple of the 500 us between frames.
+# Without a delay a frame arrives while its sender, which shares the receiver's core, still ends its
+# call. That floor is some 2 us higher than behind a delay. So the floor is taken with a delay in
+# which the sender ends its call, and no delay is a multiple of the 500 us between frames.
 FLOOR_US = 20
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize("delay_us", [50, pytest.param(2200, marks=pytest.mark.slow)])
-def test_delays_are_the_set_one_and_the_floor(
+def test_delays_are_the_set_delay_and_the_floor(
     chain: tuple[Node, Node, Node, Node], delay_us: int
 ) -> None:
-    seen = Shortest(chain, delay_us, FLOOR_US)
-    find(1000 * (delay_us - FLOOR_US), 1000, lambda: seen.difference(delay_us, FLOOR_US))
+    shortest = Shortest(chain, delay_us, FLOOR_US)
+    find(1000 * (delay_us - FLOOR_US), 1000, lambda: shortest.difference(delay_us, FLOOR_US))
 
 
 @pytest.mark.alone
-def test_the_floor_of_a_delay_is_that_without_one(chain: tuple[Node, Node, Node, Node]) -> None:
-    seen = Shortest(chain, FLOOR_US, 0)
-    find(1000 * FLOOR_US, 5000, lambda: seen.difference(FLOOR_US, 0))
+def test_floor_with_and_without_delay_is_equal(chain: tuple[Node, Node, Node, Node]) -> None:
+    shortest = Shortest(chain, FLOOR_US, 0)
+    find(1000 * FLOOR_US, 5000, lambda: shortest.difference(FLOOR_US, 0))
 
 
-JITTER_US = 100  # twice that is less than the time between frames: none overtakes
+JITTER_US = 100  # below half the time between frames, so none overtakes
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize(
     ("shape", "deviation", "magnitude", "middle_half"),
     [
-        # Of one delay; of the difference of two: uniform 2 J / 3, normal 2 J / sqrt(pi); and
-        # how wide the middle half of the delays is: uniform J, normal 1.349 deviations.
+        # Deviation of one delay; of the difference of two (uniform 2 J / 3, normal 2 J / sqrt(pi));
+        # and the width of the middle half of the delays (uniform J, normal 1.349 deviations).
         ("uniform", JITTER_US / math.sqrt(3), 2 * JITTER_US / 3, JITTER_US),
         ("normal", JITTER_US / 2, JITTER_US / math.sqrt(math.pi), 1.349 * JITTER_US / 2),
     ],
@@ -306,34 +309,36 @@ def test_delay_variation_is_that_of_the_set_jitter(
     middle_half: float,
 ) -> None:
     spread_us = JITTER_US if shape == "uniform" else JITTER_US // 2
-    seen: dict[str, Any] = {}
+    latency: dict[str, Any] = {}
 
     def attempt() -> float:
-        # Frames that fell behind are given up: sent together, they would overtake each other.
+        # Late frames are skipped, because they would overtake each other if sent together.
         jitter = ("--jitter-us", str(spread_us), "--jitter", shape)
         _, received, _ = run_once(chain, "--delay-us", "500", *jitter, rate=2000, patience_us=100)
-        seen.update(received["latency"])
-        if seen["count"] < 0.9 * 2000 * DURATION_S:
-            raise TrialFailed(f"the sender had its core for {seen['count']} frames")
-        delays = Histogram(seen["from_actual"])
+        latency.update(received["latency"])
+        if latency["count"] < 0.9 * 2000 * DURATION_S:
+            raise TrialFailed(f"the sender had its core for {latency['count']} frames")
+        delays = Histogram(latency["from_actual"])
         lower, upper = delays.percentiles_ns(["25", "75"]).values()
-        # Stalls of the machine make single delays longer: what is added up grows by them.
-        assert 940 * magnitude <= seen["ipdv"]["mean_magnitude_ns"]
-        assert 850 * deviation <= seen["stdev_ns"]
-        if seen["ipdv"]["mean_magnitude_ns"] > 2000 * magnitude:
+        # Stalls of the machine make single delays longer, and sums grow with them.
+        assert 940 * magnitude <= latency["ipdv"]["mean_magnitude_ns"]
+        assert 850 * deviation <= latency["stdev_ns"]
+        if latency["ipdv"]["mean_magnitude_ns"] > 2000 * magnitude:
             return math.inf
         return float(upper - lower)
 
-    # 1000 frames or so: good to 3 % or so by chance alone (the seed is fixed). The tails, and
-    # with them sums of squares and of magnitudes, are the machine's as well; the middle is not.
+    # Some 1000 frames are good to 3 % by chance (the seed is fixed). Noise of the machine changes
+    # the tails, and with them sums of squares and of magnitudes, but not the middle.
     find(1000 * middle_half, 1000 * middle_half * 0.08, attempt)
-    assert 0 < seen["ipdv"]["count"] < RATE_PPS
-    assert abs(seen["ipdv"]["mean_ns"]) < seen["ipdv"]["mean_magnitude_ns"] / 3, "it shrinks again"
-    assert seen["pdv"]["max_ns"] == seen["max_ns"] - seen["min_ns"]
+    assert 0 < latency["ipdv"]["count"] < RATE_PPS
+    assert abs(latency["ipdv"]["mean_ns"]) < latency["ipdv"]["mean_magnitude_ns"] / 3, (
+        "it shrinks again"
+    )
+    assert latency["pdv"]["max_ns"] == latency["max_ns"] - latency["min_ns"]
 
 
 @pytest.mark.alone
-def test_jitter_makes_frames_overtake_and_loses_none(
+def test_jitter_makes_frames_overtake_without_loss(
     chain: tuple[Node, Node, Node, Node],
 ) -> None:
     def mean_late_ns() -> float:
@@ -346,6 +351,6 @@ def test_jitter_makes_frames_overtake_and_loses_none(
         assert 0 < loss["mean_late_offset_ns"] <= loss["max_late_offset_ns"]
         return float(loss["mean_late_offset_ns"])
 
-    # A frame is overtaken by at most those sent within twice the jitter: 2 ms. A sender that
-    # waited for its core sends what is late at once, and more than those overtake.
+    # Frames sent within twice the jitter (2 ms) overtake a frame. A sender that waited for its core
+    # sends late frames at once, and more of them overtake.
     find(1_000_000, 1_000_000, mean_late_ns)

@@ -27,7 +27,7 @@ from tests.integration.waiting import DEADLINE_S
 pytestmark = [*needs_engine, *needs_dpdk]
 
 FRAMES = 32
-PATIENT = ("--catch-up-us", "1000000000")  # a sender that has no core sends late, but all
+PATIENT = ("--catch-up-us", "1000000000")  # a late sender skips no frame
 JUMBO_MTU = "9000"
 XDP_MTU = "3480"  # a veth takes an XDP program up to about a page
 
@@ -41,7 +41,7 @@ def wire() -> Iterator[tuple[Node, Node]]:
 
 
 def arrived(sender: Engine, receiver: Engine) -> tuple[int, int, int]:
-    """How many frames were sent, how many came whole, and how many were dropped."""
+    """Return the numbers of frames that were sent, that arrived whole, and that were dropped."""
     receiver.tell("start")
     receiver.wait("started")
     sender.tell("start")
@@ -55,7 +55,7 @@ def arrived(sender: Engine, receiver: Engine) -> tuple[int, int, int]:
 
 
 def delivered(wire: tuple[Node, Node], ports: tuple[str, str], size: int, *tag: str) -> bool:
-    """Whether all frames of this size pass from the first port to the second with their payload."""
+    """Return True if all frames of this size pass from the first port to the second, whole."""
     common = ("--packet-size", str(size), "--touch", "--idle", "sleep", *tag)
     paced = ("--rate", "2k", "--burst", str(FRAMES), "--duration", str(FRAMES / 2000), *PATIENT)
     a, b = wire
@@ -67,7 +67,7 @@ def delivered(wire: tuple[Node, Node], ports: tuple[str, str], size: int, *tag: 
     return offered == whole == FRAMES
 
 
-# The I/O of a campaign on a network device, as ports; those that write no whole frames left out.
+# The I/O of a campaign on a network device, as ports, except those that write no whole frames.
 PORTS = {
     io: (row.arguments and f"{row.backend}:{row.arguments.replace('DEVICE', '{}')}")
     or "dpdk:af-packet={}"
@@ -80,8 +80,8 @@ CELLS = list(product(PORTS, PORTS, SIZES, TAGS))
 
 
 def is_sampled(sender: Io, receiver: Io, size: int, tag: str) -> bool:
-    """Return True for a sample in which every two values of sender, size and tag meet, and every
-    two of receiver, size and tag."""
+    """Return True for a sample that has every two values of sender, size and tag, and every two of
+    receiver, size and tag."""
     ios = list(PORTS)
     a, b, n, t = ios.index(sender), ios.index(receiver), SIZES.index(size), TAGS.index(tag)
     return b == (a + n) % len(ios) and (a + 2 * n) % len(TAGS) == t
@@ -94,20 +94,20 @@ def is_sampled(sender: Io, receiver: Io, size: int, tag: str) -> bool:
 def test_every_io_delivers_whole_frames_or_refuses(
     wire: tuple[Node, Node], sender: Io, receiver: Io, size: int, tag: str
 ) -> None:
-    """A frame that is too short for its tags is refused, and so are two tags where a driver hides
-    the type of the outer one."""
-    words = ("--vlan", tag) if tag else ()
+    """A frame that is too short for its tags is refused, and so are two tags if a driver hides the
+    type of the outer tag."""
+    options = ("--vlan", tag) if tag else ()
     if size < smallest_frame(4, Vlan(tag)):
-        assert "is below" in refusal("sender", wire[0], PORTS[sender], size, *words)
+        assert "is below" in refusal("sender", wire[0], PORTS[sender], size, *options)
     elif receiver is Io.DPDK and tag == "200.100":
-        said = refusal("receiver", wire[1], PORTS[receiver], size, *words)
-        assert "reports the outer of two tags as 802.1Q" in said
+        message = refusal("receiver", wire[1], PORTS[receiver], size, *options)
+        assert "reports the outer of two tags as 802.1Q" in message
     else:
-        assert delivered(wire, (PORTS[sender], PORTS[receiver]), size, *words)
+        assert delivered(wire, (PORTS[sender], PORTS[receiver]), size, *options)
 
 
 def refusal(role: str, node: Node, port: str, size: int, *words: str) -> str:
-    """What an engine says that refuses its port."""
+    """Return the message of an engine that refuses its port."""
     assert node.peer is not None
     args = ["--port", port.format(node.device), "--packet-size", str(size)]
     args += ["--start", "now", "--duration", "10ms"]
@@ -126,13 +126,13 @@ def refusal(role: str, node: Node, port: str, size: int, *words: str) -> str:
 def test_af_packet_moves_whole_frames(
     wire: tuple[Node, Node], ports: tuple[str, str], size: int
 ) -> None:
-    """The kernel's counter and a raw socket agree with it: nothing is cut, and nothing vanishes."""
+    """The kernel's counter and a raw socket agree that no frame is cut or missing."""
     assert delivered(wire, ports, size)
     assert delivered(wire, ports, size, "--vlan", "100")
 
 
 def test_af_packet_counts_frames_that_its_slots_cut(wire: tuple[Node, Node]) -> None:
-    """A receiver that was told of no long frames drops them; none is taken for a damaged one."""
+    """A receiver with small slots drops long frames; none counts as damaged."""
     a, b = wire
     common = ("--idle", "sleep", "--port")
     paced = (
@@ -153,8 +153,8 @@ def test_af_packet_counts_frames_that_its_slots_cut(wire: tuple[Node, Node]) -> 
         assert arrived(sender, receiver) == (FRAMES, 0, FRAMES)
 
 
-def test_af_packet_forwards_what_its_device_takes(wire: tuple[Node, Node]) -> None:
-    """A forwarder is told of no frame size: its slots follow from the MTU."""
+def test_af_packet_forwards_frames_up_to_the_mtu(wire: tuple[Node, Node]) -> None:
+    """A forwarder has no frame size: its slots follow from the MTU."""
     a, b = wire
     with veth_pair("more") as (near, far):
         for node in (near, far):
@@ -167,21 +167,21 @@ def test_af_packet_forwards_what_its_device_takes(wire: tuple[Node, Node]) -> No
             forwarder.wait("ready")
             forwarder.tell("start")
             forwarder.wait("started")
-            far.mac = b.mac  # of the frames that the sender makes
+            far.mac = b.mac  # destination of the sender's frames
             assert delivered((a, far), ("raw:dev={}", "raw:dev={}"), 9018)
         finally:
             forwarder.close()
 
 
 def test_af_packet_ring_above_the_locked_memory_is_refused(wire: tuple[Node, Node]) -> None:
-    """Its rings are locked in memory: the message says how much that takes."""
-    said = refusal("sender", wire[0], "dpdk:af-packet={},queue-size=32768", 9018)
-    assert "queue-size: 32768 slots of 12288 bytes in 2 rings need 786432 kB" in said
+    """Its rings are locked in memory; the message states how much memory that needs."""
+    message = refusal("sender", wire[0], "dpdk:af-packet={},queue-size=32768", 9018)
+    assert "queue-size: 32768 slots of 12288 bytes in 2 rings need 786432 kB" in message
 
 
 @pytest.mark.parametrize("size", [1796, 1797, 3332])
 def test_dpdk_af_xdp_receives_whole_frames(wire: tuple[Node, Node], size: int) -> None:
-    """What the kernel keeps of a buffer for XDP programs is not room for the frame."""
+    """The part of a buffer that the kernel keeps for XDP programs has no room for the frame."""
     for node in wire:
         ip("-n", node.namespace, "link", "set", node.device, "mtu", XDP_MTU)
     assert delivered(wire, ("raw:dev={}", "dpdk:af-xdp={}"), size)
@@ -189,11 +189,11 @@ def test_dpdk_af_xdp_receives_whole_frames(wire: tuple[Node, Node], size: int) -
 
 def test_dpdk_af_xdp_refuses_longer_frames(wire: tuple[Node, Node]) -> None:
     """A buffer cannot be larger than a page."""
-    said = refusal("receiver", wire[0], "dpdk:af-xdp={}", 3333)
-    assert "takes frames of up to 3332 bytes with FCS; use af_xdp:dev=" in said
+    message = refusal("receiver", wire[0], "dpdk:af-xdp={}", 3333)
+    assert "takes frames of up to 3332 bytes with FCS; use af_xdp:dev=" in message
 
 
 def test_dpdk_tap_refuses_to_send_longer_frames(wire: tuple[Node, Node]) -> None:
     """Its driver sends nothing above its own MTU, and would refuse such frames for ever."""
-    said = refusal("sender", wire[0], "dpdk:tap=smsizetap", 1519)
-    assert "packet-size 1519 needs an MTU of 1501; the port has 1500" in said
+    message = refusal("sender", wire[0], "dpdk:tap=smsizetap", 1519)
+    assert "packet-size 1519 needs an MTU of 1501; the port has 1500" in message

@@ -1,5 +1,5 @@
-"""Frames that nobody expects, at every role that receives: none ends the process or changes a loss,
-each is counted once, and every line stays one that the schema and the bench accept."""
+"""Unexpected frames at every receiving role: none ends the process or changes a loss, each is
+counted once, and every line remains valid for the schema and the bench."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def write_frames(file: Path, frames: list[bytes]) -> None:
 
 
 def changed(frame: bytes, at: int, value: bytes) -> bytes:
-    """The frame with another part of its stamp, and the UDP checksum that belongs to it."""
+    """Return the frame with another part of its stamp and the matching UDP checksum."""
     new = bytearray(frame)
     new[PAYLOAD + at : PAYLOAD + at + len(value)] = value
     new[40:42] = b"\0\0"
@@ -88,7 +88,7 @@ def tagged(frame: bytes, *types: int, length: int = 0) -> bytes:
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """Frames as the engine's own sender makes them: numbers from 0, and times that rise."""
+    """Frames of the engine's own sender: numbers from 0 and increasing times."""
     file = tmp_path_factory.mktemp("sent") / "sent.pcap"
     subprocess.run(
         [path(), "sender", "--port", f"pcap:write={file}", *ADDRESSES, "--rate", "max",
@@ -101,35 +101,35 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
 
 
 def hostile(sent: list[bytes]) -> tuple[list[bytes], dict[str, int]]:
-    """A trial of 100 frames among frames that are none of it, and where each must be counted."""
-    own, later = sent[:FRAMES], sent[FRAMES:]
+    """A trial of 100 frames mixed with frames of other origin, and the expected counter of each."""
+    trial, later = sent[:FRAMES], sent[FRAMES:]
     arp = bytes(12) + b"\x08\x06" + bytes(46)
-    # The same frame as if it were of an earlier run: another epoch, and an earlier time. Times have
-    # 48 bits, so they are earlier only within half of that range.
-    time = int.from_bytes(own[0][PAYLOAD + 8 : PAYLOAD + 14], "big")
+    # The same frame as if of an earlier run: another epoch and an earlier time. Times have 48 bits,
+    # so they are earlier only within half of that range.
+    time = int.from_bytes(trial[0][PAYLOAD + 8 : PAYLOAD + 14], "big")
     before = ((time - 10**9) % 2**48).to_bytes(6, "big")
-    earlier = changed(own[0], 8, before)
-    earlier = changed(earlier, 1, bytes([own[0][PAYLOAD + 1] ^ 1]))
-    same_epoch = changed(numbered(own[0], 60), 8, before)
+    earlier = changed(trial[0], 8, before)
+    earlier = changed(earlier, 1, bytes([trial[0][PAYLOAD + 1] ^ 1]))
+    same_epoch = changed(numbered(trial[0], 60), 8, before)
     others = {
         "runts": [bytes(length) for length in (0, 1, 13, 14, 33, 59)],
         "jumbos": [arp.ljust(1515, b"\0"), arp.ljust(9014, b"\0")],
-        "tagged": [tagged(arp, 0x88A8, length=1518), tagged(own[5], 0x8100),
-                   tagged(own[5], 0x88A8, 0x8100)],
+        "tagged": [tagged(arp, 0x88A8, length=1518), tagged(trial[5], 0x8100),
+                   tagged(trial[5], 0x88A8, 0x8100)],
         "other": [arp],
-        "foreign": [changed(own[3], 2, b"\x12\x34")],
+        "foreign": [changed(trial[3], 2, b"\x12\x34")],
         "stale": [earlier, same_epoch],
-        "corrupt": [own[7][:-1] + b"\x01" if own[7][-1] != 1 else own[7][:-1] + b"\2"],
+        "corrupt": [trial[7][:-1] + b"\x01" if trial[7][-1] != 1 else trial[7][:-1] + b"\2"],
         "early": [numbered(later[0], 3 * WINDOW), numbered(later[1], 5 * WINDOW)],
     }  # fmt: skip
-    # The frames of others lie between ours, from the 20th on.
+    # Frames of other origin lie between the frames of the trial, from the 20th on.
     among: Iterator[bytes] = itertools.chain.from_iterable(others.values())
-    frames = own[:20]
-    for frame in own[20:]:
+    frames = trial[:20]
+    for frame in trial[20:]:
         frames += [frame, *itertools.islice(among, 1)]
-    # An outage of more than the window, and copies of what came before it.
+    # An outage longer than the window, and copies of earlier frames.
     frames += [numbered(frame, 8 * WINDOW + index) for index, frame in enumerate(later)]
-    frames += own[10:15]
+    frames += trial[10:15]
     frames += [later[0][:41], *(random.Random(4).randbytes(60) for _ in range(20))]
     counts = {
         "rx_frames": 2 * FRAMES,
@@ -147,7 +147,7 @@ def hostile(sent: list[bytes]) -> tuple[list[bytes], dict[str, int]]:
 
 
 def checked(output: str) -> list[dict[str, Any]]:
-    """The events of an output, each accepted by the schema and by the bench."""
+    """Return the events of an output, each accepted by the schema and by the bench."""
     validator = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
     events = []
     for line in output.splitlines():
@@ -169,7 +169,7 @@ def run(role: str, *args: str) -> list[dict[str, Any]]:
     return events
 
 
-def test_a_receiver_counts_each_frame_once_and_right(sent: list[bytes], tmp_path: Path) -> None:
+def test_receiver_counts_each_frame_once_and_correctly(sent: list[bytes], tmp_path: Path) -> None:
     frames, counts = hostile(sent)
     write_frames(file := tmp_path / "hostile.pcap", frames)
     events = run("receiver", "--port", f"pcap:read={file}", *SWAPPED, "--packet-size", "9018")
@@ -188,8 +188,9 @@ def test_a_receiver_counts_each_frame_once_and_right(sent: list[bytes], tmp_path
         assert sum(one[name] for one in events if one["event"] == "interval") == counts[name]
 
 
-def test_strangers_alone_are_no_loss_and_no_gain(sent: list[bytes], tmp_path: Path) -> None:
-    """Ours in order, without an outage: the loss is 0, as if nothing else had come."""
+def test_foreign_frames_do_not_change_the_loss(sent: list[bytes], tmp_path: Path) -> None:
+    """The trial's frames in order and without an outage: the loss is 0, as without foreign
+    frames."""
     frames, _ = hostile(sent)
     outage = frames.index(numbered(sent[FRAMES], 8 * WINDOW))
     write_frames(file := tmp_path / "hostile.pcap", frames[:outage])
@@ -219,7 +220,7 @@ ROLES = {
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_no_role_is_ended_by_a_frame(name: str, sent: list[bytes], tmp_path: Path) -> None:
+def test_no_frame_ends_a_role(name: str, sent: list[bytes], tmp_path: Path) -> None:
     frames, _ = hostile(sent)
     write_frames(file := tmp_path / "hostile.pcap", frames)
     role, *args = (word.format(file=file) for word in ROLES[name])
@@ -236,10 +237,10 @@ def test_no_role_is_ended_by_a_frame(name: str, sent: list[bytes], tmp_path: Pat
 
 @pytest.mark.parametrize("io", ["raw", "raw-mmsg", "io_uring", "packet_mmap"])
 def test_no_frame_ends_a_forwarder_between_devices(io: str, sent: list[bytes]) -> None:
-    """One 802.1ad frame of 1518 bytes was enough: the kernel refuses it, whatever its MTU of 1500
-    says of 802.1Q."""
+    """One 802.1ad frame of 1518 bytes was enough: the kernel refuses it at an MTU of 1500, which
+    only allows for 802.1Q."""
     with veth_pair("ha") as (a, b), veth_pair("hb") as (c, _):
-        # Both devices of the forwarder in one namespace; who sends to it has room for more.
+        # Both devices of the forwarder in one namespace; the device of the sender has a larger MTU.
         ip("-n", c.namespace, "link", "set", c.device, "netns", b.namespace)
         ip("-n", b.namespace, "link", "set", c.device, "up")
         ip("-n", a.namespace, "link", "set", a.device, "mtu", "9000")

@@ -1,6 +1,6 @@
-"""That a port does what its specification says, not only that frames pass: requests that live for
-many frames, features that both ends of a ring agreed on, several queues, files in both directions,
-IPv6 under UDP sockets, and what a device's MTU leaves room for."""
+"""Ports do what their specification states: requests for many frames, features that both ends of a
+ring agreed on, several queues, files in both directions, IPv6 under UDP sockets, and the limits of
+a device's MTU."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def wire() -> Iterator[tuple[Node, Node]]:
 
 @contextlib.contextmanager
 def queued_veth(near: str, far: str, queues: int) -> Iterator[None]:
-    """A wire in this namespace whose ends have several queues and say nothing by themselves.
+    """A wire in this namespace whose ends have several queues and send no frames by themselves.
 
     The indices keep DPDK's packet fanouts apart (see test_engine_dpdk)."""
     many = ["numrxqueues", str(queues), "numtxqueues", str(queues)]
@@ -72,7 +72,7 @@ def queued_veth(near: str, far: str, queues: int) -> Iterator[None]:
 
 
 def ring_heads(pid: int) -> tuple[int, int]:
-    """How many requests an io_uring was given, and how many completions it has given back."""
+    """Return how many requests an io_uring received and how many completions it returned."""
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             if str(link.readlink()) == "anon_inode:[io_uring]":
@@ -103,7 +103,7 @@ def test_one_request_of_io_uring_receives_many_frames(wire: tuple[Node, Node], i
 
 
 def waiting_requests(pid: int) -> int | None:
-    """How many requests wait at the socket of an io_uring; None: just now nobody knows."""
+    """Return the number of requests that wait at the socket of an io_uring; None if unknown now."""
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
             if str(link.readlink()) == "anon_inode:[io_uring]":
@@ -115,7 +115,7 @@ def waiting_requests(pid: int) -> int | None:
 
 @pytest.mark.skipif(missing("io_uring") is not None, reason=str(missing("io_uring")))
 @pytest.mark.parametrize("more", [[], ["--probe-rate", "1k"]])
-def test_who_only_sends_through_io_uring_has_no_request_to_receive(
+def test_io_uring_sender_has_no_request_to_receive(
     wire: tuple[Node, Node], more: list[str]
 ) -> None:
     args = ["--rate", "20k", "--burst", "1", "--session", *more, *SLEEP]
@@ -143,11 +143,11 @@ RINGS = {
 
 @pytest.mark.parametrize("options", RINGS)
 @pytest.mark.skipif(dpdk_rig.hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB")
-def test_both_ends_of_a_ring_agree_on_what_was_asked(tmp_path: Path, options: str) -> None:
+def test_both_ends_of_a_ring_agree_on_requested_features(tmp_path: Path, options: str) -> None:
     path = tmp_path / "ring.sock"
-    told = ["--eal=--log-level=lib.vhost.config:info", "--idle", "yield"]
+    more = ["--eal=--log-level=lib.vhost.config:info", "--idle", "yield"]
     with (
-        dpdk_rig.Engine("receiver", [f"vhost={path}"], *told, core=0) as receiver,
+        dpdk_rig.Engine("receiver", [f"vhost={path}"], *more, core=0) as receiver,
         dpdk_rig.Engine("sender", [f"virtio-user={path}{options}"], *dpdk_rig.TO_B, "--rate", "5k",
                         "--burst", "5", "--duration", "0.1", "--catch-up-us", "1M", "--idle",
                         "yield", core=0) as sender,
@@ -165,7 +165,7 @@ def test_both_ends_of_a_ring_agree_on_what_was_asked(tmp_path: Path, options: st
 
 @needs_two_cores
 @pytest.mark.skipif(missing("af_xdp") is not None, reason=str(missing("af_xdp")))
-def test_af_xdp_takes_the_queues_that_it_was_told() -> None:
+def test_af_xdp_uses_the_given_queues() -> None:
     """A packet socket sends through the queue of its core."""
     near, far = "smxdpq0", "smxdpq1"
     to_far = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]
@@ -195,7 +195,7 @@ def test_af_xdp_takes_the_queues_that_it_was_told() -> None:
 
 
 def check_all(sent: dict[str, Any], received: dict[str, Any], frames: int) -> None:
-    """Everything that was asked for was sent, and arrived once and intact."""
+    """Check that every requested frame was sent and arrived once and intact."""
     assert sent["totals"]["tx_offered"] == frames
     assert received["totals"]["rx_frames"] == received["loss"]["received_unique"] == frames
     assert received["totals"]["rx_corrupt"] == received["loss"]["lost"] == 0
@@ -234,13 +234,13 @@ def test_dpdk_receives_from_a_tap() -> None:
             check_all(sender.result(), receiver.stop(), 2000)
 
 
-MORE_THAN_A_RING = 20_000  # frames; both drivers have room for some thousands
+MORE_THAN_A_RING = 20_000  # both drivers hold some thousands of frames
 
 
 @pytest.mark.parametrize("kind", ["af-packet={}", "af-xdp={}"])
 @pytest.mark.skipif(dpdk_rig.hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB")
-def test_drops_in_front_of_a_driver_are_not_hidden(kind: str) -> None:
-    """What the kernel drops since the port's ring is full is no loss of a switch."""
+def test_drops_before_a_driver_are_reported(kind: str) -> None:
+    """Frames that the kernel drops as the port's ring is full are not a loss of a switch."""
     near, far = "smdrop0", "smdrop1"
     taken = ["--idle", "yield", "--interval", "0.1"]
     sending = [*dpdk_rig.TO_B, "--rate", "max", "--idle", "yield", "--interval", "0.1"]
@@ -253,7 +253,7 @@ def test_drops_in_front_of_a_driver_are_not_hidden(kind: str) -> None:
         receiver.child.send_signal(signal.SIGSTOP)
         sender.start()
         left = MORE_THAN_A_RING
-        while left > 0:  # however long a busy machine takes
+        while left > 0:  # a busy machine may take long
             left -= sender.event("interval")["tx_offered"]
         sent = sender.stop()["totals"]["tx_offered"]
         receiver.child.send_signal(signal.SIGCONT)
@@ -268,7 +268,7 @@ def test_drops_in_front_of_a_driver_are_not_hidden(kind: str) -> None:
 @pytest.mark.skipif(dpdk_rig.hugepages_free() < 192, reason="fewer than 192 free hugepages of 2 MB")
 @dpdk_rig.unless_disturbed
 def test_dpdk_has_several_queues_on_a_kernel_device() -> None:
-    """With af-packet: of a veth, DPDK's AF_XDP driver sees one queue."""
+    """With af-packet only, as DPDK's AF_XDP driver finds one queue on a veth."""
     near, far = "smdevq0", "smdevq1"
     two = ["--queues", "2", "--stream", "7"]
     with (
@@ -288,34 +288,34 @@ def test_dpdk_has_several_queues_on_a_kernel_device() -> None:
 
 @needs_tshark
 def test_files_in_both_directions(tmp_path: Path) -> None:
-    """A server answers a file into another, a forwarder hands one on."""
-    asked, answered, passed = (tmp_path / f"{name}.pcap" for name in ("ask", "answer", "pass"))
-    file_of(asked, "--rate", "100k", "--burst", "10", "--duration", "0.01", "--frame-size", "imix",
-            "--src-mac", "02:00:00:00:00:01", *PATIENT)  # fmt: skip
+    """A server answers a file into another; a forwarder copies a file."""
+    requests, answered, passed = (tmp_path / f"{name}.pcap" for name in ("ask", "answer", "pass"))
+    file_of(requests, "--rate", "100k", "--burst", "10", "--duration", "0.01",
+            "--frame-size", "imix", "--src-mac", "02:00:00:00:00:01", *PATIENT)  # fmt: skip
     addresses = ["--src-mac", "02:00:00:00:00:02", "--dst-mac", "02:00:00:00:00:01"]
-    both = ["--port", f"pcap:read={asked},write={answered}", *addresses, "--start", "now"]
+    both = ["--port", f"pcap:read={requests},write={answered}", *addresses, "--start", "now"]
     with closing_engine("server", both) as server:
         result, code = server.finish("wait")
     assert (code, result["reason"]) == (0, "replayed")
     assert result["totals"]["rx_frames"] == result["totals"]["tx_offered"] == 1000
-    across = ["--port", f"pcap:read={asked}", "--port", f"pcap:write={passed}", "--start", "now"]
+    across = ["--port", f"pcap:read={requests}", "--port", f"pcap:write={passed}", "--start", "now"]
     with closing_engine("forwarder", across) as forwarder:
         result, code = forwarder.finish("wait")
     assert (code, result["reason"]) == (0, "replayed")
     assert result["ports"][0]["rx_frames"] == result["ports"][1]["tx_offered"] == 1000
     names = ("frame.len", "eth.src", "eth.dst", "ip.src", "ip.dst", "udp.payload")
-    there, back, same = (fields(path, *names) for path in (asked, answered, passed))
-    assert len(there) == 1000
-    assert same == there
-    assert back == [[row[0], row[2], row[1], row[4], row[3], row[5]] for row in there]
+    forth, back, same = (fields(path, *names) for path in (requests, answered, passed))
+    assert len(forth) == 1000
+    assert same == forth
+    assert back == [[row[0], row[2], row[1], row[4], row[3], row[5]] for row in forth]
 
 
 @needs_tshark
 def test_a_file_is_the_same_in_every_trial(tmp_path: Path) -> None:
-    """However often a server has turned its frames round."""
-    asked, answered = (tmp_path / f"{name}.pcap" for name in ("ask", "answer"))
-    file_of(asked, "--rate", "100k", "--burst", "10", "--duration", "0.001", *PATIENT)
-    both = ["--port", f"pcap:read={asked},write={answered}", "--session"]
+    """Also after a server has reversed its frames in place."""
+    requests, answered = (tmp_path / f"{name}.pcap" for name in ("ask", "answer"))
+    file_of(requests, "--rate", "100k", "--burst", "10", "--duration", "0.001", *PATIENT)
+    both = ["--port", f"pcap:read={requests},write={answered}", "--session"]
     both += ["--src-mac", "02:00:00:00:00:02"]
     with closing_engine("server", both) as server:
         for trial in (1, 2):
@@ -330,7 +330,7 @@ def test_a_file_is_the_same_in_every_trial(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wire6(wire: tuple[Node, Node]) -> tuple[Node, Node]:
-    """The wire with IPv6 addresses of its ends, which are there at once."""
+    """The wire with IPv6 addresses, usable at once."""
     for number, node in enumerate(wire, 1):
         on = f"net.ipv6.conf.{node.device}.disable_ipv6=0"
         inside = ["ip", "netns", "exec", node.namespace]
@@ -348,19 +348,19 @@ def test_udp_over_ipv6(wire6: tuple[Node, Node], tmp_path: Path, io: str) -> Non
     ends = [["--src-ip", "2001:db8::1", "--dst-ip", "2001:db8::2"],
             ["--src-ip", "2001:db8::2", "--dst-ip", "2001:db8::1"]]  # fmt: skip
     asking = [*ends[0], "--rate", "2k", "--burst", "4", "--duration", "0.1", "--session"]
-    seen = tmp_path / "seen.pcap"
+    captured = tmp_path / "seen.pcap"
     with (
-        tcpdump(b, seen, "ip6 and udp port 5000"),
+        tcpdump(b, captured, "ip6 and udp port 5000"),
         closing_engine("server", ["--port", port(io, b), *ends[1], *common], b.namespace) as server,
         closing_engine(
             "client", ["--port", port(io, a), *asking, *common], a.namespace
         ) as client,
     ):  # fmt: skip
-        for one in (server, client):
-            one.wait("ready")
-        client.tell("verify-broadcast 3")  # to all nodes of the link
+        for node in (server, client):
+            node.wait("ready")
+        client.tell("verify-broadcast 3")  # all nodes of the link
         client.wait("verification")
-        until(lambda: verification_heard(server) == 3, "broadcasts are heard")
+        until(lambda: verification_frames(server) == 3, "broadcasts arrive")
         server.tell("start")
         server.wait("started")
         client.tell("start")
@@ -370,12 +370,12 @@ def test_udp_over_ipv6(wire6: tuple[Node, Node], tmp_path: Path, io: str) -> Non
     assert totals["tx_offered"] == totals["rx_frames"] == served["totals"]["rx_frames"] == 200
     assert totals["tx_bytes"] == totals["rx_bytes"] == 200 * 200
     assert totals["rx_corrupt"] == result["loss"]["lost"] == 0
-    rows = [row for row in fields(seen, "frame.len", "ipv6.dst") if row[1] == "2001:db8::2"]
+    rows = [row for row in fields(captured, "frame.len", "ipv6.dst") if row[1] == "2001:db8::2"]
     assert [row[0] for row in rows] == ["196"] * 200
 
 
-def verification_heard(server: Engine) -> int:
-    """How many, by its counters."""
+def verification_frames(server: Engine) -> int:
+    """Return the number of verification frames by the server's counters."""
     count = len(server.all("counters")) + 1
     server.tell("counters")
     return int(server.wait("counters", count)["rx_verification"])
@@ -386,8 +386,8 @@ LARGE = all_ios("raw", "packet_mmap", "af_xdp", "io_uring")
 
 @pytest.mark.parametrize("io", [*LARGE, "dpdk:af-packet"])
 def test_tags_and_the_mtu(wire: tuple[Node, Node], tmp_path: Path, io: str) -> None:
-    """A device of MTU 1500 takes one tag beside it; two count, and what does not fit is refused by
-    us rather than dropped by the kernel as if a switch had lost it."""
+    """A device with MTU 1500 also takes one tag; two count. The engine refuses larger frames, so
+    that the kernel cannot drop them as if a switch had lost them."""
     a, b = wire
     spec = f"{io}={a.device}" if ":" in io else port(io, a)
     if ":" in io and dpdk_rig.hugepages_free() < 192:
@@ -415,7 +415,7 @@ def test_tags_and_the_mtu(wire: tuple[Node, Node], tmp_path: Path, io: str) -> N
             check_all(sent, receiver.wait("result", trial), 100)
 
 
-def test_what_af_packet_of_dpdk_would_change_is_refused() -> None:
+def test_frames_that_dpdk_af_packet_would_change_are_refused() -> None:
     path = engine_path()
     assert path is not None
     command = [path, "receiver", "--port", "dpdk:af-packet=x", "--vlan", "200.100"]
@@ -424,19 +424,19 @@ def test_what_af_packet_of_dpdk_would_change_is_refused() -> None:
     assert "reports the outer of two tags as 802.1Q; use packet_mmap" in done.stderr
 
 
-def test_workers_take_turns_at_a_constant_rate() -> None:
-    """Their bursts are due one after the other, so that together they are exactly as many."""
-    asked = ["--port", "null:", "--queues", "3", "--rate", "10k", "--burst", "1", *PATIENT]
-    with closing_engine("sender", [*asked, "--duration", "0.2", "--start", "now"]) as sender:
+def test_workers_alternate_at_a_constant_rate() -> None:
+    """Their bursts are due one after the other, so that together they have the exact rate."""
+    options = ["--port", "null:", "--queues", "3", "--rate", "10k", "--burst", "1", *PATIENT]
+    with closing_engine("sender", [*options, "--duration", "0.2", "--start", "now"]) as sender:
         totals = sender.finish("wait")[0]["totals"]
     assert totals["tx_intended"] == totals["tx_offered"] == 2000
 
 
-def test_what_every_worker_waits_for_its_core_is_counted() -> None:
-    """Three that poll on one core: together they wait two thirds of their time, one alone at most
-    all of it."""
+def test_wait_of_every_worker_for_its_core_is_counted() -> None:
+    """Three workers that poll on one core wait two thirds of their time together; one alone could
+    wait at most all of it."""
     core = str(min(os.sched_getaffinity(0)))
-    asked = ["--port", "null:", "--queues", "3", "--core", ",".join([core] * 3), "--rate", "1k"]
-    with closing_engine("sender", [*asked, "--duration", "0.5", "--start", "now"]) as sender:
+    options = ["--port", "null:", "--queues", "3", "--core", ",".join([core] * 3), "--rate", "1k"]
+    with closing_engine("sender", [*options, "--duration", "0.5", "--start", "now"]) as sender:
         cpu = sender.finish("wait")[0]["cpu"]
     assert 1.3 * cpu["wall_ns"] < cpu["run_delay_ns"] < 4 * cpu["wall_ns"]

@@ -1,5 +1,5 @@
-"""The kernel I/O backends beyond plain sockets, on veth pairs: rings of AF_PACKET, AF_XDP and
-io_uring, in every role that they support, against witnesses that share no code with them."""
+"""The kernel I/O backends beyond plain sockets on veth pairs: rings of AF_PACKET, AF_XDP and
+io_uring in every role that they support, against observers that share no code with them."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from tests.integration.waiting import until
 pytestmark = [*needs_engine, needs_root]
 
 SLEEP = ["--idle", "sleep"]
-UNHURRIED = ["--catch-up-us", "1M"]  # a slow machine may be late, but gives nothing up
+UNHURRIED = ["--catch-up-us", "1M"]  # a late sender skips no frame
 
 
 def missing(backend: str) -> str | None:
-    """Why the engine under test was built without a backend."""
+    """Return why the engine under test was built without a backend."""
     path = engine_path()
     if path is None:
         return None  # skipped already
-    asked = subprocess.run(
+    engine_run = subprocess.run(
         [path, "receiver", "--port", f"{backend}:nonsense"],
         check=False,
         capture_output=True,
         text=True,
         timeout=30,
     )
-    return asked.stderr.strip() if "this build has no" in asked.stderr else None
+    return engine_run.stderr.strip() if "this build has no" in engine_run.stderr else None
 
 
 def all_ios(*names: str) -> list[ParameterSet]:
-    """Test parameters; those of backends that are not built in are skipped by name."""
+    """Return test parameters; those of missing backends are skipped by name."""
     return [
         pytest.param(name, marks=pytest.mark.skipif(why is not None, reason=str(why)))
         for name in names
@@ -80,7 +80,7 @@ def jumbo_wire() -> Iterator[tuple[Node, Node]]:
 
 @pytest.mark.parametrize("io", ALL)
 @pytest.mark.parametrize("size", [65, 1518])
-def test_what_is_sent_is_seen_by_an_independent_counter(
+def test_sent_frames_are_counted_by_an_independent_counter(
     wire: tuple[Node, Node], io: str, size: int
 ) -> None:
     args = ["--rate", "10k", "--burst", "5", "--frame-size", str(size), "--stream", "78"]
@@ -91,16 +91,16 @@ def test_what_is_sent_is_seen_by_an_independent_counter(
     ):  # fmt: skip
         sender.tell("start duration=0.3")
         sent, code = sender.finish("wait")
-        seen = counter.done()
+        counted = counter.done()
     assert code == 0
     assert sent["totals"]["tx_offered"] == 3000 == sent["totals"]["tx_intended"]
-    assert seen.frames == 3000
-    assert seen.sizes == {size: 3000}
-    assert seen.sequences == dict.fromkeys(range(3000), 1)
+    assert counted.frames == 3000
+    assert counted.sizes == {size: 3000}
+    assert counted.sequences == dict.fromkeys(range(3000), 1)
 
 
 def check_pair(sent: dict[str, Any], received: dict[str, Any], size: int, frames: int) -> None:
-    """Everything that was offered arrived, once, in order and intact."""
+    """Check that every offered frame arrived once, in order and intact."""
     totals, loss = received["totals"], received["loss"]
     assert sent["totals"]["tx_offered"] == frames
     assert totals["rx_frames"] == frames
@@ -188,24 +188,28 @@ def test_a_tester_owns_both_ends(io: str, cores: list[str]) -> None:
         ports = ["--port", port(io, a), "--port", port(io, b)]
         with engine("tester", *ports, *traffic, "--idle", "yield", "--touch", "--bidirectional",
                     "--session", *UNHURRIED, *cores, node=a) as tester:  # fmt: skip
-            for trial in (1, 2):  # the second shows what the threads of the first left behind
+            for trial in (1, 2):  # the second shows leftovers of the first trial's threads
                 tester.tell("start")
                 result = tester.wait("result", trial)
             code = tester.finish("stop")[1]
     assert code == 0
-    for one in result["directions"]:
-        totals = one["totals"]  # a tester that got no core for long gives frames up
+    for direction in result["directions"]:
+        totals = direction["totals"]  # a tester that got no core for long skips frames
         assert totals["tx_intended"] == totals["tx_offered"] + totals["tx_dropped"] == 1500
         assert 0 < totals["tx_offered"] == totals["rx_frames"]
-        assert one["loss"]["received_unique"] == one["latency"]["count"] == totals["rx_frames"]
-        whole_ns = result["duration_ns"] + result["drain_ns"]  # as long, on a busy machine
-        assert 100 < one["latency"]["percentiles"]["50"] < whole_ns
+        assert (
+            direction["loss"]["received_unique"]
+            == direction["latency"]["count"]
+            == totals["rx_frames"]
+        )
+        whole_ns = result["duration_ns"] + result["drain_ns"]  # so long on a busy machine
+        assert 100 < direction["latency"]["percentiles"]["50"] < whole_ns
 
 
 @contextlib.contextmanager
 def two_wires(role: str, io: str, *args: str) -> Iterator[tuple[Node, Node, Engine]]:
-    """Two nodes with a running forwarder between them, that joins their wires; `io` may name two
-    backends, NEAR+FAR."""
+    """Two nodes with a running forwarder that joins their wires; `io` may name two backends,
+    NEAR+FAR."""
     with veth_pair("f") as (a, fa), veth_pair("g") as (b, fb):
         ip("-n", fb.namespace, "link", "set", fb.device, "down")
         ip("-n", fb.namespace, "link", "set", fb.device, "netns", fa.namespace)
@@ -232,7 +236,7 @@ def two_wires(role: str, io: str, *args: str) -> Iterator[tuple[Node, Node, Engi
 
 @pytest.mark.parametrize("io", WHOLE_FRAMES)
 @pytest.mark.parametrize("size", [64, 9018])
-def test_a_forwarder_joins_two_wires(io: str, size: int) -> None:
+def test_forwarder_joins_two_wires(io: str, size: int) -> None:
     frame = ["--frame-size", str(size)]
     with two_wires("forwarder", io, *frame) as (a, b, forwarder):
         args = ["--rate", "5k", "--burst", "4", "--touch", *frame, *UNHURRIED]
@@ -246,8 +250,8 @@ def test_a_forwarder_joins_two_wires(io: str, size: int) -> None:
 
 
 @pytest.mark.skipif(missing("af_xdp") is not None, reason=str(missing("af_xdp")))
-def test_tagged_frames_of_full_length_are_copied_into_the_slots_of_af_xdp() -> None:
-    """Longer than what the forwarder was told of, but not than its devices take."""
+def test_full_length_tagged_frames_fit_the_slots_of_af_xdp() -> None:
+    """Longer than the frame size of the forwarder, but not than the MTU of its devices."""
     tagged = ["--vlan", "100", "--frame-size", "1522"]
     with two_wires("forwarder", "raw-mmsg+af_xdp") as (a, b, forwarder):
         args = ["--rate", "5k", "--burst", "4", *tagged, *UNHURRIED]
@@ -258,25 +262,25 @@ def test_tagged_frames_of_full_length_are_copied_into_the_slots_of_af_xdp() -> N
     assert result["ports"][1]["tx_dropped"] == 0
 
 
-def test_what_a_queue_took_in_comes_after_the_trial() -> None:
-    """Twice what the forwarder carries: nothing is lost, and half of it is residual."""
+def test_queued_frames_come_after_the_trial() -> None:
+    """Twice the load of the forwarder: nothing is lost, and half of it is residual."""
     with two_wires("reference", "raw-mmsg", "--cost-ns", "50000") as (a, b, _):
         sent, received = run_pair((a, b), "raw-mmsg", ["--rate", "40k", *UNHURRIED], "0.5")
     residual = received["residual"]
     assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"]
-    # The forwarder, and the word that the sender has ended, may wait for a core, but not a frame
-    # takes less than its 50 us.
+    # The forwarder and the sender's end message may wait for a core, but a frame takes at least
+    # 50 us.
     assert residual["within_ns"] >= 0.9 * 50_000 * (residual["frames"] - 256)
     assert received["duration_ns"] + residual["within_ns"] >= 0.9 * 50_000 * 20_000
 
 
 MORE_THAN_A_RING = (
-    300_000  # frames; of the largest one's 32 MiB each takes a hundred bytes at least
+    300_000  # frames; each takes at least a hundred bytes of the largest ring's 32 MiB
 )
 
 
 @pytest.mark.parametrize("io", all_ios("packet_mmap-ring-mb=1", "packet_mmap-ring=v2", "af_xdp"))
-def test_drops_on_our_side_are_not_hidden(wire: tuple[Node, Node], io: str) -> None:
+def test_drops_on_the_receiver_side_are_reported(wire: tuple[Node, Node], io: str) -> None:
     a, b = wire
     spec = port(io, b) if "ring-mb" not in io else f"packet_mmap:dev={b.device},ring-mb=1"
     with (
@@ -287,11 +291,11 @@ def test_drops_on_our_side_are_not_hidden(wire: tuple[Node, Node], io: str) -> N
         receiver.wait("started")
         receiver.process.send_signal(signal.SIGSTOP)
         sender.tell("start interval=0.1")
-        sender.wait_sent(MORE_THAN_A_RING)  # however long a busy machine takes
+        sender.wait_sent(MORE_THAN_A_RING)  # a busy machine may take long
         sent = sender.finish("stop")[0]["totals"]["tx_offered"]
         receiver.process.send_signal(signal.SIGCONT)
         silent = 0
-        while silent < 2:  # it works off what its rings hold
+        while silent < 2:  # until its rings are empty
             count = len(receiver.all("interval")) + 1
             silent = silent + 1 if receiver.wait("interval", count)["rx_frames"] == 0 else 0
         received, _ = receiver.finish("stop")
@@ -303,7 +307,7 @@ def test_drops_on_our_side_are_not_hidden(wire: tuple[Node, Node], io: str) -> N
 
 @pytest.mark.parametrize("io", WHOLE_FRAMES)
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_a_device_that_goes_down_ends_the_trial_with_what_there_is(io: str, role: str) -> None:
+def test_device_that_goes_down_ends_the_trial_with_a_result(io: str, role: str) -> None:
     with veth_pair("d") as (a, b):
         options = ["--rate", "2k", "--burst", "1"] if role == "sender" else []
         with engine(role, "--port", port(io, a), *options, "--interval", "0.1", *SLEEP,
@@ -319,7 +323,7 @@ def test_a_device_that_goes_down_ends_the_trial_with_what_there_is(io: str, role
             result, code = running.finish("wait")
         assert b.namespace
     assert code == 1
-    # (AF_XDP may learn first that its frames are dropped.)
+    # AF_XDP may first learn that its frames are dropped.
     assert re.search(r"Network is down|has it, or its peer, no link\?", error["message"])
     assert a.device in error["message"]
     assert result["reason"] == "failure"
@@ -342,8 +346,9 @@ LINK_FAULTS = {
 
 @pytest.mark.parametrize(("role", "io"), LINK_USERS)
 @pytest.mark.parametrize("fault", LINK_FAULTS)
-def test_a_link_that_is_lost_makes_the_result_partial(role: str, io: str, fault: str) -> None:
-    """At the other end: the device stays, its carrier goes. UDP's sockets take frames even then."""
+def test_lost_link_makes_the_result_partial(role: str, io: str, fault: str) -> None:
+    """The device stays, but its carrier is lost at the other end. UDP sockets accept frames
+    then."""
     with veth_pair("l") as (a, b):
         options = ["--rate", "2k", "--burst", "1"] if role == "sender" else []
         with engine(role, "--port", port(io, a), *options, "--interval", "0.05", *SLEEP,
@@ -355,11 +360,11 @@ def test_a_link_that_is_lost_makes_the_result_partial(role: str, io: str, fault:
             else:
                 ip("-n", b.namespace, "link", "set", b.device, "down")
                 ip("-n", b.namespace, "link", "set", b.device, "up")
-            seen = len(running.all("interval"))
+            count = len(running.all("interval"))
             until(
                 lambda: (
                     running.events[-1]["event"] == "end of file"
-                    or len(running.all("interval")) > seen + 1
+                    or len(running.all("interval")) > count + 1
                 ),
                 "two intervals, or its end",
             )
@@ -374,7 +379,7 @@ def test_a_link_that_is_lost_makes_the_result_partial(role: str, io: str, fault:
 
 
 def refused(node: Node, spec: str, role: str = "receiver", *more: str) -> tuple[str, int]:
-    """What an engine says that cannot open its port, and its exit code."""
+    """Return the message and the exit code of an engine that cannot open its port."""
     path = engine_path()
     assert path is not None
     done = subprocess.run(
@@ -391,7 +396,7 @@ def refused(node: Node, spec: str, role: str = "receiver", *more: str) -> tuple[
 
 
 @pytest.mark.skipif(missing("af_xdp") is not None, reason=str(missing("af_xdp")))
-def test_af_xdp_says_what_it_cannot_have(wire: tuple[Node, Node]) -> None:
+def test_af_xdp_reports_unavailable_options(wire: tuple[Node, Node]) -> None:
     a = wire[0]
     line, code = refused(a, f"af_xdp:dev={a.device},mode=zerocopy")
     assert code == 1 and "no zero-copy; use mode=copy" in line
@@ -405,7 +410,7 @@ def test_af_xdp_says_what_it_cannot_have(wire: tuple[Node, Node]) -> None:
         assert code == 1
         assert "another process uses that queue" in line or "another XDP program" in line
     link = ip("-n", a.namespace, "link", "show", a.device)
-    assert "xdp" not in link, "the program has gone with the process"
+    assert "xdp" not in link, "the program is removed with the process"
 
 
 @pytest.mark.parametrize("options", ["queues=1,busy-poll", "mode=copy", "block"])
@@ -427,10 +432,10 @@ def test_af_xdp_options(wire: tuple[Node, Node], options: str) -> None:
 
 
 def test_a_kernel_end_answers_frames_of_af_xdp_and_rings(wire: tuple[Node, Node]) -> None:
-    """One end in rings, the other a plain UDP socket of the kernel: frames are right enough for
-    the kernel's own IP and UDP."""
+    """One end uses rings, the other a plain UDP socket: the kernel's own IP and UDP accept the
+    frames."""
     a, b = wire
-    # A veth hands over checksums half done unless it is told not to.
+    # A veth passes on unfinished checksums unless offload is disabled.
     namespaces.inside(b.namespace, lambda: device_settings.disable_offloads(b.device))
     for io in ("packet_mmap", "af_xdp", "io_uring"):
         if missing(io):
@@ -457,15 +462,15 @@ def test_missing_backends_are_named(wire: tuple[Node, Node]) -> None:
             assert "rebuild" in why
 
 
-def test_packet_mmap_hands_timed_frames_over_at_once(wire: tuple[Node, Node]) -> None:
-    """Its other ring is faster, and would add up to 1 ms to each latency: it is for who only
-    counts, and a trial that wants more of it is refused."""
+def test_packet_mmap_delivers_timed_frames_at_once(wire: tuple[Node, Node]) -> None:
+    """Its other ring is faster but adds up to 1 ms to each latency. It is for trials that only
+    count; others are refused."""
     _, b = wire
     for args, ring in (
         ([], "rx-v3"), (["--latency", "1"], "rx-v2"), (["--probes", "1"], "rx-v2"),
     ):  # fmt: skip
-        with engine("receiver", "--port", port("packet_mmap", b), *args, *SLEEP, node=b) as one:
-            assert ring in one.wait("ready")["ports"][0]["driver"]
+        with engine("receiver", "--port", port("packet_mmap", b), *args, *SLEEP, node=b) as timed:
+            assert ring in timed.wait("ready")["ports"][0]["driver"]
     for key in ("latency", "probes"):
         with engine("receiver", "--port", port("packet_mmap", b), *SLEEP, node=b) as receiver:
             receiver.tell(f"start {key}=1")
@@ -473,7 +478,9 @@ def test_packet_mmap_hands_timed_frames_over_at_once(wire: tuple[Node, Node]) ->
             assert receiver.process.wait(timeout=20) == 1
         assert message.startswith(f"{key}: port 0 (packet_mmap:dev={b.device})")
         assert f"give --{key} 1 on the command line, or ring=v2" in message
-        with engine("receiver", "--port", port("packet_mmap-ring=v2", b), *SLEEP, node=b) as asked:
-            asked.tell(f"start {key}=1")
-            asked.wait("started")
-            assert asked.finish("stop")[1] == 0
+        with engine(
+            "receiver", "--port", port("packet_mmap-ring=v2", b), *SLEEP, node=b
+        ) as counting:
+            counting.tell(f"start {key}=1")
+            counting.wait("started")
+            assert counting.finish("stop")[1] == 0

@@ -1,7 +1,7 @@
 """The netmap backend: VALE ports, pipes, frames forwarded by exchanging buffers, devices.
 
-Where netmap.ko is not loaded there is still something to see: that the engine says so.
-tests/vm runs this file in a guest that has the module."""
+Without netmap.ko the engine reports that it is missing. tests/vm runs this file in a guest that has
+the module."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MACS = ("02:53:4d:00:00:01", "02:53:4d:00:00:02")
 SLEEP = ("--idle", "sleep")
 
 
-def said(*args: str) -> subprocess.CompletedProcess[str]:
-    """What the engine answers by itself."""
+def engine_output(*args: str) -> subprocess.CompletedProcess[str]:
+    """Run the engine with arguments that need no port."""
     path = engine_path()
     assert path is not None
     return subprocess.run([path, *args], capture_output=True, text=True, timeout=20, check=False)
@@ -40,7 +40,7 @@ def said(*args: str) -> subprocess.CompletedProcess[str]:
 def has_backend() -> bool:
     if engine_path() is None:
         return False
-    return re.search(r"^\s*netmap\b", said("--help").stdout, re.MULTILINE) is not None
+    return re.search(r"^\s*netmap\b", engine_output("--help").stdout, re.MULTILINE) is not None
 
 
 pytestmark = [*needs_engine, needs_root]
@@ -58,13 +58,13 @@ def addressed(end: int) -> list[str]:
 
 @contextlib.contextmanager
 def ends(
-    one: str, other: str, *args: str, frame_size: str = "64"
+    first: str, other: str, *args: str, frame_size: str = "64"
 ) -> Iterator[tuple[Engine, Engine]]:
-    """A sender at one port and a receiver at the other, both ready; the receiver listens."""
+    """A sender at the first port and a receiver at the other, both ready; the receiver listens."""
     common = ["--frame-size", frame_size, *SLEEP]
     with (
         engine("receiver", "--port", other, *addressed(1), *common) as receiver,
-        engine("sender", "--port", one, *addressed(0), *common, *args) as sender,
+        engine("sender", "--port", first, *addressed(0), *common, *args) as sender,
     ):
         receiver.tell("start")
         receiver.wait("started")
@@ -83,7 +83,7 @@ def run(sender: Engine, receiver: Engine, duration: str = "0.5") -> tuple[Event,
 @needs_backend
 @pytest.mark.skipif(DEVICE.exists(), reason="netmap.ko is loaded")
 def test_without_the_module_it_says_so() -> None:
-    done = said("receiver", "--port", "netmap:vale0:1")
+    done = engine_output("receiver", "--port", "netmap:vale0:1")
     assert done.returncode == 1
     assert "/dev/netmap: No such file or directory" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -98,7 +98,7 @@ def test_without_the_module_it_says_so() -> None:
     ],
 )
 def test_bad_specification_is_refused(spec: str) -> None:
-    done = said("receiver", "--port", spec)
+    done = engine_output("receiver", "--port", spec)
     assert done.returncode == 2
     assert "netmap" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -106,7 +106,7 @@ def test_bad_specification_is_refused(spec: str) -> None:
 
 @contextlib.contextmanager
 def door_that(place: Path, answer: Callable[[socket.socket], object]) -> Iterator[str]:
-    """A door that answers the first who asks; the port behind it."""
+    """A door that answers its first client; yields the port behind it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(str(place))
         listening.listen()
@@ -123,7 +123,7 @@ def door_that(place: Path, answer: Callable[[socket.socket], object]) -> Iterato
 
 
 def no_port(asking: socket.socket) -> None:
-    """Hand out a file that netmap did not open, as a port of no size."""
+    """Pass on a file that netmap did not open, as a port of size 0."""
     with Path("/dev/null").open("rb") as file:
         socket.send_fds(asking, [bytes(56)], [file.fileno()])
 
@@ -140,19 +140,19 @@ def no_port(asking: socket.socket) -> None:
     ],
     ids=["refused", "nothing in it", "no account", "closed", "no port"],
 )
-def test_what_comes_through_a_door_is_looked_at(
+def test_file_from_a_door_is_checked(
     tmp_path: Path, answer: Callable[[socket.socket], object], reason: str
 ) -> None:
     with door_that(tmp_path / "door", answer) as spec:
-        done = said("receiver", "--port", spec)
+        done = engine_output("receiver", "--port", spec)
     assert done.returncode == 1
     assert reason in done.stderr
     assert done.stderr.count("\n") == 1
 
 
 @needs_backend
-def test_nobody_at_the_door(tmp_path: Path) -> None:
-    done = said("receiver", "--port", f"netmap:vale0:1,door={tmp_path}/door")
+def test_door_without_server_is_refused(tmp_path: Path) -> None:
+    done = engine_output("receiver", "--port", f"netmap:vale0:1,door={tmp_path}/door")
     assert done.returncode == 1
     assert f"door={tmp_path}/door: No such file or directory" in done.stderr
 
@@ -162,8 +162,8 @@ def test_nobody_at_the_door(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ports", [("vale7:a", "vale7:b"), ("nmpipe{1", "nmpipe}1")])
 @pytest.mark.parametrize("frame_size", ["64", "1518"])
 def test_every_frame_arrives(ports: tuple[str, str], frame_size: str) -> None:
-    one, other = (f"netmap:{port}" for port in ports)
-    with ends(one, other, "--rate", "5k", frame_size=frame_size) as (sender, receiver):
+    first, other = (f"netmap:{port}" for port in ports)
+    with ends(first, other, "--rate", "5k", frame_size=frame_size) as (sender, receiver):
         sent, received = run(sender, receiver)
     assert sent["totals"]["tx_offered"] > 100
     assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"]
@@ -174,7 +174,7 @@ def test_every_frame_arrives(ports: tuple[str, str], frame_size: str) -> None:
 @needs_backend
 @needs_module
 def test_vale_learns_and_floods() -> None:
-    """A third port hears what is sent before its peer has spoken, and nothing after that."""
+    """A third port receives frames only until the peer has sent one."""
     third = ["--port", "netmap:vale8:c", "--src-mac", "02:53:4d:00:00:03", "--stream", "7"]
     with (
         engine("receiver", *third, "--dst-mac", MACS[0], *SLEEP) as witness,
@@ -185,7 +185,7 @@ def test_vale_learns_and_floods() -> None:
     ):
         witness.tell("start")
         witness.wait("started")
-        for speaker in (receiver, sender):  # the first is flooded: nobody has spoken before
+        for speaker in (receiver, sender):  # the first frame is flooded
             speaker.tell("verify 2")
             speaker.wait("verification")
         receiver.tell("start")
@@ -202,7 +202,7 @@ def test_vale_learns_and_floods() -> None:
     "middle", [("vale4:x", "vale5:x"), ("nmleft}1", "nmright{1")], ids=["copy", "exchange"]
 )
 def test_forwarder_between_two_rings(middle: tuple[str, str]) -> None:
-    """VALE ports have memory of their own, so frames are copied; pipes share theirs."""
+    """VALE ports have separate memory, so frames are copied; pipes share it."""
     outer = [port.replace(":x", ":y") for port in middle]
     if "}" in middle[0]:
         outer = ["nmleft{1", "nmright}1"]
@@ -224,9 +224,9 @@ def test_forwarder_between_two_rings(middle: tuple[str, str]) -> None:
 @needs_module
 def test_device_in_netmap_mode() -> None:
     with veth_pair("m") as (a, b):
-        one = f"netmap:{a.device},netns=/run/netns/{a.namespace}"
+        first = f"netmap:{a.device},netns=/run/netns/{a.namespace}"
         other = f"netmap:{b.device},netns=/run/netns/{b.namespace}"
-        with ends(one, other, "--rate", "2k") as (sender, receiver):
+        with ends(first, other, "--rate", "2k") as (sender, receiver):
             sent, received = run(sender, receiver)
     assert sent["totals"]["tx_offered"] > 100
     assert received["totals"]["rx_frames"] >= 0.95 * sent["totals"]["tx_offered"]

@@ -1,4 +1,4 @@
-"""The real engine over veth in network namespaces, against independent witnesses."""
+"""The real engine over veth in network namespaces, against independent observers."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_counts_agree_with_an_independent_counter(
     ]
     with PacketCounter(wire[1], stream=77) as counter:
         sent, received = run_pair(wire, io, args)
-        seen = counter.done()
+        counted = counter.done()
     offered = sent["totals"]["tx_offered"]
     assert offered + sent["totals"]["tx_dropped"] == sent["totals"]["tx_intended"] == 5000
-    # What is given up, was given up because the sender had no core for a second.
+    # Skipped frames were skipped because the sender had no core for a second.
     assert offered == 5000 or sent["pacing"]["longest_stall_ns"] > 1_000_000_000
-    assert seen.frames == offered
-    assert seen.sizes == {size: offered}
-    assert seen.sequences == dict.fromkeys(range(offered), 1)
+    assert counted.frames == offered
+    assert counted.sizes == {size: offered}
+    assert counted.sequences == dict.fromkeys(range(offered), 1)
     assert received["totals"]["rx_frames"] == offered
     assert received["totals"]["rx_bytes"] == offered * size == sent["totals"]["tx_bytes"]
     assert received["totals"]["rx_corrupt"] == 0
@@ -166,10 +166,10 @@ def test_tshark_decodes_what_was_sent(
         text=True,
         timeout=60,
     ).stdout.splitlines()
-    wanted = "\t".join(
+    expected = "\t".join(
         [a.mac, b.mac, a.address, b.address, "4001", "13994", "1", "1", str(size - 4), "64"]
     )
-    assert decoded == [wanted] * 20
+    assert decoded == [expected] * 20
 
 
 def capture_one(wire: tuple[Node, Node], *args: str) -> bytes:
@@ -197,7 +197,7 @@ def capture_one(wire: tuple[Node, Node], *args: str) -> bytes:
     ):
         sender.tell("start")
         sent, _ = sender.finish("wait")
-        until(lambda: counter.seen.frames == sent["totals"]["tx_offered"] > 0, "what was sent")
+        until(lambda: counter.seen.frames == sent["totals"]["tx_offered"] > 0, "all sent frames")
         return counter.done().first
 
 
@@ -209,9 +209,9 @@ def test_injected_faults_are_counted_exactly(wire: tuple[Node, Node], io: str) -
     for lost in (10, 11, 500, 1500):
         order.remove(lost)
     order.insert(100, 42)  # a duplicate
-    order.insert(1200, 1100)  # another
+    order.insert(1200, 1100)  # another duplicate
     late = order.pop(300)
-    order.insert(310, late)  # overtaken by ten
+    order.insert(310, late)  # overtaken by ten frames
     with engine("receiver", "--port", port(io, b), "--stream", "5", *SLEEP, node=b) as receiver:
         receiver.tell("start")
         receiver.wait("started")
@@ -242,7 +242,7 @@ def test_injected_faults_are_counted_exactly(wire: tuple[Node, Node], io: str) -
     assert totals["rx_other"] == 2
 
 
-def test_corruption_of_a_touched_payload_is_seen(wire: tuple[Node, Node]) -> None:
+def test_corruption_of_a_touched_payload_is_detected(wire: tuple[Node, Node]) -> None:
     a, b = wire
     frame = bytearray(capture_one(wire, "--touch", "--frame-size", "512"))
     with engine(
@@ -257,19 +257,19 @@ def test_corruption_of_a_touched_payload_is_seen(wire: tuple[Node, Node]) -> Non
                 injector.send(bytes(frame))
                 frame[offset] ^= 1
             frame[100:102], frame[200:202] = frame[200:202], frame[100:102]
-            injector.send(bytes(frame))  # the UDP checksum is blind to this, the digest is not
+            injector.send(bytes(frame))  # only the digest detects this, not the UDP checksum
         result, _ = receiver.finish("stop")
     assert result["totals"]["rx_frames"] == 1
     assert result["totals"]["rx_corrupt"] == 64 + 1
 
 
-# The largest buffer holds 128 MiB, of which the kernel takes 512 B at least for each frame.
+# The largest buffer holds 128 MiB; the kernel takes at least 512 B of it for each frame.
 MORE_THAN_A_BUFFER = 300_000
 
 
 @pytest.mark.alone
 @pytest.mark.parametrize("io", ["raw-mmsg", "udp-mmsg"])
-def test_drops_of_the_own_socket_are_not_hidden(wire: tuple[Node, Node], io: str) -> None:
+def test_drops_of_its_socket_are_reported(wire: tuple[Node, Node], io: str) -> None:
     a, b = wire
     with (
         engine("receiver", "--port", port(io, b), "--interval", "0.2", *SLEEP, node=b) as receiver,
@@ -279,12 +279,12 @@ def test_drops_of_the_own_socket_are_not_hidden(wire: tuple[Node, Node], io: str
         receiver.wait("started")
         receiver.process.send_signal(signal.SIGSTOP)
         sender.tell("start")
-        sender.wait_sent(MORE_THAN_A_BUFFER)  # however long a busy machine takes
+        sender.wait_sent(MORE_THAN_A_BUFFER)  # a busy machine may take long
         result, _ = sender.finish("stop")
         sent = result["totals"]["tx_offered"]
         receiver.process.send_signal(signal.SIGCONT)
         silent = 0
-        while silent < 2:  # it works off what its socket holds
+        while silent < 2:  # until its socket is empty
             count = len(receiver.all("interval")) + 1
             silent = silent + 1 if receiver.wait("interval", count)["rx_frames"] == 0 else 0
         received, _ = receiver.finish("stop")
@@ -316,7 +316,7 @@ def test_round_trips_are_plausible(wire: tuple[Node, Node], io: str) -> None:
             "0.5",
             "--catch-up-us",
             "1M",
-            *("--patience", "2s"),  # a server without a core is late, and loses nothing
+            *("--patience", "2s"),  # a server without a core is late but loses nothing
             node=a,
         ) as client,
     ):
@@ -340,7 +340,8 @@ def test_round_trips_are_plausible(wire: tuple[Node, Node], io: str) -> None:
     intended = HdrHistogram.decode(latency["from_intended"])
     assert actual.get_total_count() == intended.get_total_count() == offered
     for name, value in latency["percentiles"].items():
-        # The package rounds the rank to the nearest, the engine up: at most one sample apart.
+        # The package rounds the rank to the nearest, the engine up: they differ by at most one
+        # sample.
         lower = actual.get_value_at_percentile(float(name) - 100 / offered)
         upper = actual.get_value_at_percentile(min(100.0, float(name) + 100 / offered))
         assert lower * 0.999 <= value <= upper * 1.001

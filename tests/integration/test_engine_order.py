@@ -1,5 +1,5 @@
-"""Loss, duplicates and the metrics of RFC 4737 against a computation of our own from a pcap file:
-frames of a real sender, in an order that this test has made, read by a receiver from the file."""
+"""Loss, duplicates and the metrics of RFC 4737 against an independent computation: a receiver reads
+frames of a real sender from a pcap file, in an order that this test has made."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.integration.engine_tools import engine_path, needs_engine, renumbered
 
 pytestmark = needs_engine
 FRAMES, GROUPS = 1500, 8
-PLACE = 46  # of the sequence number in a frame
+PLACE = 46  # offset of the sequence number in a frame
 
 
 def run(*args: str) -> dict[str, Any]:
-    """The result of an engine that ends by itself."""
+    """Return the result of an engine that ends by itself."""
     path = engine_path()
     assert path is not None
     done = subprocess.run(
@@ -38,7 +38,7 @@ def run(*args: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """What a sender sends, in its order."""
+    """Frames of a sender in its order."""
     path = tmp_path_factory.mktemp("sent") / "sent.pcap"
     sent = run(
         "sender", "--port", f"pcap:write={path}", "--rate", f"{FRAMES * 10}", "--burst", "1",
@@ -60,7 +60,8 @@ def number_of(frame: bytes) -> int:
 
 
 def arrivals(seed: int) -> list[int]:
-    """Numbers in the order of arrival: some lost, some twice, some late by little or by much."""
+    """Return numbers in the order of arrival: some lost, some twice, some late by little or by
+    much."""
     dice = random.Random(seed)
     keyed = []
     for number in range(FRAMES):
@@ -75,12 +76,12 @@ def arrivals(seed: int) -> list[int]:
 
 @dataclass
 class Metrics:
-    """RFC 4737 as it is written, from the list of all first copies."""
+    """RFC 4737 computed literally from the list of all first copies."""
 
     unique: list[int]
-    reordered: list[int]  # places in it
-    earliest: list[int]  # of each of these: the place of the earliest one with a higher number
-    degrees: list[int]  # and how many right before it had higher numbers
+    reordered: list[int]  # positions in the list
+    earliest: list[int]  # for each, the position of the earliest higher number
+    degrees: list[int]  # for each, the number of higher numbers right before it
 
     @classmethod
     def of(cls, numbers: list[int]) -> Metrics:
@@ -101,12 +102,13 @@ class Metrics:
         return cls(unique, late, earliest, degrees)
 
     def runs(self) -> list[int]:
-        """Frames in order between one reordered frame and the next, or before the first (4.6)."""
+        """Return numbers of frames in order between reordered frames, and before the first
+        (4.6)."""
         before = [-1, *self.reordered]
         return [place - last - 1 for last, place in zip(before, self.reordered, strict=False)]
 
     def gaps(self) -> list[int]:
-        """Between discontinuities that follow each other (4.5)."""
+        """Return distances between successive discontinuities (4.5)."""
         places = sorted(set(self.earliest))
         return [b - a for a, b in itertools.pairwise(places)]
 
@@ -116,7 +118,7 @@ def mean(values: list[int]) -> float:
 
 
 def seen_by_receiver(numbers: list[int], frames: list[bytes], path: Path, first: int) -> Any:
-    """The result of a receiver that reads these frames, numbered from `first` on."""
+    """Return the result of a receiver that reads these frames, numbered from `first` on."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1))
         for number in numbers:
@@ -126,11 +128,11 @@ def seen_by_receiver(numbers: list[int], frames: list[bytes], path: Path, first:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_order_is_what_rfc_4737_says_of_the_file(
+def test_order_metrics_are_those_of_rfc_4737(
     frames: list[bytes], tmp_path: Path, seed: int
 ) -> None:
     numbers = arrivals(seed)
-    first = 0xFFFFFF00 if seed % 2 else 0  # so that the 32 bits run over
+    first = 0xFFFFFF00 if seed % 2 else 0  # so that the 32 bits overflow
     result = seen_by_receiver(numbers, frames, tmp_path / "seen.pcap", first)
     loss, due = result["loss"], Metrics.of(numbers)
     assert result["reason"] == "replayed"
@@ -138,7 +140,7 @@ def test_order_is_what_rfc_4737_says_of_the_file(
     assert result["totals"]["rx_corrupt"] == result["totals"]["rx_stale"] == 0
 
     span = max(numbers) - min(numbers) + 1
-    assert loss["sent"] is None, "nobody said how many were sent"
+    assert loss["sent"] is None, "the number of sent frames is unknown"
     assert loss["first_sequence"] == first + min(numbers)
     assert loss["last_sequence"] == first + max(numbers)
     assert loss["expected"] == span
@@ -168,13 +170,13 @@ def test_order_is_what_rfc_4737_says_of_the_file(
 
 
 def check_groups(groups: list[dict[str, int]], numbers: list[int], due: Metrics) -> None:
-    """Every GROUPS-th frame by itself. (Both beginnings are multiples of GROUPS.)"""
+    """Check every GROUPS-th frame separately; both starts are multiples of GROUPS."""
     copies = Counter(number % GROUPS for number in numbers)
     late = Counter(due.unique[place] % GROUPS for place in due.reordered)
-    for group, told in enumerate(groups):
+    for group, counts in enumerate(groups):
         unique = sum(number % GROUPS == group for number in due.unique)
         expected = sum(n % GROUPS == group for n in range(min(numbers), max(numbers) + 1))
-        assert told == {
+        assert counts == {
             "expected": expected,
             "received_unique": unique,
             "lost": expected - unique,
@@ -183,8 +185,8 @@ def check_groups(groups: list[dict[str, int]], numbers: list[int], due: Metrics)
         }
 
 
-def test_what_is_known_to_have_been_sent_and_never_came_is_lost() -> None:
-    """Into the void: without the number sent there would be nothing that is missing."""
+def test_sent_frames_that_never_arrive_are_lost() -> None:
+    """No frame arrives at all: only the number of sent frames shows the loss."""
     result = run(
         *("tester", "--port", "null:", "--port", "null:"),
         *("--rate", "10k", "--duration", "0.1", "--catch-up-us", "10M", "--flow-groups", "4"),

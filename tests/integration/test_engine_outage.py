@@ -1,5 +1,5 @@
-"""What happens around a running trial: peers vanish and return, rings stick, devices go down or
-away, hugepages run out. Always a clear line and a partial result, never a hang or a crash."""
+"""Faults around a running trial: peers end and return, rings stick, devices go down or away,
+hugepages run out. The result is a clear line and a partial result, never a hang or a crash."""
 
 from __future__ import annotations
 
@@ -44,34 +44,34 @@ SENDS = (*TO_B, "--rate", "20k", "--burst", "20", "--idle", "yield", "--interval
 
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[str]:
-    """A socket path; afterwards DPDK has left nothing."""
+    """A socket path; DPDK must have left nothing afterwards."""
     yield str(tmp_path / "wire.sock")
     assert litter() == set()
 
 
 def passes(engine: Engine, counter: str) -> None:
-    """Wait until the engine counts something in an interval."""
+    """Wait until the engine counts frames in an interval."""
     until(lambda: engine.event("interval")[counter] > 0, f"{counter} grows")
 
 
 def ended_by(engine: Engine, counter: str) -> dict[str, Any]:
-    """The result of a trial whose port is lost: it ends by itself, or counts nothing any more and
-    is ended."""
-    told = False
+    """Return the result of a trial whose port is lost: it ends by itself, or is ended once it
+    counts no frame any more."""
+    stopped = False
     while (event := engine.next_event())["event"] != "result":
-        if event["event"] == "interval" and event[counter] == 0 and not told:
-            told = True
+        if event["event"] == "interval" and event[counter] == 0 and not stopped:
+            stopped = True
             engine.say("stop", unless_ended=True)
     return event
 
 
 def lines(engine: Engine) -> list[str]:
-    """What it has said on standard error."""
+    """Return the lines of its standard error."""
     return engine.errors().strip().splitlines()
 
 
 @pytest.mark.parametrize("kind", PAIRS)
-def test_a_receiver_that_vanishes_and_returns(wire: str, kind: str) -> None:
+def test_receiver_that_vanishes_and_returns(wire: str, kind: str) -> None:
     send_port, receive_port = (spec.format(wire) for spec in PAIRS[kind])
     with Engine("sender", [send_port], *SENDS, core=0) as sender:
         sender.say("start")
@@ -88,14 +88,20 @@ def test_a_receiver_that_vanishes_and_returns(wire: str, kind: str) -> None:
         assert sender.leave() == 0
         assert len(lines(sender)) == 1
         assert "partial result: port 0" in lines(sender)[0]
-    Path(wire).unlink(missing_ok=True)  # of the receiver that was killed
+    Path(wire).unlink(missing_ok=True)  # socket of the killed receiver
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PAIRS)
-def test_a_sender_that_vanishes_and_returns(wire: str, kind: str) -> None:
+def test_sender_that_vanishes_and_returns(wire: str, kind: str) -> None:
     send_port, receive_port = (spec.format(wire) for spec in PAIRS[kind])
-    options = ("--idle", "yield", "--interval", "0.1", "--session")  # it outlasts the sender's end
+    options = (
+        "--idle",
+        "yield",
+        "--interval",
+        "0.1",
+        "--session",
+    )  # the session continues after the sender's end
     with Engine("receiver", [receive_port], *options, core=1) as receiver:
         receiver.start()
         with Engine("sender", [send_port], *SENDS, core=0) as sender:
@@ -105,7 +111,7 @@ def test_a_sender_that_vanishes_and_returns(wire: str, kind: str) -> None:
         with Engine("sender", [send_port], *SENDS, core=0) as sender:
             sender.start()
             passes(sender, "tx_offered")
-            for _ in range(3):  # the lines that were under way, and one that was not
+            for _ in range(3):  # two lines that were under way, and a new one
                 passes(receiver, "rx_frames")
             result = receiver.stop()
             assert result["partial"] is True
@@ -117,7 +123,7 @@ def test_a_sender_that_vanishes_and_returns(wire: str, kind: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", PAIRS)
-def test_a_ring_that_nobody_empties(wire: str, kind: str) -> None:
+def test_ring_that_no_receiver_empties(wire: str, kind: str) -> None:
     send_port, receive_port = (spec.format(wire) for spec in PAIRS[kind])
     with (
         Engine("receiver", [receive_port], "--idle", "yield", core=1) as receiver,
@@ -166,7 +172,7 @@ NEAR_PORTS = ["af-packet=smflt0a", "raw:dev=smflt0a,mmsg"]
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 @pytest.mark.parametrize("port", NEAR_PORTS)
-def test_a_device_that_goes_down_or_away(port: str, role: str, fault: str) -> None:
+def test_device_that_goes_down_or_away(port: str, role: str, fault: str) -> None:
     traffic = SENDS if role == "sender" else (*TO_A, "--idle", "yield", "--interval", "0.1")
     counter = "tx_offered" if role == "sender" else "rx_frames"
     with (
@@ -177,7 +183,7 @@ def test_a_device_that_goes_down_or_away(port: str, role: str, fault: str) -> No
         engine.event("ready")
         if role == "receiver":
             other.start()
-        engine.start(f"duration={LONG_S}")  # (a device that is lost for a receiver is a fault then)
+        engine.start(f"duration={LONG_S}")  # a lost device is a fault for a receiver then
         passes(engine, counter)
         ip(*FAULTS[fault])
         result = ended_by(engine, counter)
@@ -191,7 +197,7 @@ def test_a_device_that_goes_down_or_away(port: str, role: str, fault: str) -> No
 
 
 def test_hugepages_that_run_out_at_the_start(wire: str) -> None:
-    """More rings than the memory that was asked for: EAL looks for more, and there is none."""
+    """More rings than the requested memory: EAL looks for more, and there is none."""
     options = ("--dpdk-memory-mb", str(2 * hugepages_free() + 64))
     with Engine("receiver", [f"virtio-user={wire},server"], *options, core=0) as engine:
         assert engine.child.wait(timeout=DEADLINE_S) == 1
@@ -208,20 +214,20 @@ def hugetlb_cgroup() -> Path | None:
 
 
 @pytest.mark.skipif(hugetlb_cgroup() is None, reason="no hugetlb controller (cgroup v1) here")
-def test_hugepages_that_a_group_may_not_have(wire: str) -> None:
-    """The kernel has free pages, but not for us: touching them would be a SIGBUS."""
+def test_hugepages_beyond_the_limit_of_the_group(wire: str) -> None:
+    """The kernel has free pages, but not for this group: an access would raise SIGBUS."""
     parent = hugetlb_cgroup()
     assert parent is not None
     group = parent / f"switchmark-test-{os.getpid()}"
     group.mkdir()
     try:
         (group / "hugetlb.2MB.limit_in_bytes").write_text(str(16 << 20))
-        own = Path("/proc/self/cgroup").read_text()
+        cgroups = Path("/proc/self/cgroup").read_text()
         (group / "tasks").write_text(str(os.getpid()))
         try:
             engine = Engine("receiver", [f"virtio-user={wire},server"], core=0)
         finally:
-            (parent / group_of(own) / "tasks").write_text(str(os.getpid()))
+            (parent / group_of(cgroups) / "tasks").write_text(str(os.getpid()))
         with engine:
             assert engine.child.wait(timeout=DEADLINE_S) == 1
             assert len(lines(engine)) == 1
@@ -232,7 +238,7 @@ def test_hugepages_that_a_group_may_not_have(wire: str) -> None:
 
 
 def group_of(cgroups: str) -> str:
-    """The hugetlb group in the text of /proc/PID/cgroup, without its leading slash."""
+    """Return the hugetlb group in the text of /proc/PID/cgroup, without its leading slash."""
     for line in cgroups.splitlines():
         _, controllers, path = line.split(":", 2)
         if "hugetlb" in controllers.split(","):

@@ -1,8 +1,8 @@
-"""The sender keeps its schedule, or says by how much it did not.
+"""The sender keeps its schedule, or reports the difference.
 
-Counts, not times: every frame that was due is sent or owned up to, and while nothing kept the
-sender away for longer than its catch-up bound, all of them are sent, so that the mean is exact on
-a busy machine, too. How late single frames are is bench/engine/pacing.py's to measure."""
+The checks use counts, not times: every due frame is sent or reported as skipped. If no pause was
+longer than the catch-up bound, all are sent, so that the mean is exact also on a busy machine.
+bench/engine/pacing.py measures how late single frames are."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def wire() -> Iterator[tuple[Node, Node]]:
 
 
 def due(rate_pps: int, burst: int, seconds: float) -> int:
-    """Frames of the bursts at k * burst / rate that fall into this time."""
+    """Return the number of frames of the bursts at k * burst / rate that fall into this time."""
     return math.ceil(round(rate_pps * seconds / burst, 6)) * burst
 
 
 def check_account(result: Event, intended: int) -> None:
-    """The three loads fit together, and to what the pacing says of stalls."""
+    """Check that the three loads agree with each other and with the reported stalls."""
     totals, pacing = result["totals"], result["pacing"]
     assert totals["tx_intended"] == intended
     assert totals["tx_offered"] + totals["tx_dropped"] == intended
@@ -65,13 +65,13 @@ def try_loads(sender: Engine, seconds: float = 0.3) -> None:
         check_account(sender.wait("result", number + 1), due(rate, burst, seconds))
 
 
-def test_all_that_is_due_is_sent_or_owned_up_to() -> None:
+def test_every_due_frame_is_sent_or_reported_as_skipped() -> None:
     with engine("sender", "--port", "null:", "--idle", "yield", "--session") as sender:
         try_loads(sender)
 
 
 @pytest.mark.parametrize("io", BACKENDS)
-def test_the_same_on_real_ports(wire: tuple[Node, Node], io: str) -> None:
+def test_real_ports_send_or_report_every_due_frame(wire: tuple[Node, Node], io: str) -> None:
     """With a receiver that shares the machine."""
     a, b = wire
     with (
@@ -86,22 +86,25 @@ def test_the_same_on_real_ports(wire: tuple[Node, Node], io: str) -> None:
 
 
 def held_up(*options: str) -> Event:
-    """A second at 10,000 frames a second, in which the sender was stopped for a while: it is tried
-    again where the second had gone by before that."""
+    """Return the result of a second at 10,000 frames a second in which the sender was stopped.
+
+    It is repeated if the second was over before the stop."""
     while True:
-        with engine("sender", "--port", "null:", "--rate", "10k", "--burst", "1", *options) as one:
-            one.tell("start duration=1 interval=0.05")
-            begun_ns = one.wait("started")["t_ns"]
-            one.wait("interval")
-            one.process.send_signal(signal.SIGSTOP)
+        with engine(
+            "sender", "--port", "null:", "--rate", "10k", "--burst", "1", *options
+        ) as sender:
+            sender.tell("start duration=1 interval=0.05")
+            begun_ns = sender.wait("started")["t_ns"]
+            sender.wait("interval")
+            sender.process.send_signal(signal.SIGSTOP)
             stopped_ns = time.monotonic_ns() - begun_ns
             time.sleep(STOPPED_S)
-            one.process.send_signal(signal.SIGCONT)
+            sender.process.send_signal(signal.SIGCONT)
             if stopped_ns < 1e9 * (0.95 - STOPPED_S):
-                return one.wait("result")
+                return sender.wait("result")
 
 
-def test_a_stall_beyond_the_bound_is_given_up_and_said() -> None:
+def test_stall_beyond_the_bound_is_skipped_and_reported() -> None:
     result = held_up("--idle", "yield")
     check_account(result, 10_000)
     pacing = result["pacing"]
@@ -110,10 +113,10 @@ def test_a_stall_beyond_the_bound_is_given_up_and_said() -> None:
     assert not pacing["on_schedule"]
 
 
-def test_a_stall_within_the_bound_is_made_up_for() -> None:
+def test_stall_within_the_bound_is_made_up_for() -> None:
     result = held_up("--idle", "yield", "--catch-up-us", "10000000")
     assert result["totals"]["tx_offered"] == result["totals"]["tx_intended"] == 10_000
     pacing = result["pacing"]
     assert pacing["skipped"] == pacing["longest_stall_ns"] == 0
     assert pacing["on_schedule"]
-    assert pacing["late_max_ns"] >= 0.99e9 * STOPPED_S, "but the frames were late, and it says so"
+    assert pacing["late_max_ns"] >= 0.99e9 * STOPPED_S, "the frames were late, which is reported"

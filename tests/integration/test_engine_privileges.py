@@ -1,5 +1,5 @@
-"""What the engine may do: no capability once its ports are open, those of its row before; and what
-fails without each of them."""
+"""The engine's capabilities: none once its ports are open, those of its row before, and the failure
+without each of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = [*needs_engine, needs_root]
 NUMBERS = {"dac_override": 1, "net_admin": 12, "net_raw": 13, "ipc_lock": 14, "bpf": 39}
 SOCKET = ("net_raw", "net_admin")
 XDP = (*SOCKET, "bpf", "ipc_lock")
-OPENED_BY = {  # while the ports are opened; afterwards none
+OPENED_BY = {  # while the ports are opened, none afterwards
     "raw:dev={}": SOCKET,
     "packet_mmap:dev={}": SOCKET,
     "io_uring:dev={}": SOCKET,
@@ -43,7 +43,7 @@ OPENED_BY = {  # while the ports are opened; afterwards none
     "udp:dev={}": ("net_admin",),
     "null:": (),
 }
-LOCKED_KIB = 64  # less than any port of AF_XDP takes
+LOCKED_KIB = 64  # less than any port of AF_XDP needs
 
 
 def mask(names: tuple[str, ...]) -> int:
@@ -51,7 +51,7 @@ def mask(names: tuple[str, ...]) -> int:
 
 
 def privileges(pid: int) -> list[dict[str, str]]:
-    """What each thread of a process may do."""
+    """Return the capabilities of each thread of a process."""
     return [
         dict(re.findall(r"^(Cap\w+|NoNewPrivs):\t(\w+)$", path.read_text(), re.MULTILINE))
         for path in Path(f"/proc/{pid}/task").glob("*/status")
@@ -86,7 +86,7 @@ def lacking(spec: str) -> bool:
 def asked_before_and_while_it_sends(
     spec: str, wire: tuple[Node, Node], ask: Callable[[int], None]
 ) -> None:
-    """Ask a sender with such a port, by its pid: once it is ready, and when it sends."""
+    """Query a sender with such a port by its pid, once it is ready and when it sends."""
     if lacking(spec):
         pytest.skip(f"the engine is built without {spec.partition(':')[0]}")
     with engine("sender", "--port", spec.format(wire[0].device), "--rate", "1k", "--idle", "sleep",
@@ -100,14 +100,14 @@ def asked_before_and_while_it_sends(
 
 
 @pytest.mark.parametrize("spec", OPENED_BY)
-def test_a_running_engine_may_do_nothing(wire: tuple[Node, Node], spec: str) -> None:
+def test_running_engine_has_no_capability(wire: tuple[Node, Node], spec: str) -> None:
     asked_before_and_while_it_sends(
         spec, wire, lambda pid: assert_threads_have(pid, (), OPENED_BY[spec])
     )
 
 
-def test_dpdk_keeps_what_a_device_of_the_kernel_takes(wire: tuple[Node, Node]) -> None:
-    """Its driver sets modes and addresses to the end, and its own threads are none of ours."""
+def test_dpdk_keeps_capabilities_for_kernel_devices(wire: tuple[Node, Node]) -> None:
+    """Its driver sets modes and addresses until the end, and EAL's threads are not the engine's."""
     if lacking("dpdk:"):
         pytest.skip("the engine is built without dpdk")
     with engine("sender", "--port", f"dpdk:af-packet={wire[0].device}", "--rate", "1k",
@@ -115,17 +115,17 @@ def test_dpdk_keeps_what_a_device_of_the_kernel_takes(wire: tuple[Node, Node]) -
         assert_threads_have(running.process.pid, SOCKET, SOCKET)
 
 
-def test_dpdk_has_none_at_a_socket(tmp_path: Path) -> None:
+def test_dpdk_with_a_socket_has_no_capability(tmp_path: Path) -> None:
     if lacking("dpdk:"):
         pytest.skip("the engine is built without dpdk")
     port = f"dpdk:virtio-user={tmp_path / 's'},server"
     with engine("sender", "--port", port, "--dst-mac", "02:00:00:00:00:01") as running:
-        assert len(privileges(running.process.pid)) > 2, "EAL has threads of its own"
+        assert len(privileges(running.process.pid)) > 2, "EAL has additional threads"
         assert_threads_have(running.process.pid, (), ())
 
 
-def test_files_of_others_are_a_matter_of_opening_them(tmp_path: Path) -> None:
-    """A user whose folder is closed to others has the engine write into it, as root."""
+def test_foreign_files_are_opened_before_rights_are_dropped(tmp_path: Path) -> None:
+    """As root, the engine writes into a folder that its user has closed to others."""
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o700)
     subprocess.run(["chown", "65534", str(folder)], check=True, timeout=10)
@@ -139,16 +139,17 @@ def test_files_of_others_are_a_matter_of_opening_them(tmp_path: Path) -> None:
 
 
 def cut_capture(path: Path) -> None:
-    """A capture of one frame that ends inside the next, of which the engine says so as it reads."""
+    """Write a capture that ends inside its second frame, which the engine reports while it
+    reads."""
     frame = b"\xff" * 6 + bytes((2, 0, 0, 0, 0, 1)) + b"\x88\xb5" + bytes(86)
     record = struct.pack("<IIII", 7, 0, len(frame), len(frame)) + frame
     header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
     path.write_bytes(header + record + record[:40])
 
 
-def test_a_capture_is_read_with_no_rights(tmp_path: Path) -> None:
-    """The file is another user's alone, so opening it took rights. The engine is stopped while it
-    reads by a standard error that takes nothing more."""
+def test_capture_is_read_without_capabilities(tmp_path: Path) -> None:
+    """Only another user may read the file, so opening it needs a capability. A full standard error
+    stops the engine while it reads."""
     capture = tmp_path / "other" / "cut.pcap"
     capture.parent.mkdir(mode=0o700)
     cut_capture(capture)
@@ -170,7 +171,7 @@ def test_a_capture_is_read_with_no_rights(tmp_path: Path) -> None:
     os.close(full)
     try:
         syscall = Path(f"/proc/{running.pid}/syscall")
-        until(lambda: syscall.read_text().split()[1:2] == ["0x2"], "it says that the file is cut")
+        until(lambda: syscall.read_text().split()[1:2] == ["0x2"], "the message about the cut file")
         (thread,) = privileges(running.pid)
         assert thread["NoNewPrivs"] == "1"
         assert {thread[name] for name in ("CapEff", "CapPrm", "CapBnd")} == {"0" * 16}
@@ -181,7 +182,7 @@ def test_a_capture_is_read_with_no_rights(tmp_path: Path) -> None:
 
 
 def without(node: Node, spec: str, has: tuple[str, ...], limit: str = "") -> str:
-    """What the engine says that is started with these capabilities alone; "" when it is ready."""
+    """Return the message of an engine with these capabilities alone; "" when it is ready."""
     bounds = ",".join(["-all", *(f"+{name}" for name in has)])
     done = subprocess.run(
         ["ip", "netns", "exec", node.namespace, "sh", "-c", f'{limit} exec "$@"', "sh",
@@ -202,7 +203,7 @@ NEEDED = [
 
 
 @pytest.mark.parametrize(("spec", "needed", "says"), NEEDED)
-def test_each_is_needed(
+def test_each_capability_is_needed(
     wire: tuple[Node, Node], spec: str, needed: tuple[str, ...], says: str
 ) -> None:
     if lacking(spec):
@@ -213,7 +214,7 @@ def test_each_is_needed(
         assert re.search(says, without(wire[0], spec, left)), f"{spec} without {name}"
 
 
-def test_memory_of_af_xdp_is_locked_beyond_the_limit(wire: tuple[Node, Node]) -> None:
+def test_af_xdp_locks_memory_beyond_the_limit(wire: tuple[Node, Node]) -> None:
     if lacking("af_xdp:"):
         pytest.skip("the engine is built without af_xdp")
     limit = f"ulimit -l {LOCKED_KIB};"
@@ -222,7 +223,7 @@ def test_memory_of_af_xdp_is_locked_beyond_the_limit(wire: tuple[Node, Node]) ->
 
 
 def test_buffers_of_sockets_are_small_without_net_admin(wire: tuple[Node, Node]) -> None:
-    """It opens, and is at the mercy of net.core.rmem_max; so the row asks for more."""
+    """The engine opens, but net.core.rmem_max limits its buffers, so the row has the capability."""
     bytes_of = {}
     for has in (SOCKET, ("net_raw",)):
         args = ["--bounding-set", ",".join(["-all", *(f"+{one}" for one in has)])]
@@ -234,18 +235,18 @@ def test_buffers_of_sockets_are_small_without_net_admin(wire: tuple[Node, Node])
         ) as running:  # fmt: skip
             assert running.stdout is not None and running.stdin is not None
             assert '"ready"' in running.stdout.readline()
-            seen = subprocess.run(
+            sockets = subprocess.run(
                 ["ip", "netns", "exec", wire[0].namespace, "ss", "-0", "-a", "-m", "-n"],
                 check=True, capture_output=True, text=True, timeout=30,
             ).stdout  # fmt: skip
-            bytes_of[has] = max(int(one) for one in re.findall(r"\brb(\d+)", seen))
+            bytes_of[has] = max(int(one) for one in re.findall(r"\brb(\d+)", sockets))
             running.stdin.close()
     assert bytes_of[SOCKET] == 2 * (64 << 20)
     assert bytes_of[("net_raw",)] < bytes_of[SOCKET]
 
 
 @pytest.mark.parametrize("environment", ["bare", "netns"])
-def test_engines_of_the_bench_have_none(environment: str, state_dir: None) -> None:
+def test_engines_of_the_bench_have_no_capability(environment: str, state_dir: None) -> None:
     with open_session() as session:
         node = ENVIRONMENTS[environment]().create(session, node_spec("tx0", 0))
         spec = port_spec(node.spec.port, Io.RAW_MMSG)
@@ -257,6 +258,6 @@ def test_engines_of_the_bench_have_none(environment: str, state_dir: None) -> No
         node.close()
 
 
-def test_containers_are_given_no_more_than_the_engine_takes() -> None:
+def test_containers_get_only_capabilities_of_the_engine() -> None:
     for io, port in ((Io.RAW, "raw:dev={}"), (Io.AF_XDP, "af_xdp:dev={}"), (Io.UDP, "udp:dev={}")):
         assert set(needed_capabilities(io, PortKind.VETH)) <= set(OPENED_BY[port])

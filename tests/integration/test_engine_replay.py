@@ -1,5 +1,5 @@
-"""Replay on every kind of port: a file's own times, stamps in tagged and IPv6 frames, probes beside
-it, and what cannot be repeated."""
+"""Replay on every kind of port: a file's own times, stamps in tagged and IPv6 frames, additional
+probes, and files that cannot be repeated."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def wire() -> Iterator[tuple[Node, Node]]:
         yield nodes
 
 
-TIMES_MS = [0, 1, 2, 50, 50, 50, 120, 200]  # in which a file's frames lie
+TIMES_MS = [0, 1, 2, 50, 50, 50, 120, 200]  # times of a file's frames
 
 
 def write_file(path: Path) -> None:
-    """A file of eight broadcast frames at set times."""
+    """Write a file of eight broadcast frames at set times."""
     records = b""
     for number, at_ms in enumerate(TIMES_MS):
         frame = b"\xff" * 6 + bytes((2, 0, 0, 0, 0, 1)) + b"\x88\xb5" + bytes([number]) * 86
@@ -48,17 +48,17 @@ def write_file(path: Path) -> None:
 
 @needs_tshark
 @pytest.mark.parametrize("io", all_ios("raw", "raw-mmsg", "packet_mmap", "af_xdp", "io_uring"))
-def test_a_replay_keeps_its_times_on_every_port(
+def test_replay_keeps_its_times_on_every_port(
     wire: tuple[Node, Node], tmp_path: Path, io: str
 ) -> None:
     a, b = wire
-    path, seen = tmp_path / "times.pcap", tmp_path / "seen.pcap"
+    path, captured = tmp_path / "times.pcap", tmp_path / "seen.pcap"
     write_file(path)
     sending = ["--port", port(io, a), "--replay", str(path), "--schedule", "recorded", *PATIENT]
 
     def worst_ms() -> float:
         with (
-            tcpdump(b, seen, "ether proto 0x88b5"),
+            tcpdump(b, captured, "ether proto 0x88b5"),
             closing_engine("sender", sending, a.namespace) as sender,
         ):
             sender.wait("ready")
@@ -66,7 +66,7 @@ def test_a_replay_keeps_its_times_on_every_port(
             result, code = sender.finish("wait")
         assert (code, result["reason"]) == (0, "replayed")
         note_absence(result)
-        rows = fields(seen, "frame.time_epoch", "frame.len", "data.data")
+        rows = fields(captured, "frame.time_epoch", "frame.len", "data.data")
         assert [int(row[2][:2], 16) for row in rows] == list(range(len(TIMES_MS)))
         assert {row[1] for row in rows} == {"100"}
         first = float(rows[0][0])
@@ -77,8 +77,8 @@ def test_a_replay_keeps_its_times_on_every_port(
     in_some_attempt(worst_ms, 0.0, 5.0)
 
 
-def test_a_moment_cannot_be_repeated(tmp_path: Path) -> None:
-    """A file without length has no rounds; a trial may ask for them, too."""
+def test_file_of_no_length_cannot_be_repeated(tmp_path: Path) -> None:
+    """A file without length has no rounds, also if a trial requests them."""
     path = tmp_path / "one.pcap"
     header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
     path.write_bytes(header + struct.pack("<IIII", 7, 0, 60, 60) + b"\xff" * 60)
@@ -90,8 +90,8 @@ def test_a_moment_cannot_be_repeated(tmp_path: Path) -> None:
         assert sender.process.wait(timeout=20) == 1
 
 
-def test_probes_beside_a_replay_have_the_rate_that_was_asked(tmp_path: Path) -> None:
-    """A rate in bits is one of the probes' own size, not of the file's frames."""
+def test_probes_beside_a_replay_have_the_requested_rate(tmp_path: Path) -> None:
+    """A rate in bits refers to the size of the probes, not of the file's frames."""
     path = tmp_path / "made.pcap"
     file_of(path, "--rate", "100k", "--duration", "0.01", "--frame-size", "1518", *PATIENT)
     sending = ["--port", "null:", "--replay", str(path), "--loops", "0", "--rate", "10k", *PATIENT]
@@ -100,13 +100,11 @@ def test_probes_beside_a_replay_have_the_rate_that_was_asked(tmp_path: Path) -> 
         result, code = sender.finish("wait")
     assert code == 0
     assert result["probe"]["rate_pps"] == 1000
-    assert result["probe"]["totals"]["tx_intended"] == 1000  # of 64 bytes and 20
+    assert result["probe"]["totals"]["tx_intended"] == 1000  # probes of 64 bytes and 20 of overhead
     assert result["probe"]["totals"]["tx_bytes"] == 64 * result["probe"]["totals"]["tx_offered"]
 
 
-def test_a_stamped_replay_of_tagged_ipv6_is_followed(
-    wire: tuple[Node, Node], tmp_path: Path
-) -> None:
+def test_stamped_replay_of_tagged_ipv6_is_measured(wire: tuple[Node, Node], tmp_path: Path) -> None:
     a, b = wire
     path = tmp_path / "made.pcap"
     kind = ["--ip-version", "6", "--vlan", "200.100"]
@@ -119,8 +117,8 @@ def test_a_stamped_replay_of_tagged_ipv6_is_followed(
         closing_engine("receiver", receiving, b.namespace) as receiver,
         closing_engine("sender", sending, a.namespace) as sender,
     ):
-        for one in (receiver, sender):
-            one.wait("ready")
+        for process in (receiver, sender):
+            process.wait("ready")
         receiver.tell("start")
         receiver.wait("started")
         sender.tell("start")

@@ -1,6 +1,6 @@
-"""Samples of any number: true lengths, nothing lost between them, in memory that does not grow.
+"""Samples of any number have true lengths and lose nothing, and memory does not grow.
 
-Also what the result says of the machine: cycles, stolen time, hardware counters or why not.
+The result also contains cycles, stolen time, and hardware counters or the reason without them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def resident_kib(pid: int) -> int:
 
 
 def check_sums(intervals: list[Event], result: Event, started_ns: int) -> None:
-    """Samples follow each other without a gap and add up to the totals."""
+    """Check that samples follow each other without a gap and add up to the totals."""
     end_ns = started_ns
     for index, sample in enumerate(intervals):
         assert sample["index"] == index
@@ -36,7 +36,7 @@ def check_sums(intervals: list[Event], result: Event, started_ns: int) -> None:
 
 
 def test_thousands_of_samples_add_up_and_take_no_memory() -> None:
-    """A sample a millisecond: as many as an hour has seconds, and the memory stays the same."""
+    """A sample each millisecond, as many as an hour has seconds; the memory stays the same."""
     with engine("sender", "--port", "null:", "--rate", "1M", "--idle", "sleep") as running:
         running.tell("start interval=0.001")
         running.wait("interval", 200)
@@ -46,14 +46,14 @@ def test_thousands_of_samples_add_up_and_take_no_memory() -> None:
         result, code = running.finish("stop")
         assert code == 0
     samples = running.all("interval")
-    # On a busy machine one sample may stand for several: each says how long it was.
+    # On a busy machine a sample may stand for several; each contains its length.
     assert len(samples) >= SAMPLES
     assert all(sample["duration_ns"] > 0 for sample in samples)
     check_sums(samples, result, running.wait("started")["t_ns"])
     assert later_kib - early_kib <= 256
 
 
-def test_the_result_tells_cycles_and_the_machines_part() -> None:
+def test_result_contains_cycles_and_stolen_time() -> None:
     with engine("sender", "--port", "null:", "--core", "0", "--hardware-counters") as running:
         running.tell("start duration=0.3")
         result, code = running.finish("wait")
@@ -62,15 +62,15 @@ def test_the_result_tells_cycles_and_the_machines_part() -> None:
     cycles, cpu, hardware = result["cycles"], result["cpu"], result["hardware"]
     assert cycles["frames"] == result["totals"]["tx_offered"] > 0
     spent_s = (cycles["useful_ticks"] + cycles["idle_ticks"]) / hz
-    # A busy machine may keep the loop from beginning; once it runs, no time is lost.
+    # A busy machine may delay the start of the loop; once it runs, no time is lost.
     assert 0 < spent_s <= 1.02 * result["duration_ns"] / 1e9
-    assert cycles["useful_share"] > 0.9  # nothing ever refuses
+    assert cycles["useful_share"] > 0.9  # no port refuses a frame
     assert cycles["ticks_per_frame"] == pytest.approx(cycles["useful_ticks"] / cycles["frames"])
     assert cpu["stolen_ns"] >= 0
     assert cpu["stolen_own_cores_ns"] >= 0
     for name in ("cycles", "instructions", "branch_misses", "cache_misses", "dtlb_misses"):
         assert hardware[name] is not None or hardware["reason"]
-    if hardware["instructions"] is not None:  # some ten instructions a frame at the least
+    if hardware["instructions"] is not None:  # at least ten instructions a frame
         assert 5 < hardware["instructions"] / cycles["frames"] < 500
 
 
@@ -83,5 +83,5 @@ def test_an_idle_receiver_spends_its_cycles_idle() -> None:
     assert cycles["frames"] == cycles["useful_ticks"] == 0
     assert cycles["idle_ticks"] > 0
     assert cycles["ticks_per_frame"] is None
-    assert result["hardware"] is None  # nobody asked
+    assert result["hardware"] is None  # not requested
     assert result["cpu"]["stolen_own_cores_ns"] is None  # not pinned

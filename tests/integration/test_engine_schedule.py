@@ -1,7 +1,7 @@
-"""Schedules, probe streams and replay over a veth pair; tcpdump and tshark hold the watch.
+"""Schedules, probe streams and replay over a veth pair, observed by tcpdump and tshark.
 
-The machine may be busy, so senders may make up for long delays, a figure that needs time stamps
-is tried again, and only a figure that is wrong every time is a failure."""
+On a busy machine senders may catch up after long delays. A test of time stamps is repeated, and
+fails only if every attempt does."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ needs_tshark = pytest.mark.skipif(
     shutil.which("tshark") is None or shutil.which("tcpdump") is None,
     reason="tshark or tcpdump is not installed",
 )
-ATTEMPTS, MOST_ATTEMPTS = 4, 12  # of senders that had their core, and in all
-DISTURBED = 0.002  # of the time, without a core
-LATE_NS = 2_000_000  # of one frame, whatever kept its sender: a host takes cores unseen
+ATTEMPTS, MOST_ATTEMPTS = 4, 12  # undisturbed senders, and all
+DISTURBED = 0.002  # the largest share of the time without a core
+LATE_NS = 2_000_000  # delay of a frame; a host may take cores unnoticed
 PATIENT = ["--catch-up-us", "1000000", "--idle", "yield"]
 PROBES = 0x8000
 
@@ -55,9 +55,9 @@ LONGEST_BYTES = 9216
 
 @contextlib.contextmanager
 def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
-    """Capture what arrives at a node into a file, which is whole at the end."""
+    """Capture the frames that arrive at a node into a file, which is complete at the end."""
     command = ["ip", "netns", "exec", node.namespace, "tcpdump", "-i", node.device, "-Q", "in"]
-    # Room for some thousand frames while it has no core: of frames of any size it holds few.
+    # A large buffer for the time without a core, as it holds few frames of any size.
     command += ["--immediate-mode", "-B", "32768", "-s", str(LONGEST_BYTES), "-w", str(path)]
     command += ["-U", expression]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -67,7 +67,9 @@ def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
             assert line, "tcpdump ended"
         yield
         size = -1
-        while not is_waiting(process.pid) or size != path.stat().st_size:  # frames in its buffer
+        while (
+            not is_waiting(process.pid) or size != path.stat().st_size
+        ):  # frames are still in its buffer
             size = path.stat().st_size
             time.sleep(0.1)
     finally:
@@ -76,7 +78,7 @@ def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
 
 
 def fields(path: Path, *names: str, options: Sequence[str] = ()) -> list[list[str]]:
-    """Of every frame in a file, as tshark decodes it."""
+    """Return these fields of every frame in a file, as tshark decodes it."""
     command = ["tshark", "-r", str(path), *options, "-T", "fields"]
     for name in names:
         command += ["-e", name]
@@ -84,11 +86,11 @@ def fields(path: Path, *names: str, options: Sequence[str] = ()) -> list[list[st
     return [line.split("\t") for line in out.splitlines()]
 
 
-kept_away: list[str] = []  # what kept each sender of `in_some_attempt` from its core, or ""
+kept_away: list[str] = []  # why senders of `in_some_attempt` had no core, or ""
 
 
 def note_absence(result: Event) -> None:
-    """Keep what a sender's result says of the time that it was without its core."""
+    """Store the time that a sender was without its core, by its result."""
     waited = result["cpu"]["run_delay_ns"] / result["cpu"]["wall_ns"]
     late_ns = result["pacing"]["late_max_ns"]
     disturbed = waited > DISTURBED or late_ns > LATE_NS
@@ -96,7 +98,7 @@ def note_absence(result: Event) -> None:
 
 
 def sent_times(wire: tuple[Node, Node], path: Path, *args: str) -> tuple[list[float], list[int]]:
-    """When frames arrived (seconds) and how long they were with FCS, of one sender."""
+    """Return arrival times in seconds and lengths with FCS of one sender's frames."""
     a, b = wire
     with (
         tcpdump(b, path),
@@ -106,35 +108,36 @@ def sent_times(wire: tuple[Node, Node], path: Path, *args: str) -> tuple[list[fl
         result, code = sender.finish("wait")
     assert code == 0
     note_absence(result)
-    seen = fields(path, "frame.time_epoch", "frame.len")
-    assert len(seen) == result["totals"]["tx_offered"]
-    return [float(one[0]) for one in seen], [int(one[1]) + 4 for one in seen]
+    rows = fields(path, "frame.time_epoch", "frame.len")
+    assert len(rows) == result["totals"]["tx_offered"]
+    return [float(one[0]) for one in rows], [int(one[1]) + 4 for one in rows]
 
 
 def in_some_attempt(holds: Callable[[], float], low: float, high: float) -> None:
-    """Within bounds at least once: a busy machine spoils times, never for the better. Where too
-    few senders had their core, by their own account, nothing can be said."""
-    seen: list[Any] = []
+    """Check that a figure is within bounds at least once, as a busy machine only makes times worse.
+
+    Skip if too few senders had their core, by their own results."""
+    figures: list[Any] = []
     kept_away.clear()
-    while len(seen) < MOST_ATTEMPTS and kept_away.count("") < ATTEMPTS:
-        seen.append(holds())
-        if low <= seen[-1] <= high:
+    while len(figures) < MOST_ATTEMPTS and kept_away.count("") < ATTEMPTS:
+        figures.append(holds())
+        if low <= figures[-1] <= high:
             return
     if kept_away.count("") < ATTEMPTS:
-        pytest.skip(f"the sender was kept from its core: {kept_away}: {seen}")
-    raise AssertionError(f"never from {low} to {high}: {seen}, {kept_away}")
+        pytest.skip(f"the sender was kept from its core: {kept_away}: {figures}")
+    raise AssertionError(f"never from {low} to {high}: {figures}, {kept_away}")
 
 
 @needs_tshark
 @pytest.mark.parametrize(
-    ("asked", "size", "unit"),
+    ("rate", "size", "unit"),
     [("5k", 64, "pps"), ("10Mbps-l1", 500, "l1"), ("8Mbps-l2", 500, "l2"), ("25%", 64, "l1")],
 )
-def test_the_rate_is_what_was_asked_in_any_unit(
-    wire: tuple[Node, Node], tmp_path: Path, asked: str, size: int, unit: str
+def test_rate_is_the_requested_rate_in_any_unit(
+    wire: tuple[Node, Node], tmp_path: Path, rate: str, size: int, unit: str
 ) -> None:
-    expected = {"5k": 5000.0, "10Mbps-l1": 10e6, "8Mbps-l2": 8e6, "25%": 2.5e6}[asked]
-    args = ["--rate", asked, "--line-rate", "10Mbps", "--burst", "1", "--frame-size", str(size)]
+    expected = {"5k": 5000.0, "10Mbps-l1": 10e6, "8Mbps-l2": 8e6, "25%": 2.5e6}[rate]
+    args = ["--rate", rate, "--line-rate", "10Mbps", "--burst", "1", "--frame-size", str(size)]
 
     def ratio() -> float:
         times, sizes = sent_times(wire, tmp_path / "rate.pcap", *args, "--duration", "1.5")
@@ -148,13 +151,13 @@ def test_the_rate_is_what_was_asked_in_any_unit(
 
 @needs_tshark
 def test_poisson_gaps_vary_as_much_as_they_last(wire: tuple[Node, Node], tmp_path: Path) -> None:
-    """By the middle half of them, which is ln 3 times their mean: one pause of the sender is the
-    longest gap and makes hundreds of the shortest, which no deviation could bear."""
+    """Judged by the middle half of the gaps, ln 3 times their mean. A pause of the sender is the
+    longest gap and makes hundreds of short gaps, which would change a deviation too much."""
     args = ["--rate", "4k", "--burst", "1", "--schedule", "poisson:3", "--duration", "2"]
 
     def variation() -> float:
         times, _ = sent_times(wire, tmp_path / "poisson.pcap", *args)
-        assert 7600 < len(times) < 8400  # 8000, less or more 4 deviations
+        assert 7600 < len(times) < 8400  # 8000, plus or minus 4 deviations
         gaps = [b - a for a, b in itertools.pairwise(times)]
         lower, _, upper = statistics.quantiles(gaps, n=4)
         return (upper - lower) / statistics.fmean(gaps) / math.log(3)
@@ -163,7 +166,7 @@ def test_poisson_gaps_vary_as_much_as_they_last(wire: tuple[Node, Node], tmp_pat
 
 
 @needs_tshark
-def test_on_and_off_times_can_be_seen(wire: tuple[Node, Node], tmp_path: Path) -> None:
+def test_on_and_off_times_appear_in_the_capture(wire: tuple[Node, Node], tmp_path: Path) -> None:
     args = ["--rate", "10k", "--burst", "4", "--schedule", "on-off:50ms:150ms", "--duration", "1"]
 
     def share_in_off_times() -> float:
@@ -175,7 +178,7 @@ def test_on_and_off_times_can_be_seen(wire: tuple[Node, Node], tmp_path: Path) -
 
 
 @needs_tshark
-def test_a_ramp_rises_in_a_straight_line(wire: tuple[Node, Node], tmp_path: Path) -> None:
+def test_ramp_rises_linearly(wire: tuple[Node, Node], tmp_path: Path) -> None:
     args = ["--schedule", "ramp:0:10k:1s", "--burst", "1", "--duration", "1"]
 
     def quarter() -> float:
@@ -188,7 +191,9 @@ def test_a_ramp_rises_in_a_straight_line(wire: tuple[Node, Node], tmp_path: Path
 
 @pytest.mark.parametrize("io", ["raw-mmsg", "udp"])
 @pytest.mark.parametrize("echo", ["probes", "all"])
-def test_probes_and_load_are_counted_apart(wire: tuple[Node, Node], io: str, echo: str) -> None:
+def test_probes_and_load_are_counted_separately(
+    wire: tuple[Node, Node], io: str, echo: str
+) -> None:
     for _ in range(MOST_ATTEMPTS):
         sent, served, seen_loads, seen_probes = probes_beside_a_load(wire, io, echo)
         lost = served["totals"]["rx_socket_drops"] + sent["totals"]["rx_socket_drops"]
@@ -214,7 +219,7 @@ def test_probes_and_load_are_counted_apart(wire: tuple[Node, Node], io: str, ech
 def probes_beside_a_load(
     wire: tuple[Node, Node], io: str, echo: str
 ) -> tuple[Event, Event, Any, Any]:
-    """Results of client and server, and what the kernel saw of loads and of probes."""
+    """Return the results of client and server, and the kernel's counts of loads and probes."""
     a, b = wire
     load = ["--rate", "20k", "--burst", "8", "--frame-size", "200", *PATIENT]
     with (
@@ -268,7 +273,7 @@ def test_probes_are_timed_one_way_at_a_receiver(wire: tuple[Node, Node]) -> None
 
 @contextlib.contextmanager
 def closing_engine(role: str, args: list[str], namespace: str | None = None) -> Iterator[Engine]:
-    """An engine without a node's addresses."""
+    """An engine without a node's addresses, closed at the end."""
     running = Engine(role, args, namespace)
     try:
         yield running
@@ -277,7 +282,7 @@ def closing_engine(role: str, args: list[str], namespace: str | None = None) -> 
 
 
 def file_of(path: Path, *args: str) -> None:
-    """A file of the engine's own frames, written without any wire."""
+    """Write a file of the engine's own frames, without a wire."""
     command = ["--port", f"pcap:write={path}", "--dst-mac", "02:00:00:00:00:02", *args]
     with closing_engine("sender", [*command, "--start", "now"]) as writer:
         _, code = writer.finish("wait")
@@ -285,16 +290,16 @@ def file_of(path: Path, *args: str) -> None:
 
 
 @needs_tshark
-def test_a_file_is_written_right_and_replayed_at_its_own_times(
+def test_file_is_written_and_replayed_at_its_own_times(
     wire: tuple[Node, Node], tmp_path: Path
 ) -> None:
     path = tmp_path / "made.pcap"
     file_of(path, "--rate", "2k", "--burst", "1", "--duration", "0.5", "--frame-size", "300",
             "--src-mac", "02:00:00:00:00:01", *PATIENT)  # fmt: skip
-    made = fields(path, "frame.time_epoch", "frame.len", "udp.srcport")
-    assert len(made) == 1000
-    assert {(size, src) for _, size, src in made} == {("296", "5000")}
-    span = float(made[-1][0]) - float(made[0][0])
+    rows = fields(path, "frame.time_epoch", "frame.len", "udp.srcport")
+    assert len(rows) == 1000
+    assert {(size, src) for _, size, src in rows} == {("296", "5000")}
+    span = float(rows[-1][0]) - float(rows[0][0])
 
     def ratio() -> float:
         args = ["--replay", str(path), "--schedule", "recorded", "--loops", "2"]
@@ -306,7 +311,7 @@ def test_a_file_is_written_right_and_replayed_at_its_own_times(
     in_some_attempt(ratio, 0.99, 1.01)
 
 
-def test_a_stamped_replay_is_followed_and_an_unstamped_one_is_foreign(
+def test_replay_with_stamps_is_measured_and_without_is_foreign(
     wire: tuple[Node, Node], tmp_path: Path
 ) -> None:
     a, b = wire

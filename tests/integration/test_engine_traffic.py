@@ -1,5 +1,5 @@
-"""Every kind of frame over a veth pair, read by tcpdump and tshark: it decodes right, all its
-checksums are good, and as many arrive as were sent; echoes and forwarders keep it so."""
+"""Every kind of frame over a veth pair, read by tcpdump and tshark: it decodes correctly, all
+checksums are right, and all sent frames arrive; also through echoes and forwarders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ needs_tshark = pytest.mark.skipif(
 )
 PATIENT = ["--catch-up-us", "1000000", "--idle", "yield"]
 CLOSELY = ["--idle", "yield", "--interval", "0.05"]
-# Not the devices' own addresses: so their kernels keep out of it.
+# Not the addresses of the devices, so that their kernels ignore the frames.
 ADDRESSES = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]
 SWAPPED = ["--src-mac", "02:00:00:00:00:0b", "--dst-mac", "02:00:00:00:00:0a"]
 CHECKED = ["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]
@@ -61,40 +61,42 @@ def wire() -> Iterator[tuple[Node, Node]]:
 
 @contextlib.contextmanager
 def running(namespace: str, role: str, *args: str) -> Iterator[Engine]:
-    """An engine in a namespace, with addresses of its own, that has said `ready`."""
-    one = Engine(role, list(args), namespace)
+    """An engine in a namespace, with addresses, that has printed `ready`."""
+    process = Engine(role, list(args), namespace)
     try:
-        one.wait("ready")
-        yield one
+        process.wait("ready")
+        yield process
     finally:
-        one.close()
+        process.close()
 
 
-def mirrored(words: list[str]) -> list[str]:
-    """The same flows from the other end."""
-    if "--flows" not in words:
-        return words
-    at = words.index("--flows") + 1
-    parts = words[at]
+def mirrored(options: list[str]) -> list[str]:
+    """Return the options of the same flows from the other end."""
+    if "--flows" not in options:
+        return options
+    at = options.index("--flows") + 1
+    parts = options[at]
     for a, b in (("src-", "@"), ("dst-", "src-"), ("@", "dst-")):
         parts = parts.replace(a, b)
-    return [*words[:at], parts, *words[at + 1 :]]
+    return [*options[:at], parts, *options[at + 1 :]]
 
 
 @needs_tshark
 @pytest.mark.parametrize("kind", KINDS)
-def test_captured_frames_decode_right(wire: tuple[Node, Node], tmp_path: Path, kind: str) -> None:
+def test_captured_frames_decode_correctly(
+    wire: tuple[Node, Node], tmp_path: Path, kind: str
+) -> None:
     a, b = wire
-    words = KINDS[kind].split()
+    options = KINDS[kind].split()
     pcap = tmp_path / "seen.pcap"
     with (
         tcpdump(b, pcap, "ether src 02:00:00:00:00:0a or ether[0] = 2"),
         running(
             b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, *PATIENT,
-            *mirrored(words),
+            *mirrored(options),
         ) as receiver,
         running(
-            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, *words,
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, *options,
         ) as sender,
     ):  # fmt: skip
         receiver.tell("start")
@@ -111,21 +113,21 @@ def test_captured_frames_decode_right(wire: tuple[Node, Node], tmp_path: Path, k
     assert received["totals"]["rx_corrupt"] == received["totals"]["rx_foreign"] == 0
     assert received["loss"]["lost"] == 0
 
-    seen = fields(
+    rows = fields(
         pcap, "frame.len", "ip.checksum.status", "udp.checksum.status", "eth.type", "vlan.id",
         "ip.src", "ipv6.src", "udp.srcport", "udp.dstport", "eth.src", "ieee8021ad.id",
         options=CHECKED,
     )  # fmt: skip
-    assert len(seen) == frames
-    assert sum(int(row[0]) + 4 for row in seen) == totals["tx_bytes"]
-    six = "--ip-version" in words
-    assert {row[1] for row in seen} == ({""} if six else {GOOD})
-    assert {row[2] for row in seen} == {GOOD}
-    check_kind(kind, seen, sent)
+    assert len(rows) == frames
+    assert sum(int(row[0]) + 4 for row in rows) == totals["tx_bytes"]
+    six = "--ip-version" in options
+    assert {row[1] for row in rows} == ({""} if six else {GOOD})
+    assert {row[2] for row in rows} == {GOOD}
+    check_kind(kind, rows, sent)
 
 
-# Of 2000 frames: those of mixes in turn (166 rounds of twelve and eight more; 333 of six and two;
-# 200 of ten), how many flows there are where not one, and how often the most popular one comes by
+# Of 2000 frames: sizes of mixes in turn (166 rounds of twelve and eight more; 333 of six and two;
+# 200 of ten), the number of flows if it is not 1, and the frequency of the most popular flow by
 # Zipf's law (1 / H(1000), 1 / H(50)).
 SIZES = {
     "imix": {64: 166 * 7 + 5, 570: 166 * 4 + 2, 1518: 166 + 1},
@@ -134,13 +136,13 @@ SIZES = {
 }
 FLOWS = {"flows": 100, "flows-vlan": 50, "flows-ipv6": 2000, "macs": 10, "grid": 100, "all": 1000}
 POPULAR = {"zipf": 0.134, "zipf-vlan": 0.222}
-VLANS = {"flows-vlan": 50, "zipf-vlan": 50, "all": 10}  # inner ones of two tags
+VLANS = {"flows-vlan": 50, "zipf-vlan": 50, "all": 10}  # inner tags of two
 
 
-def check_tags(kind: str, seen: list[list[str]]) -> None:
-    """Tags are there, of the right type and with the right IDs."""
-    ids = {tuple(sorted({*row[4].split(","), *row[10].split(",")} - {""})) for row in seen}
-    types = {row[3].split(",")[0] for row in seen}
+def check_tags(kind: str, rows: list[list[str]]) -> None:
+    """Check that the tags have the right type and the right IDs."""
+    ids = {tuple(sorted({*row[4].split(","), *row[10].split(",")} - {""})) for row in rows}
+    types = {row[3].split(",")[0] for row in rows}
     if kind in ("vlan", "ipv6-vlan"):
         assert (ids, types) == ({("100",)}, {"0x8100"})
     elif kind in ("qinq", "ipv6-qinq"):
@@ -152,10 +154,10 @@ def check_tags(kind: str, seen: list[list[str]]) -> None:
         assert ids == {()}
 
 
-def check_kind(kind: str, seen: list[list[str]], sent: dict[str, object]) -> None:
-    """What is particular to the kind: sizes, tags, how many flows."""
-    check_tags(kind, seen)
-    sizes = Counter(int(row[0]) + 4 for row in seen)
+def check_kind(kind: str, rows: list[list[str]], sent: dict[str, object]) -> None:
+    """Check sizes, tags and the number of flows of the kind."""
+    check_tags(kind, rows)
+    sizes = Counter(int(row[0]) + 4 for row in rows)
     if kind in SIZES:
         assert sizes == SIZES[kind]
         assert sent["sizes"] == [
@@ -169,7 +171,7 @@ def check_kind(kind: str, seen: list[list[str]], sent: dict[str, object]) -> Non
         assert set(sizes) == {64, 570, 1518}
         assert abs(sizes[64] - 2000 * 7 / 12) < 89  # four deviations
         assert abs(sizes[1518] - 2000 / 12) < 67
-    flows = Counter((row[5], row[6], row[7], row[8], row[9], row[4]) for row in seen)
+    flows = Counter((row[5], row[6], row[7], row[8], row[9], row[4]) for row in rows)
     if kind in POPULAR:
         assert abs(flows.most_common(1)[0][1] / 2000 - POPULAR[kind]) < 0.04
     else:
@@ -182,39 +184,39 @@ def test_the_same_seed_sends_the_same_frames(tmp_path: Path) -> None:
     def sent(*more: str) -> list[list[str]]:
         path = tmp_path / "made.pcap"
         command = ["--port", f"pcap:write={path}", "--start", "now", *ADDRESSES, *PATIENT, *more]
-        one = Engine("sender", command)
+        sender = Engine("sender", command)
         try:
-            assert one.finish("wait")[1] == 0
+            assert sender.finish("wait")[1] == 0
         finally:
-            one.close()
+            sender.close()
         return fields(path, "frame.len", "ip.src", "udp.srcport")
 
-    words = "--rate 100k --burst 10 --duration 0.01 --frame-size random:64-1518:seed={0}"
-    words += " --flows 1000:src-ip/random+src-port/random:seed={0}"
+    options = "--rate 100k --burst 10 --duration 0.01 --frame-size random:64-1518:seed={0}"
+    options += " --flows 1000:src-ip/random+src-port/random:seed={0}"
     drawn = "--rate 100k --burst 10 --duration 0.01 --frame-size random:imix:seed={0}"
     drawn += " --flows 500:src-ip:zipf=0.8:seed={0}"
-    for text in (words, drawn):
+    for text in (options, drawn):
         first, again, other = (sent(*text.format(seed).split()) for seed in (3, 3, 4))
         assert len(first) == 1000
         assert first == again != other
 
 
 @needs_tshark
-def test_probes_ride_with_every_kind_of_load(wire: tuple[Node, Node], tmp_path: Path) -> None:
-    """Poisson, a mix of sizes, flows, IPv6, two tags and a probe stream, all together."""
+def test_probes_work_with_every_kind_of_load(wire: tuple[Node, Node], tmp_path: Path) -> None:
+    """Poisson, a mix of sizes, flows, IPv6, two tags and a probe stream together."""
     a, b = wire
-    words = ["--frame-size", "92*7+598*4+1518", *["--ip-version", "6", "--vlan", "200.100"]]
-    words += ["--flows", "100:src-ip=10+src-port=10", "--stream", "9"]
+    options = ["--frame-size", "92*7+598*4+1518", *["--ip-version", "6", "--vlan", "200.100"]]
+    options += ["--flows", "100:src-ip=10+src-port=10", "--stream", "9"]
     load = ["--schedule", "poisson:5", "--burst", "1", "--rate", "5k", "--probe-rate", "500"]
     pcap = tmp_path / "seen.pcap"
     with (
         tcpdump(b, pcap, "ether[0] = 2"),
         running(
             b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, *PATIENT,
-            *mirrored(words), "--probes", "1",
+            *mirrored(options), "--probes", "1",
         ) as receiver,
         running(
-            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, *words,
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, *options,
             *load,
         ) as sender,
     ):  # fmt: skip
@@ -224,36 +226,39 @@ def test_probes_ride_with_every_kind_of_load(wire: tuple[Node, Node], tmp_path: 
         sent = sender.wait("result")
         receiver.tell("stop")
         received = receiver.wait("result")
-    for ours, theirs, mean in ((sent, received, 2500), (sent["probe"], received["probe"], 250)):
-        offered = ours["totals"]["tx_offered"]
+    for sending, receiving, mean in (
+        (sent, received, 2500),
+        (sent["probe"], received["probe"], 250),
+    ):
+        offered = sending["totals"]["tx_offered"]
         assert abs(offered - mean) < 5 * mean**0.5
-        assert theirs["loss"]["received_unique"] == theirs["totals"]["rx_frames"] == offered
-        assert theirs["totals"]["rx_bytes"] == ours["totals"]["tx_bytes"]
-        assert theirs["totals"]["rx_corrupt"] == theirs["loss"]["lost"] == 0
+        assert receiving["loss"]["received_unique"] == receiving["totals"]["rx_frames"] == offered
+        assert receiving["totals"]["rx_bytes"] == sending["totals"]["tx_bytes"]
+        assert receiving["totals"]["rx_corrupt"] == receiving["loss"]["lost"] == 0
     assert received["probe"]["latency"]["count"] == sent["probe"]["totals"]["tx_offered"]
-    seen = fields(
+    captured = fields(
         pcap, "frame.len", "udp.checksum.status", "udp.payload", "ipv6.src", "udp.srcport",
         options=CHECKED,
     )  # fmt: skip
-    assert {row[1] for row in seen} == {GOOD}
-    for ours, stream in ((sent, "0009"), (sent["probe"], "8009")):
-        rows = [row for row in seen if row[2].replace(":", "")[4:8] == stream]
-        assert len(rows) == ours["totals"]["tx_offered"]
-        assert sum(int(row[0]) + 4 for row in rows) == ours["totals"]["tx_bytes"]
+    assert {row[1] for row in captured} == {GOOD}
+    for sending, stream in ((sent, "0009"), (sent["probe"], "8009")):
+        rows = [row for row in captured if row[2].replace(":", "")[4:8] == stream]
+        assert len(rows) == sending["totals"]["tx_offered"]
+        assert sum(int(row[0]) + 4 for row in rows) == sending["totals"]["tx_bytes"]
         assert len({(row[3], row[4]) for row in rows}) == 100
 
 
 @pytest.mark.parametrize("kind", ["vlan", "qinq", "ipv6", "ipv6-qinq", "imix", "flows", "zipf"])
 @pytest.mark.parametrize("io", ["raw", "raw-mmsg"])
-def test_a_server_echoes_it(wire: tuple[Node, Node], kind: str, io: str) -> None:
+def test_server_echoes_every_kind(wire: tuple[Node, Node], kind: str, io: str) -> None:
     a, b = wire
-    words = KINDS[kind].split()
+    options = KINDS[kind].split()
     with (
         running(
-            b.namespace, "server", "--port", port(io, b), *SWAPPED, *PATIENT, *mirrored(words),
+            b.namespace, "server", "--port", port(io, b), *SWAPPED, *PATIENT, *mirrored(options),
         ) as server,
         running(
-            a.namespace, "client", "--port", port(io, a), *ADDRESSES, *PATIENT, *words,
+            a.namespace, "client", "--port", port(io, a), *ADDRESSES, *PATIENT, *options,
         ) as client,
     ):  # fmt: skip
         server.tell("start")
@@ -269,17 +274,17 @@ def test_a_server_echoes_it(wire: tuple[Node, Node], kind: str, io: str) -> None
 
 @pytest.mark.parametrize("kind", ["vlan", "qinq", "ipv6-vlan", "flows-vlan", "ipv6"])
 def test_io_uring_keeps_the_tags(wire: tuple[Node, Node], kind: str) -> None:
-    """Packet sockets give frames without their outer tag; it comes beside them."""
+    """Packet sockets return frames without their outer tag, which comes separately."""
     a, b = wire
-    words = KINDS[kind].split()
+    options = KINDS[kind].split()
     with (
         running(
             b.namespace, "receiver", "--port", f"io_uring:dev={b.device}", *SWAPPED, *PATIENT,
-            *mirrored(words),
+            *mirrored(options),
         ) as receiver,
         running(
             a.namespace, "sender", "--port", f"io_uring:dev={a.device}", *ADDRESSES, *PATIENT,
-            *words,
+            *options,
         ) as sender,
     ):  # fmt: skip
         receiver.tell("start")
@@ -310,20 +315,20 @@ def two_wires() -> Iterator[tuple[Node, list[str], Node]]:
 
 @pytest.mark.parametrize("kind", ["ipv4", "vlan", "qinq", "ipv6-vlan", "flows-vlan", "imix"])
 @pytest.mark.parametrize("role", ["forwarder", "reference"])
-def test_a_forwarder_passes_it(
+def test_forwarder_passes_every_kind(
     two_wires: tuple[Node, list[str], Node], kind: str, role: str
 ) -> None:
     a, (between, *ports), b = two_wires
-    words = KINDS[kind].split()
+    options = KINDS[kind].split()
     update = ["--mac-update", *ADDRESSES] if role == "forwarder" else []
     with (
         running(between, role, *ports, *update, *CLOSELY, "--start", "now") as forwarder,
         running(
             b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, *PATIENT,
-            *mirrored(words),
+            *mirrored(options),
         ) as receiver,
         running(
-            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, *words
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT, *options
         ) as sender,
     ):  # fmt: skip
         forwarder.wait("started")
@@ -341,15 +346,15 @@ def test_a_forwarder_passes_it(
 
 
 def totals_of(
-    wire: tuple[Node, Node], io: str, words: tuple[str, ...], senders: list[tuple[str, ...]],
+    wire: tuple[Node, Node], io: str, options: tuple[str, ...], senders: list[tuple[str, ...]],
     stop: str = "stop",
 ) -> dict[str, int]:  # fmt: skip
-    """What a receiver with these words counts of 200 frames of each sender, one after the other."""
+    """Return a receiver's counts of 200 frames of each sender, one sender after the other."""
     a, b = wire
     sending = ("sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT)
     with contextlib.ExitStack() as stack:
         receiver = stack.enter_context(
-            running(b.namespace, "receiver", "--port", port(io, b), *SWAPPED, *words)
+            running(b.namespace, "receiver", "--port", port(io, b), *SWAPPED, *options)
         )
         ready = [stack.enter_context(running(a.namespace, *sending, *one)) for one in senders]
         receiver.tell("start")
@@ -367,7 +372,7 @@ TAGGED_OTHERWISE = ("--vlan", "101", "--frame-size", "68")
 TAGGED_TWICE = ("--vlan", "200.100", "--frame-size", "72")
 
 
-def test_frames_of_another_kind_are_told_apart(wire: tuple[Node, Node]) -> None:
+def test_frames_of_another_kind_are_distinguished(wire: tuple[Node, Node]) -> None:
     totals = totals_of(wire, "raw-mmsg", ("--vlan", "100"), [TAGGED_OTHERWISE, ()])
     assert totals["rx_frames"] == 0
     assert totals["rx_corrupt"] == 200
@@ -376,7 +381,7 @@ def test_frames_of_another_kind_are_told_apart(wire: tuple[Node, Node]) -> None:
 
 @pytest.mark.parametrize("io", all_ios("raw", "raw-mmsg", "io_uring", "packet_mmap"))
 def test_tagged_frames_are_not_taken_for_untagged_ones(wire: tuple[Node, Node], io: str) -> None:
-    """Though the kernel hands them over without their outer tag."""
+    """The kernel delivers them without their outer tag."""
     totals = totals_of(wire, io, (), [TAGGED, TAGGED_TWICE, ()], "stop sent=200")
     assert totals["rx_frames"] == 200
     assert totals["rx_corrupt"] == 0

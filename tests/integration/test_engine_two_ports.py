@@ -1,4 +1,4 @@
-"""Roles that own two ports: the tester with both ends of a wire, the forwarder between two."""
+"""Roles with two ports: the tester with both ends of a wire, the forwarder between two wires."""
 
 from __future__ import annotations
 
@@ -72,15 +72,15 @@ def test_tester_owns_both_ends(cores: list[str], direction: list[str]) -> None:
             result, code = tester.finish("wait")
     assert code == 0
     assert len(result["directions"]) == (2 if direction else 1)
-    for one in result["directions"]:
-        offered = one["totals"]["tx_offered"]
+    for direction_result in result["directions"]:
+        offered = direction_result["totals"]["tx_offered"]
         assert offered == 2000
-        assert one["totals"]["rx_frames"] == offered
-        assert one["loss"]["lost"] == 0
-        assert one["loss"]["received_unique"] == offered
-        assert one["latency"]["kind"] == "one_way"
-        assert one["latency"]["count"] == offered
-        assert 100 < one["latency"]["percentiles"]["50"] < 100_000_000
+        assert direction_result["totals"]["rx_frames"] == offered
+        assert direction_result["loss"]["lost"] == 0
+        assert direction_result["loss"]["received_unique"] == offered
+        assert direction_result["latency"]["kind"] == "one_way"
+        assert direction_result["latency"]["count"] == offered
+        assert 100 < direction_result["latency"]["percentiles"]["50"] < 100_000_000
     sums = result["totals"]
     assert sums["tx_offered"] == sum(d["totals"]["tx_offered"] for d in result["directions"])
     assert sums["rx_frames"] == sums["tx_offered"]
@@ -89,7 +89,7 @@ def test_tester_owns_both_ends(cores: list[str], direction: list[str]) -> None:
 @pytest.mark.parametrize("io", ["raw", "raw-mmsg"])
 def test_forwarder_joins_two_wires(io: str) -> None:
     with veth_pair("f") as (a, fa), veth_pair("g") as (b, fb):
-        for node in (fb,):  # the forwarder's second port, into its namespace
+        for node in (fb,):  # move the forwarder's second port into its namespace
             subprocess.run(
                 ["ip", "-n", node.namespace, "link", "set", node.device, "down"], check=True
             )

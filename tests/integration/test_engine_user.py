@@ -1,6 +1,6 @@
-"""An engine without DPDK is not root's any more once its ports are open, so that files and sockets
-of root are closed to each of its threads; it stays root where it may not change, and the bench can
-still end it (of the change itself: engine/tests/test_user.c)."""
+"""An engine without DPDK is no longer root once its ports are open, so that no thread can use files
+and sockets of root. If it may not change its user it stays root. The bench can still end it.
+engine/tests/test_user.c tests the change itself."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ pytestmark = [*needs_engine, needs_root]
 
 NOBODYS = 65525  # engine/confinement/user.h
 PERFMON = 1 << 38  # linux/capability.h
-SOCKET, CHOWN, UTIMES = 41, 92, 235  # of x86-64
-ADDRESS_BYTES = 110  # of a sockaddr_un
+SOCKET, CHOWN, UTIMES = 41, 92, 235  # x86-64
+ADDRESS_BYTES = 110  # size of a sockaddr_un
 
 
 def threads_of(pid: int) -> list[int]:
@@ -43,7 +43,7 @@ def threads_of(pid: int) -> list[int]:
 
 
 def ids(pid: int) -> set[tuple[str, ...]]:
-    """The users, groups and further groups of all threads of a process."""
+    """Return the users, groups and further groups of all threads of a process."""
     return {
         tuple(re.findall(r"^(?:Uid|Gid|Groups):\t(.*?) *$", path.read_text(), re.MULTILINE))
         for path in Path(f"/proc/{pid}/task").glob("*/status")
@@ -57,19 +57,19 @@ def of_user(number: int, groups: str = "") -> set[tuple[str, ...]]:
 
 @dataclass
 class OfRoot:
-    """A file and a socket of root's that others may not use, in a folder which they may pass."""
+    """A file and a socket of root, closed to others, in a folder that others may enter."""
 
     file: Path
     door: Path
 
     def answers(self, pid: int) -> dict[str, set[int]]:
-        """What each thread is answered that sets the file's mode, owner and times, and that
-        connects to the socket. (The processes' environment has the room for the words.)"""
+        """Return each thread's errors for changing the file's mode, owner and times and for
+        connecting to the socket. The arguments are written into the environment of the process."""
         path, address = address_of(pid, "SM_TEST_FILE"), address_of(pid, "SM_TEST_DOOR")
-        words = socket.AF_UNIX.to_bytes(2, "little") + bytes(self.door) + b"\0"
+        door = socket.AF_UNIX.to_bytes(2, "little") + bytes(self.door) + b"\0"
         with Path(f"/proc/{pid}/mem").open("r+b", buffering=0) as memory:
             memory.seek(address)
-            memory.write(words.ljust(ADDRESS_BYTES, b"\0"))
+            memory.write(door.ljust(ADDRESS_BYTES, b"\0"))
         found: dict[str, set[int]] = {"mode": set(), "owner": set(), "times": set(), "door": set()}
         for thread in threads_of(pid):
             found["mode"].add(call_of(thread, CHMOD, path, 0o600))
@@ -106,7 +106,7 @@ def of_root(monkeypatch: pytest.MonkeyPatch) -> Iterator[OfRoot]:
 
 @needs_ptrace
 @pytest.mark.parametrize("spec", OPENED_BY)
-def test_what_is_roots_is_closed_to_a_running_engine(spec: str, of_root: OfRoot) -> None:
+def test_files_of_root_are_closed_to_a_running_engine(spec: str, of_root: OfRoot) -> None:
     def refused(pid: int) -> None:
         assert ids(pid) == of_user(NOBODYS)
         assert of_root.answers(pid) == REFUSED
@@ -116,8 +116,8 @@ def test_what_is_roots_is_closed_to_a_running_engine(spec: str, of_root: OfRoot)
 
 
 @needs_ptrace
-def test_what_takes_files_of_root_to_open_is_opened_before(of_root: OfRoot, tmp_path: Path) -> None:
-    """The file that it makes is root's."""
+def test_ports_that_need_files_of_root_are_opened_before(of_root: OfRoot, tmp_path: Path) -> None:
+    """The file that the engine makes belongs to root."""
     running = Engine("sender", ["--port", f"pcap:write={tmp_path / 'out.pcap'}"])
     try:
         running.wait("ready")
@@ -128,7 +128,7 @@ def test_what_takes_files_of_root_to_open_is_opened_before(of_root: OfRoot, tmp_
     assert (tmp_path / "out.pcap").stat().st_uid == os.geteuid()
 
 
-def test_workers_are_no_more_roots() -> None:
+def test_workers_are_not_root() -> None:
     with engine("sender", "--port", "null:", "--queues", "2", "--rate", "1k", "--idle",
                 "sleep") as running:  # fmt: skip
         running.tell("start duration=60")
@@ -138,13 +138,15 @@ def test_workers_are_no_more_roots() -> None:
         running.finish("stop")
 
 
-def test_counters_of_the_hardware_are_left_to_it() -> None:
+def test_engine_keeps_hardware_counters() -> None:
     with engine("sender", "--port", "null:", "--rate", "1k", "--idle", "sleep",
                 "--hardware-counters") as running:  # fmt: skip
         pid = running.process.pid
         assert ids(pid) == of_user(NOBODYS)
-        held = re.search(r"^CapEff:\t(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-        assert held is not None and int(held[1], 16) == PERFMON
+        capabilities = re.search(
+            r"^CapEff:\t(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE
+        )
+        assert capabilities is not None and int(capabilities[1], 16) == PERFMON
         running.tell("start duration=0.5")
         result, code = running.finish("wait")
         assert result["hardware"] is not None and code == 0
@@ -152,8 +154,8 @@ def test_counters_of_the_hardware_are_left_to_it() -> None:
 
 @needs_ptrace
 @pytest.mark.parametrize("lacks", ["setuid", "setgid"])
-def test_who_may_not_change_stays_root(lacks: str, of_root: OfRoot) -> None:
-    """Without a word; then nothing else closes these to it."""
+def test_engine_that_may_not_change_user_stays_root(lacks: str, of_root: OfRoot) -> None:
+    """It prints nothing; files of root are open to it then."""
     path = engine_path()
     assert path is not None
     with subprocess.Popen(
@@ -164,12 +166,12 @@ def test_who_may_not_change_stays_root(lacks: str, of_root: OfRoot) -> None:
         assert running.stdout is not None and '"ready"' in running.stdout.readline()
         assert {users for users, _, _ in ids(running.pid)} == {"0\t0\t0\t0"}
         assert of_root.answers(running.pid) == {one: {0} for one in REFUSED}
-        _, said = running.communicate("stop\n", timeout=30)
-        assert running.returncode == 0 and said == ""
+        _, stderr = running.communicate("stop\n", timeout=30)
+        assert running.returncode == 0 and stderr == ""
 
 
 def test_dpdk_has_threads_that_stay_root(tmp_path: Path) -> None:
-    """So all of its threads do; a filter of calls closes those files instead."""
+    """Therefore all of its threads do; a filter of system calls closes those files instead."""
     if lacking("dpdk:"):
         pytest.skip("the engine is built without dpdk")
     port = f"dpdk:virtio-user={tmp_path / 's'},server"
@@ -179,7 +181,7 @@ def test_dpdk_has_threads_that_stay_root(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("environment", ["bare", "netns"])
 @pytest.mark.usefixtures("state_dir")
-def test_the_bench_ends_an_engine_that_is_another_users(environment: str) -> None:
+def test_bench_ends_an_engine_of_another_user(environment: str) -> None:
     with open_session() as session:
         node = ENVIRONMENTS[environment]().create(session, node_spec("tx0", 0))
         running = node.spawn_engine(["receiver", "--port", port_spec(node.spec.port, Io.RAW_MMSG)])

@@ -1,4 +1,4 @@
-"""Nodes in real namespaces and LXC containers: ports, streams, cores, and their end."""
+"""Nodes in real namespaces and LXC containers: ports, streams, cores and teardown."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture(params=[name for name in every_environment() if name != "bare"])
 def environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Environment:
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
-    made = ENVIRONMENTS[request.param]()
-    availability = made.availability()
+    environment = ENVIRONMENTS[request.param]()
+    availability = environment.availability()
     if not availability.available:
         pytest.skip(f"{request.param}: {availability.reason}; {availability.remedy}")
     assert availability.version
-    return made
+    return environment
 
 
 def output_of(process: Spawned) -> str:
-    """All that a process says, once it has ended well."""
+    """Return the output of a process that ends successfully."""
     lines = []
     while (line := process.read_line(DEADLINE_S)) is not None:
         lines.append(line)
@@ -66,7 +66,7 @@ def bridge(session: Session, *devices: str | None) -> None:
     name = f"sm{session.id}br"
     session.ledger.record(NetworkDevice(name))
     session.host.run(["ip", "link", "add", name, "type", "bridge", "mcast_snooping", "0"])
-    device_settings.disable_ipv6(name)  # else it sends frames of its own
+    device_settings.disable_ipv6(name)  # otherwise it sends frames by itself
     session.host.run(["ip", "link", "set", name, "up"])
     for device in devices:
         assert device is not None
@@ -84,7 +84,7 @@ def test_veth_port_is_as_asked(state: Path, environment: Environment) -> None:
         assert inside["address"] == port.mac and inside["mtu"] == 9000
         assert "LOWER_UP" in inside["flags"]
         addresses = [(one["family"], one["local"], one["prefixlen"]) for one in inside["addr_info"]]
-        assert addresses == [("inet", "10.64.0.1", 24)], "and no IPv6 address"
+        assert addresses == [("inet", "10.64.0.1", 24)], "no IPv6 address"
         neighbours = session.host.run(["ip", "-n", node.netns, "neigh"]).stdout
         assert "10.64.0.2 dev eth0 lladdr 02:53:4d:00:00:02 PERMANENT" in neighbours
         outside = json.loads(
@@ -92,7 +92,7 @@ def test_veth_port_is_as_asked(state: Path, environment: Environment) -> None:
         )[0]
         assert "LOWER_UP" in outside["flags"] and outside["mtu"] == 9000
         assert outside["addr_info"] == []
-        assert node.device_frames() == (0, 0), "no frame of the kernel's own"
+        assert node.device_frames() == (0, 0), "the kernel sent no frame"
         node.close()
         node.close()
         assert [path for path in remains(state, session.id) if "netns" in path] == []
@@ -121,7 +121,7 @@ def test_terminate_lets_the_engine_finish(state: Path, environment: Environment)
         engine = node.spawn_engine([BUSYBOX, "sh", "-c", script])
         assert engine.read_line(DEADLINE_S) == "ready"
         assert engine.terminate() == 0
-        assert engine.read_line(DEADLINE_S) == "result", "the last words are not lost"
+        assert engine.read_line(DEADLINE_S) == "result", "the last line is not lost"
 
 
 def test_stubborn_engine_is_killed(state: Path, environment: Environment) -> None:
@@ -142,11 +142,11 @@ def test_stubborn_engine_is_killed(state: Path, environment: Environment) -> Non
         )
 
 
-def test_what_hangs_tells_it_in_the_sessions_folder(
+def test_stack_dump_of_containerd_is_in_the_session_folder(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Docker daemon asks containerd, which does not answer, where it hangs, and starts another:
-    containerd tells it in a file, which its daemon does not remove."""
+    """A Docker daemon makes containerd dump its stacks if it does not answer, and starts another
+    one. The daemon does not remove the dump."""
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
     if not (availability := ENVIRONMENTS["docker"]().availability()).available:
         pytest.skip(f"docker: {availability.reason}")
@@ -158,13 +158,13 @@ def test_what_hangs_tells_it_in_the_sessions_folder(
         }
         (pid,) = [pid for pid, path in named.items() if path.read_text() == "containerd\n"]
         os.kill(pid, signal.SIGUSR1)
-        told = [session.run_dir / "docker", Path("/tmp")]
-        told = [folder / f"containerd.{pid}.stacks.log" for folder in told]
-        until(lambda: any(path.exists() for path in told), "containerd tells where it hangs")
-        where = [path for path in told if path.exists()]
-        told[1].unlink(missing_ok=True)
-    assert where == told[:1]
-    assert not told[0].exists()
+        folders = [session.run_dir / "docker", Path("/tmp")]
+        dumps = [folder / f"containerd.{pid}.stacks.log" for folder in folders]
+        until(lambda: any(path.exists() for path in dumps), "the stack dump of containerd")
+        where = [path for path in dumps if path.exists()]
+        dumps[1].unlink(missing_ok=True)
+    assert where == dumps[:1]
+    assert not dumps[0].exists()
 
 
 def test_frames_pass_through_a_bridge(state: Path, environment: Environment) -> None:
@@ -201,7 +201,7 @@ def datagram(source: str, target: str) -> bytes:
 
 
 def test_checksums_are_on_the_wire(state: Path, environment: Environment) -> None:
-    """With transmit checksums offloaded a packet socket would see a partial one."""
+    """With transmit checksums offloaded a packet socket would receive a partial one."""
     with open_session() as session:
         a, b = environment.create_wire(session, node_spec("tx0", 0), node_spec("rx0", 1))
         packet = namespaces.inside(
@@ -220,7 +220,7 @@ def test_checksums_are_on_the_wire(state: Path, environment: Environment) -> Non
     assert total == 0xFFFF, "the UDP checksum in the frame is right"
 
 
-def test_vhost_user_folder_is_seen_on_both_sides(state: Path, environment: Environment) -> None:
+def test_vhost_user_folder_is_visible_on_both_sides(state: Path, environment: Environment) -> None:
     with open_session() as session:
         node = environment.create(session, node_spec("tx0", 0, PortKind.VHOST_USER))
         port = node.spec.port
@@ -233,7 +233,7 @@ def test_vhost_user_folder_is_seen_on_both_sides(state: Path, environment: Envir
 
 
 @pytest.mark.parametrize("kind", [PortKind.VHOST_USER, PortKind.MEMIF])
-def test_a_wire_that_is_a_socket_shares_a_folder(
+def test_wire_that_is_a_socket_shares_a_folder(
     state: Path, environment: Environment, kind: PortKind
 ) -> None:
     with open_session() as session:
@@ -258,11 +258,11 @@ def test_names_must_fit(state: Path, environment: Environment) -> None:
             environment.create_wire(session, node_spec("tx1", 0), mixed)
 
 
-SPAWNED_S = 0.01  # a program that does nothing, on a machine that does nothing else: 2 ms
+SPAWNED_S = 0.01  # for an empty program; 2 ms on an idle machine
 
 
 def slowness() -> float:
-    """How much longer than that a program takes here now; 1 at least."""
+    """Return the factor by which a program starts slower now; at least 1."""
     begin = time.monotonic()
     for _ in range(10):
         subprocess.run([BUSYBOX, "true"], check=True)
@@ -270,8 +270,8 @@ def slowness() -> float:
 
 
 def test_deploys_fast(state: Path, environment: Environment) -> None:
-    """The best of some rounds: what else the machine does only makes it slower, as it does other
-    programs. A Docker node is two containers, of some 0.3 s each."""
+    """The best of some rounds, as other programs only make it slower. A Docker node is two
+    containers of some 0.3 s each."""
     most_s = 5.0 if environment.name == "docker" else 0.3
     times_s = []
     with open_session() as session:
@@ -302,12 +302,12 @@ def test_many_nodes_close_together(state: Path, environment: Environment) -> Non
         close_nodes(nodes)
         assert engine.poll() is not None
         assert not any(Path("/sys/class/net", device).exists() for device in devices)
-        assert len(before) - len(session.ledger.outstanding()) >= 16, "struck from the ledger"
+        assert len(before) - len(session.ledger.outstanding()) >= 16, "removed from the ledger"
         close_nodes(nodes)
 
 
 class Stuck:
-    """A process that nothing ends."""
+    """A process that no signal ends."""
 
     def poll(self) -> None:
         return None
@@ -316,7 +316,7 @@ class Stuck:
         raise TimeoutError("still running")
 
 
-def test_a_node_that_cannot_be_closed_does_not_keep_the_others(
+def test_node_that_cannot_be_closed_does_not_keep_others(
     state: Path, environment: Environment
 ) -> None:
     with open_session() as session:
@@ -332,39 +332,39 @@ def test_a_node_that_cannot_be_closed_does_not_keep_the_others(
         assert networks(session) == []
 
 
-def fail_once(monkeypatch: pytest.MonkeyPatch, where: ModuleType, what: str) -> None:
-    """The function does its work, and fails the first time."""
-    sound = getattr(where, what)
+def fail_once(monkeypatch: pytest.MonkeyPatch, where: ModuleType, name: str) -> None:
+    """Make the function work, but raise an error after its first call."""
+    sound = getattr(where, name)
 
     def failing(*args: object) -> None:
-        monkeypatch.setattr(where, what, sound)
+        monkeypatch.setattr(where, name, sound)
         sound(*args)
         raise OSError("half-way")
 
-    monkeypatch.setattr(where, what, failing)
+    monkeypatch.setattr(where, name, failing)
 
 
 def networks(session: Session) -> list[str]:
-    """What there is of nodes and of a switch in the session."""
+    """Return the entries of nodes and of a switch in the session."""
     kinds = (NetworkNamespace, NetworkDevice)
-    made = [one.entry for one in session.ledger.outstanding()]
-    return [str(one) for one in made if isinstance(one, kinds)]
+    entries = [one.entry for one in session.ledger.outstanding()]
+    return [str(one) for one in entries if isinstance(one, kinds)]
 
 
-@pytest.mark.parametrize("what", ["name_namespace", "wait_passing"])
-def test_a_node_that_failed_half_way_can_be_made_again(
-    state: Path, environment: Environment, what: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("failing", ["name_namespace", "wait_passing"])
+def test_node_that_failed_half_way_can_be_made_again(
+    state: Path, environment: Environment, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later trial of the session has the same names."""
-    where = namespaces if what == "name_namespace" else netlink
+    """A later trial of the session uses the same names."""
+    where = namespaces if failing == "name_namespace" else netlink
     ends = node_spec("tx0", 0), node_spec("rx0", 1)
     with open_session() as session:
-        fail_once(monkeypatch, where, what)
+        fail_once(monkeypatch, where, failing)
         with pytest.raises(OSError, match="half-way"):
             environment.create(session, ends[0])
         assert networks(session) == []
         environment.create(session, ends[0]).close()
-        fail_once(monkeypatch, where, what)
+        fail_once(monkeypatch, where, failing)
         with pytest.raises(OSError, match="half-way"):
             environment.create_wire(session, *ends)
         assert networks(session) == []
@@ -372,20 +372,20 @@ def test_a_node_that_failed_half_way_can_be_made_again(
         assert networks(session) == []
 
 
-def test_a_bare_node_that_failed_half_way_can_be_made_again(
+def test_bare_node_that_failed_half_way_can_be_made_again(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = ENVIRONMENTS["bare"]()
+    environment = ENVIRONMENTS["bare"]()
     with open_session() as session:
         fail_once(monkeypatch, netlink, "wait_passing")
         with pytest.raises(OSError, match="half-way"):
-            made.create(session, node_spec("tx0", 0))
+            environment.create(session, node_spec("tx0", 0))
         assert networks(session) == []
-        made.create(session, node_spec("tx0", 0)).close()
+        environment.create(session, node_spec("tx0", 0)).close()
         assert networks(session) == []
 
 
-def test_a_switchs_namespace_that_failed_half_way_can_be_made_again(
+def test_switch_namespace_failed_half_way_can_be_made_again(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_session() as session:
@@ -398,12 +398,13 @@ def test_a_switchs_namespace_that_failed_half_way_can_be_made_again(
         session.ledger.undo(entry)
 
 
-def test_bare_devices_are_ours_by_name_and_have_no_address(state: Path) -> None:
-    made = ENVIRONMENTS["bare"]()
+def test_bare_devices_have_names_of_the_session_and_no_address(state: Path) -> None:
+    environment = ENVIRONMENTS["bare"]()
     with open_session() as session:
         before = session.host.run(["ip", "route"]).stdout
         ends = [
-            made.create(session, node_spec(name, end)) for end, name in enumerate(("tx0", "rx0"))
+            environment.create(session, node_spec(name, end))
+            for end, name in enumerate(("tx0", "rx0"))
         ]
         devices = [str(node.spec.port.device_inside) for node in ends]
         assert all(device.startswith(f"sm{session.id}") for device in devices)
@@ -416,19 +417,19 @@ def test_bare_devices_are_ours_by_name_and_have_no_address(state: Path) -> None:
         assert f"Cpus_allowed_list:\t{ends[0].spec.cores[0]}\n" in status
         close_nodes(ends)
         assert not any(Path("/sys/class/net", device).exists() for device in devices)
-        wire = made.create_wire(session, node_spec("tx1", 0), node_spec("rx1", 1))
+        wire = environment.create_wire(session, node_spec("tx1", 0), node_spec("rx1", 1))
         assert len({node.spec.port.device_inside for node in wire}) == 2
         session_id = session.id
     assert [text for text in remains(state, session_id) if "net" in text] == []
 
 
-def test_a_node_with_two_ports(state: Path, environment: Environment) -> None:
-    """As a VNF has: two devices or sockets, told apart, neither with an address."""
+def test_node_with_two_ports(state: Path, environment: Environment) -> None:
+    """A VNF has two devices or sockets with different names and without addresses."""
     with open_session() as session:
-        one = node_spec("v0-1", 0)
-        port = replace(one.port, ip="")
+        spec = node_spec("v0-1", 0)
+        port = replace(spec.port, ip="")
         both = replace(port, mac="02:53:4d:00:01:01")
-        node = environment.create(session, replace(one, ports=(port, both)))
+        node = environment.create(session, replace(spec, ports=(port, both)))
         names = [part.device_inside for part in node.spec.ports]
         assert names == ["eth0", "eth1"]
         outside = [str(part.device_switch_side) for part in node.spec.ports]
@@ -441,25 +442,25 @@ def test_a_node_with_two_ports(state: Path, environment: Environment) -> None:
         node.close()
         assert not any(Path("/sys/class/net", device).exists() for device in outside)
         sockets = tuple(replace(part, kind=PortKind.VHOST_USER) for part in (port, both))
-        node = environment.create(session, replace(one, name="v0-2", ports=sockets))
+        node = environment.create(session, replace(spec, name="v0-2", ports=sockets))
         paths = [part.socket_host for part in node.spec.ports]
         assert len(set(paths)) == 2 and len({path.parent for path in paths if path}) == 1
         node.close()
 
 
 def test_container_has_little_in_it(state: Path) -> None:
-    made = ENVIRONMENTS["lxc"]()
-    if not (availability := made.availability()).available:
+    environment = ENVIRONMENTS["lxc"]()
+    if not (availability := environment.availability()).available:
         pytest.skip(f"lxc: {availability.reason}")
     pivots = LxcPivot.existing()
     with open_session() as session:
-        node = made.create(session, node_spec("tx0", 0, PortKind.VHOST_USER))
+        node = environment.create(session, node_spec("tx0", 0, PortKind.VHOST_USER))
 
         def run(*args: str) -> str:
             return output_of(node.spawn_engine([BUSYBOX, *args]))
 
         capabilities = int(run("grep", "CapBnd", "/proc/self/status").split()[1], 16)
-        assert capabilities == 0, "nothing was asked for"
+        assert capabilities == 0, "none was requested"
         root = run("sh", "-c", "touch /usr/new 2>&1 || echo refused")
         assert "refused" in root and "Read-only" in root
         status = run("grep", "-E", "^(NoNewPrivs|Seccomp):", "/proc/self/status").split()
@@ -478,7 +479,7 @@ def test_container_has_little_in_it(state: Path) -> None:
         with pytest.raises(UnavailableError, match="runs in it already"):
             node.spawn_engine([BUSYBOX, "true"])
         busy.terminate()
-        assert LxcPivot.existing(), "LXC has made its own groups"
+        assert LxcPivot.existing(), "LXC has made its groups"
     assert LxcPivot.existing() == pivots
 
 
@@ -486,24 +487,24 @@ def test_container_has_little_in_it(state: Path) -> None:
     ("environment", "expected"),
     [("lxc", 1 << 13), pytest.param("docker", 1 << 13 | 1 << 23, marks=pytest.mark.slow)],
 )
-def test_container_may_do_what_is_asked_for(
+def test_container_has_the_requested_capabilities(
     state: Path, environment: str, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Packet sockets; placing memory by NUMA node only where a seccomp filter asks for it."""
+    """Packet sockets; placing memory by NUMA node only if a seccomp filter requires it."""
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
-    made = ENVIRONMENTS[environment]()
-    if not (availability := made.availability()).available:
+    selected = ENVIRONMENTS[environment]()
+    if not (availability := selected.availability()).available:
         pytest.skip(f"{environment}: {availability.reason}")
     with open_session() as session:
         spec = replace(
             node_spec("tx0", 0, PortKind.VHOST_USER), linux_capabilities=("net_raw", "sys_nice")
         )
-        node = made.create(session, spec)
-        asked = [BUSYBOX, "grep", "CapBnd", "/proc/self/status"]
-        assert int(output_of(node.spawn_engine(asked)).split()[1], 16) == expected
+        node = selected.create(session, spec)
+        command = [BUSYBOX, "grep", "CapBnd", "/proc/self/status"]
+        assert int(output_of(node.spawn_engine(command)).split()[1], 16) == expected
 
 
-def test_root_is_shared_and_built_anew_for_another_engine(state: Path, tmp_path: Path) -> None:
+def test_root_is_shared_and_rebuilt_for_another_engine(state: Path, tmp_path: Path) -> None:
     engine = Path(os.environ["SWITCHMARK_TRAFFIC"])
     root = build_root(engine)
     built = root.stat()
@@ -512,31 +513,31 @@ def test_root_is_shared_and_built_anew_for_another_engine(state: Path, tmp_path:
     elsewhere = tmp_path / "session" / "engine"
     elsewhere.parent.mkdir()
     shutil.copy(engine, elsewhere)
-    assert build_root(elsewhere) == root, "where each session has its own, as on another host"
+    assert build_root(elsewhere) == root, "each session on another host has a separate root"
     elsewhere.write_text(engine.read_text() + "# another\n")
     other = build_root(elsewhere)
     assert other != root and other.is_dir()
     assert list(other.parent.glob(".building*")) == []
 
 
-def test_what_a_killed_bench_was_building_is_removed_by_the_next_one(
-    state: Path, tmp_path: Path
-) -> None:
+def test_partial_root_of_killed_bench_is_removed_by_the_next(state: Path, tmp_path: Path) -> None:
     engine = tmp_path / "mine"
     shutil.copy(os.environ["SWITCHMARK_TRAFFIC"], engine)
     parent = build_root(engine).parent
-    abandoned, held, young = (parent / f".building-{name}" for name in ("abandoned", "held", "new"))
-    for folder in (abandoned, held, young):
+    abandoned, locked, young = (
+        parent / f".building-{name}" for name in ("abandoned", "held", "new")
+    )
+    for folder in (abandoned, locked, young):
         (folder / "usr").mkdir(parents=True)
     hours_ago = time.time() - 7200
-    for folder in (abandoned, held):
+    for folder in (abandoned, locked):
         os.utime(folder, (hours_ago, hours_ago))
-    fd = os.open(held, os.O_RDONLY)
+    fd = os.open(locked, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
     engine.write_text(f"{engine.read_text()}# another\n")
     build_root(engine)
     os.close(fd)
-    assert sorted(parent.glob(".building*")) == [held, young]
+    assert sorted(parent.glob(".building*")) == [locked, young]
 
 
 def test_root_holds_the_libraries_of_a_dynamic_program(state: Path, tmp_path: Path) -> None:
@@ -557,7 +558,7 @@ def test_root_holds_the_libraries_of_a_dynamic_program(state: Path, tmp_path: Pa
 
 
 def test_root_holds_the_drivers_of_a_dynamic_dpdk_program(state: Path) -> None:
-    """EAL takes every driver in its folder, and must find each once, with all it needs."""
+    """EAL loads every driver in its folder; each must be there once, with all its libraries."""
     program = shutil.which("dpdk-testpmd")
     if program is None:
         pytest.skip("no dpdk-testpmd on this machine: apt install dpdk-dev")

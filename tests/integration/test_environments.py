@@ -1,4 +1,4 @@
-"""The bare host and Docker beside what a user runs there; CPU quotas; noisy neighbours."""
+"""The bare host and Docker beside a user's programs; CPU quotas; noisy neighbours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.integration, needs_root]
 
 @pytest.fixture(autouse=True)
 def own_docker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever runs on the machine already: these tests bring their own."""
+    """Hide Docker daemons of the machine: these tests start their own."""
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
 
 
@@ -63,8 +63,8 @@ def test_one_pair_through_switches(
 
 @pytest.mark.alone
 def test_cpu_limit_bounds_time_and_throughput(bench: Bench, tmp_path: Path) -> None:
-    """Each trial keeps its limit. Noise can only lower throughput, so the switch with a whole core
-    has three tries to forward twice as much as the switch with an eighth of a core."""
+    """Each trial keeps its limit. Noise only lowers throughput, so the switch with a whole core has
+    three attempts to forward twice as much as the switch with an eighth of a core."""
     need(["basicfwd"], ["netns"])
     if find_hierarchy() is None:
         pytest.skip("no control group hierarchy with the cpu controller is mounted")
@@ -104,7 +104,7 @@ def forwarded_share_of_limited_switch(records: list[Record]) -> float:
 def test_a_switch_in_a_container_has_its_limit_there(
     bench: Bench, tmp_path: Path, place: str
 ) -> None:
-    """Programs with one process and with two, with devices of their own (ovs-dpdk's witness) and
+    """Programs with one process and with two, with separate devices (ovs-dpdk's monitor port) and
     with ports that are devices (ovs-netdev)."""
     need(["basicfwd", "ovs-dpdk", "ovs-netdev"], ["netns", place])
     if find_hierarchy() is None:
@@ -122,11 +122,11 @@ def test_a_switch_in_a_container_has_its_limit_there(
         assert record.verification is not None and record.verification.passed, describe(record)
         assert quota is not None and quota.in_force and quota.share == 0.5
         assert "lxc.payload.sm" in quota.group or (place == "docker" and "/" in quota.group)
-        assert not list(Path("/sys/fs/cgroup").glob(f"*/{quota.group}")), "gone with it"
+        assert not list(Path("/sys/fs/cgroup").glob(f"*/{quota.group}")), "removed with it"
         assert f"in {place}]" in record.topology[0]
 
 
-def test_a_neighbour_is_there_for_the_trial_only(bench: Bench, tmp_path: Path) -> None:
+def test_neighbour_runs_during_the_trial_only(bench: Bench, tmp_path: Path) -> None:
     need(["linux-bridge"], ["netns"])
     if shutil.which("stress-ng") is None:
         pytest.skip("no stress-ng on this machine: apt install stress-ng")
@@ -142,7 +142,7 @@ def test_a_neighbour_is_there_for_the_trial_only(bench: Bench, tmp_path: Path) -
     assert noise is not None and noise.command[:2] == ["stress-ng", "--quiet"]
     cores = sorted({c for own in found["cpu"].placement.application_cores.values() for c in own})  # type: ignore[union-attr]
     assert noise.cores == cores == found["cpu"].placement.neighbour_cores  # type: ignore[union-attr]
-    assert noise.cpu_s > 0.1, "it had CPU time of its own"
+    assert noise.cpu_s > 0.1, "it had separate CPU time"
     assert 0.9 < noise.wall_s < 60
 
 
@@ -162,7 +162,7 @@ def test_a_web_server_is_a_neighbour(bench: Bench, tmp_path: Path) -> None:
     assert not left, "the server has ended with the trial"
 
 
-def test_a_neighbour_that_cannot_run_is_told_before(bench: Bench, tmp_path: Path) -> None:
+def test_neighbour_that_cannot_run_is_refused_before(bench: Bench, tmp_path: Path) -> None:
     file = campaign_file(tmp_path, "switch: linux-bridge\nneighbour: /nowhere/my-load\n")
     code, _, err = bench.run("run", file, "--no-baseline", "--quiet")
     assert code == 2 and "job.yaml:2: neighbour: /nowhere/my-load does not exist; build" in err
@@ -176,8 +176,8 @@ def run(*args: str, env: dict[str, str] | None = None) -> str:
 
 @pytest.fixture
 def decoys(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """What a user may have running: a bridge with an address and a route, an Open vSwitch, an
-    LXC container, a Docker daemon with a container. Returns where Docker and OVS answer."""
+    """Programs of a user: a bridge with an address and a route, an Open vSwitch, an LXC container,
+    a Docker daemon with a container. Yields the addresses of Docker and OVS."""
     folder = Path(f"/tmp/smdc{os.getpid()}")
     folder.mkdir()
     with ExitStack() as stack:
@@ -186,7 +186,7 @@ def decoys(tmp_path: Path) -> Iterator[dict[str, str]]:
         stack.callback(run, "ip", "link", "del", "decoybr0")
         net = _free_network()
         run("ip", "addr", "add", f"{net}.1/24", "dev", "decoybr0")
-        # Its IPv6 address would come by itself, some time later.
+        # Its IPv6 address would otherwise appear some time later.
         run("ip", "link", "set", "decoybr0", "addrgenmode", "none")
         run("ip", "link", "set", "decoybr0", "up")
         run("ip", "route", "add", f"{net}.128/25", "via", f"{net}.2", "dev", "decoybr0")
@@ -199,7 +199,7 @@ def decoys(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def _free_network() -> str:
-    """The first three numbers of a network that this machine does not know."""
+    """Return the first three numbers of a network that this machine does not use."""
     known = run("ip", "route") + run("ip", "addr")
     for net in ("203.0.113", "198.18.213", "172.31.213"):
         if f"{net}." not in known:
@@ -254,7 +254,7 @@ def _user_lxc(stack: ExitStack, folder: Path) -> None:
 
 def _user_docker(stack: ExitStack, folder: Path) -> str:
     host = f"unix://{folder}/docker.sock"
-    stack.callback(cgroups.remove_named, folder.name)  # of its parent group; the daemon does not
+    stack.callback(cgroups.remove_named, folder.name)  # the daemon does not remove its parent group
     _background(
         stack, "dockerd", "--host", host, "--data-root", f"{folder}/data", "--exec-root",
         f"{folder}/exec", "--pidfile", f"{folder}/pid", "--bridge=none", "--iptables=false",
@@ -272,48 +272,48 @@ def _user_docker(stack: ExitStack, folder: Path) -> str:
     return host
 
 
-def _until(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
+def _until(condition: Callable[[], bool], thing: str, timeout_s: float = 60.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
-            pytest.skip(f"a decoy could not be started on this machine: the user's {what}")
+            pytest.skip(f"a decoy could not be started on this machine: the user's {thing}")
         time.sleep(0.05)
 
 
 def look(where: dict[str, str]) -> dict[str, object]:
-    """Everything of the user's that the bench could have changed."""
+    """Return everything of the user that the bench could have changed."""
     kernel = ("net/ipv4/ip_forward", "kernel/numa_balancing", "vm/nr_hugepages")
-    seen: dict[str, object] = {
+    state: dict[str, object] = {
         key: Path("/proc/sys", key).read_text() for key in kernel if Path("/proc/sys", key).exists()
     }
-    for what in ("addr", "route", "neigh", "rule"):
-        entries = json.loads(run("ip", "-j", what) or "[]")
+    for kind in ("addr", "route", "neigh", "rule"):
+        entries = json.loads(run("ip", "-j", kind) or "[]")
         for entry in entries:
             for info in entry.get("addr_info", []):
                 info.pop("valid_life_time", None), info.pop("preferred_life_time", None)
-        if what == "neigh":  # the kernel learns and forgets the others by itself
+        if kind == "neigh":  # the kernel adds and removes the others by itself
             entries = [entry for entry in entries if "PERMANENT" in entry.get("state", [])]
-        seen[what] = entries
-    known = run("ip", "netns").splitlines()  # but for those of another bench, which come and go
-    seen["namespaces"] = [line for line in known if not re.match(r"sm[0-9a-f]{6}", line)]
+        state[kind] = entries
+    known = run("ip", "netns").splitlines()  # those of another bench come and go
+    state["namespaces"] = [line for line in known if not re.match(r"sm[0-9a-f]{6}", line)]
     folder = where["OVS_RUNDIR"]
     if shutil.which("lxc-info"):
-        seen["lxc"] = run("lxc-info", "-P", f"{folder}/lxc", "-n", "userbox", "-s", "-p", "-H")
+        state["lxc"] = run("lxc-info", "-P", f"{folder}/lxc", "-n", "userbox", "-s", "-p", "-H")
     if Path(folder, "db.sock").exists():
-        seen["ovs"] = run("ovs-vsctl", "--no-wait", f"--db=unix:{folder}/db.sock", "show")
+        state["ovs"] = run("ovs-vsctl", "--no-wait", f"--db=unix:{folder}/db.sock", "show")
     if host := where.get("DOCKER_HOST"):
-        for words in (("images", "-q"), ("ps", "-a", "--format", "{{.ID}} {{.Names}} {{.State}}"),
+        for query in (("images", "-q"), ("ps", "-a", "--format", "{{.ID}} {{.Names}} {{.State}}"),
                       ("network", "ls", "-q"), ("volume", "ls", "-q")):  # fmt: skip
-            seen[f"docker {words[0]} {words[1]}"] = run("docker", "-H", host, *words)
-    return seen
+            state[f"docker {query[0]} {query[1]}"] = run("docker", "-H", host, *query)
+    return state
 
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_what_a_user_runs_is_not_changed(
+def test_programs_of_a_user_are_not_changed(
     bench: Bench, tmp_path: Path, decoys: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In every environment; with Docker, in the user's own daemon, too."""
+    """In every environment; with Docker, also in the user's own daemon."""
     need(["linux-bridge", "ovs-dpdk"], ["bare", "netns", "lxc"])
     environments = ["bare", "netns", "lxc"]
     if "DOCKER_HOST" in decoys:
@@ -328,15 +328,15 @@ def test_what_a_user_runs_is_not_changed(
     )  # fmt: skip
     assert {record.trial.environment for record in records} == set(environments)
     after = look(decoys)
-    for what, was in before.items():
-        assert after[what] == was, what
+    for key, was in before.items():
+        assert after[key] == was, key
 
 
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 @pytest.mark.alone
-def test_tuning_is_recorded_and_restored_even_after_a_kill(bench: Bench, tmp_path: Path) -> None:
+def test_tuning_is_recorded_and_restored_after_a_kill(bench: Bench, tmp_path: Path) -> None:
     need(["linux-bridge"], ["netns"])
     if not THP.exists():
         pytest.skip("this kernel has no transparent hugepages to tune")
@@ -354,7 +354,7 @@ def test_tuning_is_recorded_and_restored_even_after_a_kill(bench: Bench, tmp_pat
     finally:
         job.process.send_signal(signal.SIGKILL)
         job.process.communicate(timeout=30)
-    assert chosen_of(THP.read_text()) == other, "nobody was left to restore it"
+    assert chosen_of(THP.read_text()) == other, "no process was left to restore it"
     code, _, err = bench.run("clean")
     assert code == 0, err
     assert THP.read_text() == before
@@ -362,8 +362,8 @@ def test_tuning_is_recorded_and_restored_even_after_a_kill(bench: Bench, tmp_pat
 
 @pytest.mark.alone
 @pytest.mark.slow
-def test_64_pairs_come_and_go(bench: Bench, tmp_path: Path) -> None:
-    """How fast is for bench/deploy.py to measure, on a machine that does nothing else."""
+def test_64_pairs_are_made_and_removed(bench: Bench, tmp_path: Path) -> None:
+    """bench/deploy.py measures the speed on an idle machine."""
     need(["linux-bridge"], ["netns"])
     file = campaign_file(
         tmp_path, "switch: linux-bridge\npairs: 64\nrate: 50\nburst: 1\nduration: 1s\n"

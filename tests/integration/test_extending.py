@@ -1,5 +1,5 @@
-"""The worked examples of docs/extending*.md, run for real, each in a copy of the package with one
-file more."""
+"""The worked examples of docs/extending*.md, run in a copy of the package with one more file
+each."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ pytestmark = [pytest.mark.integration, needs_root]
 
 
 def measured(package: Path, *args: str) -> dict[str, Any]:
-    """The one record of a trial by this copy of the package; one that was starved, by its own
-    account, is made again."""
+    """Return the record of a trial by this copy of the package; a trial without a core is
+    repeated."""
     for attempt in range(ATTEMPTS):
         results = package.parent / f"results{attempt}"
-        words = ("trial", *args, "--no-baseline", "--duration", "2s", "--results", str(results))
+        arguments = ("trial", *args, "--no-baseline", "--duration", "2s", "--results", str(results))
         try:
-            bench_in(package, *words, timeout_s=180)
+            bench_in(package, *arguments, timeout_s=180)
         except AssertionError as error:
             if STARVED not in str(error):
                 raise

@@ -1,4 +1,4 @@
-"""A machine on which no network namespace was ever made: ours is the first, `ip`'s the second."""
+"""A machine without network namespaces: the bench makes the first, `ip` the second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.integration.machine import needs_root
 
 pytestmark = [pytest.mark.integration, needs_root]
 
-# In a mount namespace of its own, with an empty /run: as after a first boot.
+# In a mount namespace with an empty /run, as after a first boot.
 PROGRAM = """
 import os, subprocess
 from switchmark.host.kernel import netlink

@@ -1,4 +1,4 @@
-"""Records hold the socket buffers and the scheduling classes that the kernel granted."""
+"""Records contain the socket buffers and the scheduling classes that the kernel granted."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ASKED = 64 << 20
 
 
 def granted_here(forced: bool) -> int:
-    """The receive buffer that the kernel grants this process, asked as the engine asks it."""
+    """Return the receive buffer that the kernel grants this process for the engine's request."""
     force = getattr(socket, "SO_RCVBUFFORCE", 33)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ASKED)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp_socket:
+        udp_socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ASKED)
         if forced:
             with contextlib.suppress(PermissionError):
-                one.setsockopt(socket.SOL_SOCKET, force, ASKED)
-        return one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+                udp_socket.setsockopt(socket.SOL_SOCKET, force, ASKED)
+        return udp_socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
 
 
 def measured(bench: Bench, *more: str) -> Record:
@@ -43,7 +43,7 @@ def measured(bench: Bench, *more: str) -> Record:
     return found[-1]
 
 
-def test_a_record_holds_what_the_kernel_granted(bench: Bench) -> None:
+def test_record_contains_granted_buffers_and_classes(bench: Bench) -> None:
     need(("af-packet",), ("netns",))
     nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
     bench.program = ("-c", LATER)

@@ -1,4 +1,4 @@
-"""Histories of a store are those of the folder that went into it; its pool is shown."""
+"""Histories of a store equal those of the folder that was pushed; its pool is shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.web.test_site import serving
 pytestmark = pytest.mark.integration
 
 
-def test_a_store_has_the_history_of_the_folder_that_went_into_it(
+def test_store_has_the_history_of_the_pushed_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path / "cache"))
@@ -36,20 +36,20 @@ def test_a_store_has_the_history_of_the_folder_that_went_into_it(
         with open_store(address) as store:
             for folder in runs:
                 push_folder(store, folder)
-        told = []
+        histories = []
         for place in (["--results", results], ["--store", address.url]):
             assert run(["history", "linux-bridge", "--json", *map(str, place)]) == 0
-            told.append(json.loads(capsys.readouterr().out)["series"])
-        assert told[0] == told[1]
-        assert told[0][0]["changes"][0]["version"] == "2.0"
+            histories.append(json.loads(capsys.readouterr().out)["series"])
+        assert histories[0] == histories[1]
+        assert histories[0][0]["changes"][0]["version"] == "2.0"
         given = ["--against", "last-good", "--store", address.url]
         assert run(["compare", runs[-1].name, *given]) == 4
         assert runs[5].name in capsys.readouterr().err
         for newest, base in ((runs[-1], runs[5]), (runs[3], runs[2])):
             nowhere = ["--against", "last-good", "--results", str(tmp_path / "none")]
             run(["compare", with_run(address, newest.name), *nowhere])
-            said = capsys.readouterr().err
-            assert said.startswith("last good: ") and base.name in said
+            stderr = capsys.readouterr().err
+            assert stderr.startswith("last good: ") and base.name in stderr
         site = WebSite(StoreShelf(address), pool_reader(address))
         shown = site.show("/pool")
         assert shown.status == 200 and b"None has come" in shown.body
@@ -58,7 +58,7 @@ def test_a_store_has_the_history_of_the_folder_that_went_into_it(
 
 
 def check_pages(site: WebSite, runs: list[Path]) -> None:
-    """The store's runs, a report of each, and their history; names that are none lead nowhere."""
+    """Check the store's runs, their reports and their history; unknown names lead nowhere."""
     index = site.show("/").body
     assert all(f'href="run/{run.name}"'.encode() in index for run in runs)
     report = site.show(f"/run/{runs[0].name}")
@@ -84,7 +84,7 @@ def check_in_a_browser(site: WebSite, folder: Path) -> None:
         assert browser.value("document.querySelectorAll('.chart .main-svg').length") > 0
 
 
-def test_a_store_that_is_away_is_told_of(tmp_path: Path) -> None:
+def test_unreachable_store_is_reported(tmp_path: Path) -> None:
     address = read_store_address(f"postgresql:///bench?host={tmp_path}")
     shown = WebSite(StoreShelf(address)).show("/")
     assert shown.status == 503 and b"bench" in shown.body

@@ -11,21 +11,23 @@ import pytest
 from tests.integration.image_build import Image, built_image
 from tests.integration.machine import needs_root
 
-# Building the base takes minutes where nothing is cached.
+# Building the base takes minutes if nothing is cached.
 pytestmark = [pytest.mark.integration, pytest.mark.slow, needs_root]
 WITHOUT_OPTIONS: tuple[str, ...] = ()
-# As OpenShift starts it: a user without an entry in /etc/passwd, in the group of root.
+# OpenShift starts it as a user without an entry in /etc/passwd, in the group of root.
 ANY_USER = ("--user=1000660000:0", "--cap-drop=ALL", "--security-opt=no-new-privileges")
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    with built_image(tmp_path_factory.mktemp("image")) as one:
-        yield one
+    with built_image(tmp_path_factory.mktemp("image")) as built:
+        yield built
 
 
 @pytest.mark.parametrize("options", [WITHOUT_OPTIONS, ANY_USER])
-def test_doctor_says_what_the_container_can_measure(image: Image, options: tuple[str, ...]) -> None:
+def test_doctor_lists_what_the_container_can_measure(
+    image: Image, options: tuple[str, ...]
+) -> None:
     done = image.run("doctor", "--watch", "0", "--json", options=options)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
@@ -35,7 +37,7 @@ def test_doctor_says_what_the_container_can_measure(image: Image, options: tuple
 
 
 def test_quick_measures_without_options(image: Image) -> None:
-    """The built-in campaign, at one size, as far as it gets in its budget."""
+    """The built-in campaign at one size, as far as its budget allows."""
     done = image.run("run", "quick", "--set", "budget=15s", "--set", "packet_size=64", "--quiet")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^[1-9]\d* trials finished, 0 failed;", done.stderr, re.MULTILINE)
@@ -46,8 +48,16 @@ def test_quick_measures_without_options(image: Image) -> None:
 
 def test_any_user_measures(image: Image) -> None:
     options = (*ANY_USER, "--read-only", "--tmpfs=/tmp", "--tmpfs=/results:mode=1777")
-    words = ("trial", "ovs-dpdk", "--environment", "bare", "--duration", "300ms", "--no-baseline")
-    done = image.run(*words, "--quiet", "--json", options=options)
+    arguments = (
+        "trial",
+        "ovs-dpdk",
+        "--environment",
+        "bare",
+        "--duration",
+        "300ms",
+        "--no-baseline",
+    )
+    done = image.run(*arguments, "--quiet", "--json", options=options)
     assert done.returncode == 0, done.stdout + done.stderr
     (record,) = json.loads(done.stdout)
     assert record["status"] == "finished" and record["throughput"]["forwarded_pps"] > 0

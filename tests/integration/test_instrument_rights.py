@@ -1,5 +1,5 @@
-"""What the programs of a foreign instrument may do on the host: what its ports are declared to take
-and nothing else, for good; and what fails without each of that."""
+"""The capabilities of a foreign instrument's programs on the host: those that its ports declare,
+and no others; and the failure without each of them."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("state_dir"), nee
 NUMBERS = {"net_admin": 12, "net_raw": 13, "ipc_lock": 14}
 STARTERS = {"ip", "setpriv", "env", "stdbuf", Path(sys.executable).resolve().name}
 CAN_ASK = platform.machine() == "x86_64" and landlock_version() >= 6
-LOCKED_BYTES = 64 << 10  # less than any of them locks
-# What is said by what starts all the same, but does without something.
+LOCKED_BYTES = 64 << 10  # less than any instrument locks
+# Messages of programs that start without a capability, but lack a feature.
 SAYS = {(PortKind.VHOST_USER, "ipc_lock"): "mlockall() failed"}
 READY_S = 30.0
 LACKING_READY_S = 5.0
@@ -56,7 +56,7 @@ CASES = [
 ]
 
 
-def made(name: str) -> Instrument:
+def available_instrument(name: str) -> Instrument:
     instrument = INSTRUMENTS[name]()
     if not (found := instrument.availability()).available:
         pytest.skip(f"{name}: {found.reason}; {found.remedy}")
@@ -67,14 +67,14 @@ def made(name: str) -> Instrument:
 def launched(
     instrument: Instrument, environment: str, kind: PortKind, session: Session
 ) -> Iterator[Launched]:
-    """The instrument between two nodes on a wire."""
+    """Start the instrument between two nodes on a wire."""
     specs = (node_spec("tx0", 0, kind), node_spec("rx0", 1, kind))
     source, target = ENVIRONMENTS[environment]().create_wire(session, *specs)
     dimension = instrument.abilities.dimensions[0].value
-    asked = trial(dimension, rate_pps=1000 if instrument.abilities.paces else None, burst=1)
+    request = trial(dimension, rate_pps=1000 if instrument.abilities.paces else None, burst=1)
     try:
         job = Job(
-            asked,
+            request,
             station_of("tx0", source, instrument.abilities, session.run_dir),
             station_of("rx0", target, instrument.abilities, session.run_dir),
             session.run_dir,
@@ -92,7 +92,7 @@ def launched(
 
 @contextmanager
 def little_locked_memory() -> Iterator[None]:
-    """What is started may lock no memory by right of a limit."""
+    """Limit the locked memory of started programs."""
     before = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (LOCKED_BYTES, before[1]))
     try:
@@ -101,14 +101,14 @@ def little_locked_memory() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, before)
 
 
-def words_of(run: Launched) -> list[str]:
-    """What both programs of testpmd say."""
+def messages_of(run: Launched) -> list[str]:
+    """Return the messages of both programs of testpmd."""
     assert isinstance(run, PolledRun)
     return [one.program.spawned.stderr_tail() for one in (run._source, run._target)]
 
 
 def counted(run: Launched) -> int:
-    """How many frames arrived, with what the kernel itself says on a new wire."""
+    """Return the number of arrived frames, by the counters of the kernel on a new wire."""
     try:
         return run.finish(READY_S).target.frames
     except TrialFailed as error:
@@ -118,7 +118,7 @@ def counted(run: Launched) -> int:
 
 
 def measure(run: Launched) -> int:
-    """Let it run; how many frames arrived. Who cannot begin is not waited for as long."""
+    """Let it run; return the number of arrived frames. Wait less if it cannot begin."""
     run.wait_ready(LACKING_READY_S)
     run.begin(RUN_S)
     while run.running():
@@ -127,10 +127,10 @@ def measure(run: Launched) -> int:
 
 
 def has_begun(pid: int) -> bool:
-    """Whether a process is the program itself, and not yet what starts it."""
+    """Return True if the process runs the program itself, not its launcher."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/exe").readlink().name not in STARTERS
-    return True  # (it has ended)
+    return True  # it has ended
 
 
 def mask(names: Sequence[str]) -> int:
@@ -138,27 +138,29 @@ def mask(names: Sequence[str]) -> int:
 
 
 @pytest.mark.parametrize(("name", "environment", "kind"), CASES)
-def test_a_running_instrument_may_do_what_it_declares(
+def test_running_instrument_has_declared_capabilities(
     name: str, environment: str, kind: PortKind, session: Session
 ) -> None:
-    instrument = made(name)
+    instrument = available_instrument(name)
     declared = instrument.abilities.linux_capabilities
     assert declared is not None
     with launched(instrument, environment, kind, session) as run:
         run.wait_ready(READY_S)
         run.begin(RUN_S)
         until(lambda: len(run.process_ids()) > 1 and all(map(has_begun, run.process_ids())), "both")
-        seen = 0
-        for one in procfs.session_processes(session.id):
-            for path in Path(f"/proc/{one.pid}/task").glob("*/status"):
+        programs = 0
+        for process in procfs.session_processes(session.id):
+            for path in Path(f"/proc/{process.pid}/task").glob("*/status"):
                 status = dict(re.findall(r"^(Cap\w+|NoNewPrivs):\t(\w+)$", path.read_text(), re.M))
                 assert status["NoNewPrivs"] == "1"
                 assert int(status["CapInh"], 16) == int(status["CapAmb"], 16) == 0
                 assert status["CapPrm"] == status["CapEff"] == status["CapBnd"]
                 assert int(status["CapBnd"], 16) == mask(declared[kind])
-                seen += 1
-        assert seen >= 2, "a program at each end"
-        if instrument.abilities.writes is not None and CAN_ASK:  # (the rest: host/test_sandbox.py)
+                programs += 1
+        assert programs >= 2, "a program at each end"
+        if (
+            instrument.abilities.writes is not None and CAN_ASK
+        ):  # host/test_sandbox.py tests the rest
             for pid in run.process_ids():
                 assert call_by(instruction_of(pid), pid, KILL, os.getpid(), 0) == -errno.EPERM
         while run.running():
@@ -167,20 +169,20 @@ def test_a_running_instrument_may_do_what_it_declares(
 
 
 @pytest.mark.parametrize(
-    ("name", "environment", "kind", "one"),
+    ("name", "environment", "kind", "capability"),
     [
-        (*case, one)
+        (*case, capability)
         for case in {(name, kind): (name, place, kind) for name, place, kind in CASES}.values()
-        for one in (INSTRUMENTS[case[0]]().abilities.linux_capabilities or {})[case[2]]
+        for capability in (INSTRUMENTS[case[0]]().abilities.linux_capabilities or {})[case[2]]
     ],
 )
-def test_each_is_needed(
-    name: str, environment: str, kind: PortKind, one: str, session: Session
+def test_each_capability_is_needed(
+    name: str, environment: str, kind: PortKind, capability: str, session: Session
 ) -> None:
-    instrument = made(name)
+    instrument = available_instrument(name)
     declared = instrument.abilities.linux_capabilities
     assert declared is not None
-    left = tuple(other for other in declared[kind] if other != one)
+    left = tuple(other for other in declared[kind] if other != capability)
     instrument.abilities = replace(instrument.abilities, linux_capabilities={kind: left})
     with little_locked_memory(), launched(instrument, environment, kind, session) as run:
         try:
@@ -188,4 +190,6 @@ def test_each_is_needed(
         except SwitchmarkError as error:
             assert name.partition("-")[0] in str(error)
         else:
-            assert not frames or all(SAYS[kind, one] in told for told in words_of(run))
+            assert not frames or all(
+                SAYS[kind, capability] in output for output in messages_of(run)
+            )

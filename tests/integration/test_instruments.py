@@ -1,6 +1,6 @@
 """Foreign instruments really run: iperf3 and sockperf through the kernel's bridge.
 
-Their counts are held against those of the kernel's devices, which know nothing of them."""
+Their counts are compared with those of the kernel's devices, which are independent."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ def have(*names: str) -> None:
             pytest.skip(f"{name}: {found.reason}; {found.remedy}")
 
 
-def test_iperf3_and_sockperf_count_what_the_kernel_counts(bench: Bench, tmp_path: Path) -> None:
+def test_iperf3_and_sockperf_counts_agree_with_the_kernel(bench: Bench, tmp_path: Path) -> None:
     need(("linux-bridge",), ("netns",))
     have("iperf3", "sockperf")
     job = campaign_file(tmp_path, JOB)
     code, _, err = bench.run("run", job, "--no-baseline", "--set", "repetitions=1")
     assert code == 0, err
     records = {one.trial.generator: one for one in bench.records()}
-    assert set(records) == {"iperf3", "sockperf"}, "each where it can: the others are left out"
+    assert set(records) == {"iperf3", "sockperf"}, "each for its own dimensions"
     for record in records.values():
         note = record.instrument
         assert note is not None
         assert note.agrees
         assert note.device_sent_frames is not None and note.device_received_frames is not None
-        # The kernel's own count of the devices, which has the control connection's frames, too.
-        own = note.own_frames
-        assert note.sent_frames <= note.device_sent_frames <= note.sent_frames + own
-        read = note.received_frames + note.socket_drops  # (a receiver that got no core in time)
-        assert read <= note.device_received_frames <= read + own
+        # The kernel's counters of the devices also contain the control connection's frames.
+        control_frames = note.own_frames
+        assert note.sent_frames <= note.device_sent_frames <= note.sent_frames + control_frames
+        read = note.received_frames + note.socket_drops  # if the receiver got no core in time
+        assert read <= note.device_received_frames <= read + control_frames
         assert record.reconciliation is not None
         forth = record.reconciliation.paths[0]
-        assert forth.switch_received == note.device_sent_frames, "and so does the bridge"
+        assert forth.switch_received == note.device_sent_frames, "the bridge counts the same"
         assert note.cannot_know
         assert record.limit is not None
         assert not any("polls" in text for text in record.limit.evidence)
@@ -68,17 +68,17 @@ def test_iperf3_and_sockperf_count_what_the_kernel_counts(bench: Bench, tmp_path
     assert loads.pairs[0].duplicates is None
     trips = records["sockperf"].latency
     assert trips is not None
-    assert trips.intended_percentiles_ns is None, "it does not know when a request was due"
+    assert trips.intended_percentiles_ns is None, "it reports no due times"
     assert 0 < trips.min_ns <= trips.percentiles_ns["50"] * 1.01 <= trips.max_ns * 1.02
-    told = bench.run("show", "--format", "json")[1]
-    assert "which does not report" in told
+    output = bench.run("show", "--format", "json")[1]
+    assert "which does not report" in output
     assert {r.trial.dimension for r in records.values()} == set(Dimension)
 
 
 def test_a_broken_program_ends_in_one_line(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever stands in its place: exit code and words of the program, no traceback."""
+    """The exit code and the output of the program are reported, without a traceback."""
     need(("linux-bridge",), ("netns",))
     (tmp_path / "bin").mkdir()
     false = tmp_path / "bin" / "iperf3"
@@ -94,8 +94,10 @@ def test_a_broken_program_ends_in_one_line(
 
 
 @pytest.mark.parametrize("switch", ["linux-bridge", "basicfwd"])
-def test_testpmd_counts_what_the_others_count(bench: Bench, tmp_path: Path, switch: str) -> None:
-    """On veth ports the kernel, on vhost-user ports the switch."""
+def test_testpmd_counts_agree_with_kernel_or_switch(
+    bench: Bench, tmp_path: Path, switch: str
+) -> None:
+    """On veth ports with the kernel, on vhost-user ports with the switch."""
     need((switch,), ("netns",))
     have("testpmd")
     text = f"switch: {switch}\npacket_size: 64\ngenerator: testpmd\nduration: 1s\n"
@@ -113,7 +115,8 @@ def test_testpmd_counts_what_the_others_count(bench: Bench, tmp_path: Path, swit
         assert note.device_received_frames == path.switch_sent
         assert note.device_received_frames == note.received_frames + note.socket_drops
     else:
-        # Its ring's last frames are on their way when both are asked: the switch polls on.
+        # The last frames of its ring are under way when both counters are read, as the switch polls
+        # on.
         assert path.sent == note.sent_frames
         assert path.arrived == note.received_frames
         assert record.reconciliation.agrees, record.reconciliation.findings
@@ -125,11 +128,10 @@ def test_testpmd_counts_what_the_others_count(bench: Bench, tmp_path: Path, swit
 
 
 @pytest.mark.parametrize("generator", ["trex", "moongen"])
-def test_what_lies_in_a_folder_counts_what_the_kernel_counts(
+def test_counts_of_instrument_folders_agree_with_the_kernel(
     bench: Bench, tmp_path: Path, generator: str
 ) -> None:
-    """With the folder of SWITCHMARK_TREX, SWITCHMARK_MOONGEN: a set load, and all that it can
-    send."""
+    """With the folder of SWITCHMARK_TREX, SWITCHMARK_MOONGEN: a set load, and the highest load."""
     need(("linux-bridge",), ("netns",))
     have(generator)
     text = f"switch: linux-bridge\npacket_size: 256\nburst: 1\ngenerator: {generator}\n"
@@ -154,8 +156,10 @@ def test_what_lies_in_a_folder_counts_what_the_kernel_counts(
 
 
 @pytest.mark.parametrize("switch", ["linux-bridge", "basicfwd"])
-def test_pktgen_counts_what_the_others_count(bench: Bench, tmp_path: Path, switch: str) -> None:
-    """On veth ports the kernel, on vhost-user ports the switch."""
+def test_pktgen_counts_agree_with_kernel_or_switch(
+    bench: Bench, tmp_path: Path, switch: str
+) -> None:
+    """On veth ports with the kernel, on vhost-user ports with the switch."""
     need((switch,), ("netns",))
     have("pktgen-dpdk")
     text = f"switch: {switch}\npacket_size: 64\nrate: 20k\ngenerator: pktgen-dpdk\nduration: 4s\n"

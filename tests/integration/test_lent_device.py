@@ -1,5 +1,5 @@
-"""A device of the host's own that a switch or a node has, and an end that is interrupted at any
-moment, or comes before all is made."""
+"""A device of the host that is lent to a switch or a node, and a teardown that is interrupted at
+any moment or comes before everything is made."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def is_at_home() -> bool:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_it_goes_back_although_its_return_is_interrupted(
+def test_device_goes_back_although_its_return_is_interrupted(
     state: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """What follows removes the namespace, and the kernel a virtual device with it."""
-    fetch_back, asked = netlink.fetch_back, []
+    """Afterwards the namespace is removed, and the kernel would remove a virtual device with it."""
+    fetch_back, calls = netlink.fetch_back, []
 
     def interrupted(device: str, netns: str, *, promiscuous: bool) -> None:
-        asked.append(device)
-        if len(asked) == 1 and when == "before":
+        calls.append(device)
+        if len(calls) == 1 and when == "before":
             raise SystemExit(143)
         fetch_back(device, netns, promiscuous=promiscuous)
-        if len(asked) == 1:
+        if len(calls) == 1:
             raise SystemExit(143)
 
     monkeypatch.setattr(netlink, "fetch_back", interrupted)
@@ -58,14 +58,14 @@ def test_it_goes_back_although_its_return_is_interrupted(
             resources.undo()
         assert is_at_home()
         assert namespace.name not in sh("ip", "netns")
-    assert asked == [DEVICE, DEVICE]
+    assert calls == [DEVICE, DEVICE]
 
 
-def test_it_goes_back_at_once_where_the_node_that_has_it_cannot_be_made(state: Path) -> None:
+def test_device_goes_back_at_once_if_its_node_fails(state: Path) -> None:
     """A later trial of the session needs it."""
     spec = node_spec("tx0", 0)
     lent = replace(spec.port, lent=DEVICE)
-    none = replace(spec.port, kind=PortKind.TAP)  # which no namespace can have
+    none = replace(spec.port, kind=PortKind.TAP)  # no namespace can have it
     environment = ENVIRONMENTS["netns"]()
     with open_session() as session:
         with pytest.raises(UsageError, match="kind tap"):

@@ -1,4 +1,4 @@
-"""The main job as its user meets it: built-in campaigns, the bench's own time, and bad input."""
+"""The main job on the command line: built-in campaigns, the bench's own time, and bad input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_table_2_with_the_published_figures(bench: Bench) -> None:
     for record in records:
         assert record.throughput is not None and record.throughput.intended_pps == 1e6
         assert record.throughput.forwarded_pps > 0, describe(record)
-        assert record.throughput.offered_pps <= 1.001e6, "no faster than asked"
+        assert record.throughput.offered_pps <= 1.001e6, "not faster than requested"
     assert "show --full" in out
     text = bench.run("show", "--full")[1]
     assert "Ara et al. 2021, table 2" in text
@@ -45,7 +45,7 @@ def test_table_2_with_the_published_figures(bench: Bench) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("switch", "most_s"), [("linux-bridge", 1.0), ("ovs-dpdk", 4.0)])
 def test_the_bench_s_own_time_around_a_trial(bench: Bench, switch: str, most_s: float) -> None:
-    """A median of five; on a machine that others disturb, the best of three."""
+    """A median of five; if other programs disturb the machine, the best of three."""
     need((switch,), ("lxc",))
     medians, disturbance = [], 0.0
     for _ in range(3):
@@ -74,7 +74,7 @@ def test_the_bench_s_own_time_around_a_trial(bench: Bench, switch: str, most_s: 
     assert min(medians) < most_s, medians
 
 
-def test_json_is_all_there_is_on_standard_output(bench: Bench) -> None:
+def test_standard_output_contains_json_only(bench: Bench) -> None:
     need(("linux-bridge",), ("netns",))
     code, out, err = bench.run(
         *("trial", "linux-bridge", "--duration", "1.5s", "--rate", "1k", "--json", "--quiet"),
@@ -119,7 +119,7 @@ def test_a_bad_file_is_named_with_key_and_remedy(bench: Bench, tmp_path: Path) -
     assert "Traceback" not in err
 
 
-def test_a_switch_that_cannot_run_here_stops_it_before_anything_starts(bench: Bench) -> None:
+def test_unavailable_switch_is_refused_before_anything_starts(bench: Bench) -> None:
     missing = [name for name, make in SWITCHES.items() if not make().availability().available]
     if not missing:
         pytest.skip("every switch can run on this machine")
@@ -127,11 +127,11 @@ def test_a_switch_that_cannot_run_here_stops_it_before_anything_starts(bench: Be
     assert code == 3 and out == ""
     assert err.startswith(f"switchmark: switch {missing[0]} cannot run here: "), err
     reason, _, remedy = err.partition(": ")[2].partition("; ")
-    assert reason and remedy.strip(), "a reason, and what to do"
+    assert reason and remedy.strip(), "a reason and a remedy"
     assert not bench.results.exists() and not bench.state.exists()
 
 
-def test_two_benches_do_not_measure_at_once(bench: Bench) -> None:
+def test_two_benches_do_not_measure_at_the_same_time(bench: Bench) -> None:
     need(("linux-bridge",), ("netns",))
     long = ("trial", "linux-bridge", "--rate", "1k", "--no-baseline", "--duration")
     first = bench.start(*long, "30s")
@@ -140,8 +140,8 @@ def test_two_benches_do_not_measure_at_once(bench: Bench) -> None:
     first.until(lambda: str(first.process.pid) in signed.read_text(), "its name at the lock")
     code, _, err = bench.run(*long, "2s")
     first.process.terminate()
-    ended, _, words = first.end()
+    ended, _, stderr = first.end()
     assert code == 3, err
     assert f"process {first.process.pid} " in err and "wait for it, or stop it" in err
-    assert ended == 143, words
+    assert ended == 143, stderr
     assert bench.left(first.session) == []

@@ -1,5 +1,5 @@
-"""Stopping the bench at any moment: what is finished is kept and not measured again, nothing
-is left on the machine, and nothing that is a user's is touched."""
+"""Stopping the bench at any moment: finished trials are stored and not repeated, nothing is left on
+the machine, and the user's things stay."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.integration.test_clean import decoys
 __all__ = ["decoys"]
 pytestmark = [pytest.mark.integration, needs_root]
 
-# The first is to be finished, the others to be met under way, on a busy machine, too (by the seed
-# of default they run in this order).
+# The first trial finishes, the others are met while they run, also on a busy machine. With the
+# default seed they run in this order.
 JOB = """
 name: job
 switch: {switch}
@@ -53,19 +53,19 @@ def command(tmp_path: Path, switch: str) -> list[str]:
 @pytest.fixture
 def job(bench: Bench, command: list[str]) -> Iterator[Job]:
     """A campaign of three trials that has finished the first."""
-    made = bench.start(*command)
+    started = bench.start(*command)
     try:
-        made.wait_session()
-        made.wait_stored(1)
-        yield made
+        started.wait_session()
+        started.wait_stored(1)
+        yield started
     finally:
-        if made.process.poll() is None:
-            made.process.kill()
-            made.process.communicate()
+        if started.process.poll() is None:
+            started.process.kill()
+            started.process.communicate()
 
 
 def in_deployment(job: Job) -> None:
-    """The second trial has made its first things, and its applications do not run yet."""
+    """Wait until the second trial has made its first objects but not started its applications."""
     lines = job.ledger_lines()
     job.until(lambda: job.ledger_lines() >= lines + 2, "the second trial")
 
@@ -82,8 +82,8 @@ def test_kill_9_and_resume(
     job.process.kill()
     code, _, err = job.end()
     assert code == -signal.SIGKILL, err
-    kept = bench.stored()
-    assert 1 <= len(kept) < 3
+    stored = bench.stored()
+    assert 1 <= len(stored) < 3
     assert (bench.state / f"{job.session}.ledger").exists(), "there is something to clean"
 
     again = bench.start(*command, "--resume")
@@ -92,10 +92,10 @@ def test_kill_9_and_resume(
     assert went_well(code, err), err
     assert f"cleaned up after a bench that was killed: session {job.session}" in err
     assert "could not remove" not in err and "left behind" not in err
-    assert f"{3 - len(kept)} trials ({len(kept)} finished before)" in err
+    assert f"{3 - len(stored)} trials ({len(stored)} finished before)" in err
     after = bench.stored()
     assert len(after) == 3
-    assert {name: after[name] for name in kept} == kept, "no finished trial was measured again"
+    assert {name: after[name] for name in stored} == stored, "no finished trial was measured again"
     assert len({record.trial.packet_size_bytes for record in bench.records()}) == 3
     assert bench.left(job.session) == []
     assert bench.left(session) == []
@@ -122,22 +122,22 @@ def test_clean_after_kill_9(bench: Bench, job: Job, decoys: dict[str, str]) -> N
     ],
     indirect=["switch"],
 )
-def test_asked_to_stop(
+def test_signal_stops_the_campaign(
     bench: Bench, job: Job, decoys: dict[str, str], number: signal.Signals, code: int
 ) -> None:
     in_measurement(job)
-    kept = bench.stored()
+    stored = bench.stored()
     job.process.send_signal(number)
     ended, _, err = job.end()
     assert ended == code, err
     assert "Traceback" not in err and "left behind" not in err
-    assert bench.stored() == kept, "finished trials are kept, the one in flight is no result"
-    assert len(bench.records()) == len(kept), "and can be read"
+    assert bench.stored() == stored, "finished trials are kept, the running trial gives no result"
+    assert len(bench.records()) == len(stored), "the records can be read"
     assert bench.left(job.session) == []
 
 
 @pytest.mark.parametrize("switch", ["ovs-dpdk"], indirect=True)
-def test_asked_to_stop_while_it_deploys(bench: Bench, job: Job) -> None:
+def test_signal_stops_the_campaign_during_deployment(bench: Bench, job: Job) -> None:
     in_deployment(job)
     job.process.send_signal(signal.SIGINT)
     ended, _, err = job.end()

@@ -1,5 +1,5 @@
-"""Our counts against independent observers: the kernel's device counters, a packet socket of our
-own, and `ping` through the same bridge."""
+"""The bench's counts against independent observers: the kernel's device counters, a packet socket,
+and `ping` through the same bridge."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from tests.integration.switch_rig import packet_socket
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 
-VERIFIED_FRAMES = 60  # fewer come to a client before its trial
-LATE_ANSWERS = 30  # of 0.15 s: a server that had no core at the end is waited for no longer
-STAMP = 42  # where the engine's stamp begins: Ethernet 14, IPv4 20, UDP 8
+VERIFIED_FRAMES = 60  # fewer arrive at a client before its trial
+LATE_ANSWERS = 30  # answers of 0.15 s, if the server had no core at the end
+STAMP = 42  # offset of the engine's stamp (Ethernet 14, IPv4 20, UDP 8)
 SOL_PACKET, PACKET_STATISTICS = 263, 6  # linux/if_packet.h
 DATA, VERIFICATION = (
     1,
@@ -42,13 +42,15 @@ DATA, VERIFICATION = (
 
 
 class Observer(threading.Thread):
-    """Counts what comes in at `eth0` of a namespace, apart from the engine that lives there. It is
-    there before the device goes up, so that it misses no frame, or says that it came too late."""
+    """Counts the frames that arrive at `eth0` of a namespace, independent of the engine there. It
+    starts before the device goes up, so that it misses no frame, or reports that it came late."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__(daemon=True)
         self.socket = packet_socket(namespace, "eth0")
-        self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # (of a device that is down)
+        self.socket.getsockopt(
+            socket.SOL_SOCKET, socket.SO_ERROR
+        )  # clears the error of a device that is down
         self.kinds: Counter[int] = Counter()
         self.sequences: set[int] = set()
         self.lengths: Counter[int] = Counter()
@@ -58,7 +60,7 @@ class Observer(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Until the device goes down with the end of the trial."""
+        """Count until the device goes down at the end of the trial."""
         self.socket.settimeout(60)
         while True:
             try:
@@ -81,14 +83,14 @@ class Observer(threading.Thread):
 
 
 def frames_received(namespace: str) -> int:
-    """By `eth0` of it, so far."""
-    words = ["ip", "-n", namespace, "-s", "-j", "link", "show", "eth0"]
-    (link,) = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+    """Return the number of frames that its `eth0` has received."""
+    command = ["ip", "-n", namespace, "-s", "-j", "link", "show", "eth0"]
+    (link,) = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return int(link["stats64"]["rx"]["packets"])
 
 
 def namespace_of(job: Job, node: str, *, up: bool = True) -> str:
-    """The node's namespace, as soon as its port is in it, or up."""
+    """Wait until the node's port is in its namespace (or up) and return the namespace."""
     found: list[str] = []
 
     def there() -> bool:
@@ -110,7 +112,7 @@ def namespace_of(job: Job, node: str, *, up: bool = True) -> str:
 @pytest.mark.parametrize(("size", "io"), [(64, "raw-mmsg"), (1500, "udp")])
 def test_counts_agree_with_a_packet_socket(bench: Bench, size: int, io: str) -> None:
     need(("linux-bridge",), ("netns",))
-    for _ in range(ATTEMPTS):  # until the observer is there first, and the trial is not starved
+    for _ in range(ATTEMPTS):  # until the observer is first and the trial has its cores
         job = bench.start(
             *("trial", "linux-bridge", "--packet-size", str(size), "--rate", "2k", "--io", io),
             *("--duration", "2s", "--burst", "4", "--no-baseline", *settings(*SHORT)),
@@ -129,28 +131,28 @@ def test_counts_agree_with_a_packet_socket(bench: Bench, size: int, io: str) -> 
     sent, received = totals(record, "sender"), totals(record, "receiver")
 
     assert observer.missed == 0, "the observer itself was too slow"
-    assert sent["tx_offered"] > 50, "paced, as far as the machine lets it"
+    assert sent["tx_offered"] > 50, "paced, if the machine is not too busy"
     arrived = received["rx_frames"]
     assert received["rx_socket_drops"] == 0, "a paced trial does not fill the receiver's socket"
     assert observer.kinds[DATA] == arrived
-    assert len(observer.sequences) == arrived, "each of them once"
-    assert observer.lengths == {size - 4: arrived}, "all but the FCS"
+    assert len(observer.sequences) == arrived, "each frame once"
+    assert observer.lengths == {size - 4: arrived}, "all bytes except the FCS"
     assert record.throughput is not None and record.verification is not None
     lost = record.throughput.pairs[0].lost_frames
     assert sent["tx_offered"] - len(observer.sequences) == lost
     assert observer.kinds[VERIFICATION] >= record.verification.frames_arrived // 2
 
-    # The kernel's own counters of the switch's two devices.
+    # The kernel's counters of the switch's two devices.
     assert moved(record, 0, "rx_frames") == sent["tx_offered"]
     assert moved(record, 1, "tx_frames") == observer.kinds[DATA] + observer.other
 
 
-def test_round_trips_are_of_the_order_that_ping_sees(bench: Bench) -> None:
+def test_round_trips_are_of_the_order_of_ping(bench: Bench) -> None:
     """Through the same bridge, between the same namespaces, at the same time."""
     need(("linux-bridge",), ("netns",))
     if shutil.which("ping") is None:
         pytest.skip("ping is needed (apt install iputils-ping)")
-    for _ in range(ATTEMPTS):  # until the ping is over in time, and the trial is not starved
+    for _ in range(ATTEMPTS):  # until ping ends in time and the trial has its cores
         job = bench.start(
             *("trial", "linux-bridge", "--dimension", "latency", "--rate", "200", "--io", "udp"),
             *("--duration", "4s", "--no-baseline", *settings(*SHORT)),
@@ -178,6 +180,7 @@ def test_round_trips_are_of_the_order_that_ping_sees(bench: Bench) -> None:
     (record,) = bench.records()
     assert record.latency is not None
     assert record.latency.lost <= LATE_ANSWERS
-    # Least times are least disturbed. ICMP is answered in the kernel; our server is woken up.
+    # Shortest times are least disturbed. The kernel answers ICMP; the bench's server has to wake
+    # up.
     assert fastest_us / 20 < record.latency.min_ns / 1e3 < fastest_us * 200
     assert record.latency.percentiles_ns["50"] >= record.latency.min_ns

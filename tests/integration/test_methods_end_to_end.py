@@ -1,6 +1,6 @@
 """`switchmark trial --method`: every method runs as a trial, is stored, shown and reported.
 
-About the way of the data, not about figures: those are in test_truth_*.py.
+test_truth_*.py tests the figures.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def no_state_is_left() -> Iterator[None]:
 
 
 def switchmark(*args: str) -> str:
-    """What a command prints; one that measures is given again where an application was starved,
-    by the trial's own account."""
+    """Return the output of a command; it is repeated if an application had no core by the trial's
+    own message."""
     for _ in range(ATTEMPTS):
         done = subprocess.run(
             [sys.executable, "-m", "switchmark.cli.main", *args],
@@ -83,7 +83,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def records(results: Path) -> dict[str, dict[str, Any]]:
-    """A campaign in which every method runs once."""
+    """Records of a campaign in which every method runs once."""
     file = results / "methods.yaml"
     file.write_text(CAMPAIGN)
     printed = switchmark("run", str(file), "--no-baseline", "--json", "--quiet",
@@ -152,7 +152,7 @@ def test_calibration_is_of_the_wire_and_reported(tmp_path: Path) -> None:
         (["linux-bridge", "--method", "ndrpdr"], "did you mean ndr-pdr"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_impossible_combination_is_refused(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, args: list[str], says: str
 ) -> None:
     assert run(["trial", *args, "--results", str(tmp_path)]) == 2

@@ -1,5 +1,5 @@
-"""Real ports of the host at the wire ends (`nics`). A veth pair stands in for two ports with a
-cable between them: to the bench it is two network devices that the host wants back."""
+"""Real ports of the host at the wire ends (`nics`). A veth pair replaces two ports with a cable:
+for the bench they are two network devices that go back to the host."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def nics() -> Iterator[list[str]]:
     for name in names:
         ip("link", "set", name, "addrgenmode", "none")
         ip("link", "set", name, "up")
-    # The kernel tells of carriers late, at most once a second.
+    # The kernel reports carriers late, at most once a second.
     until(lambda: all(one["operstate"] == "UP" for one in look(names).values()), "cables are up")
     yield names
     for name in names[::2]:
@@ -54,7 +54,7 @@ def written(names: list[str]) -> str:
 
 
 def look(names: list[str]) -> dict[str, dict[str, object]]:
-    """What the host has of its ports; one that was promiscuous stays so."""
+    """Return the state of the host's ports, of which one stays promiscuous."""
     links = {link["ifname"]: link for link in json.loads(ip("-j", "-d", "link"))}
     keys = ("address", "mtu", "qdisc", "promiscuity", "operstate", "master")
     return {name: {key: links[name].get(key) for key in keys} for name in names}
@@ -71,7 +71,7 @@ def look(names: list[str]) -> dict[str, dict[str, object]]:
     ],
     ids=["bridge", "bridge-chain", "ovs-chain", "forwarder"],
 )
-def test_traffic_goes_by_them_and_they_come_back(
+def test_traffic_uses_the_ports_and_they_come_back(
     bench: Bench, tmp_path: Path, nics: list[str], switch: str, scenario: str, more: str
 ) -> None:
     need([switch], ["lxc"])
@@ -82,7 +82,7 @@ def test_traffic_goes_by_them_and_they_come_back(
         "dimension: throughput\nduration: 1s\nrate: 500\nburst: 4\n",
     )  # fmt: skip
     assert record.verification is not None and record.verification.passed, describe(record)
-    assert record.wire_ends == [], "none that stands in for a port"
+    assert record.wire_ends == [], "no substitute for a port"
     drawn = record.topology[0].replace("<", "")
     first = f"[port {nics[0]}: {'duplex' if 'bidirectional' in more else 'sender'} 0]"
     assert drawn.startswith(f"{first} --port {nics[1]}--> [{switch}, ")
@@ -94,7 +94,7 @@ def test_traffic_goes_by_them_and_they_come_back(
     until(lambda: look(nics) == before, "the ports are back as they were")
 
 
-def test_one_that_the_host_uses_is_refused(bench: Bench, tmp_path: Path, nics: list[str]) -> None:
+def test_port_that_the_host_uses_is_refused(bench: Bench, tmp_path: Path, nics: list[str]) -> None:
     ip("addr", "add", "203.0.113.77/32", "dev", nics[2])
     text = f"switch: linux-bridge\nscenario: p2p\nnics: {written(nics)}\n"
     code, _, err = bench.run("run", campaign_file(tmp_path, text), "--no-baseline", "--quiet")
@@ -105,7 +105,7 @@ def test_one_that_the_host_uses_is_refused(bench: Bench, tmp_path: Path, nics: l
     assert code == 3 and "nics: 0000:ff:1f.7 does not exist" in err
 
 
-def test_they_come_back_after_kill_9(bench: Bench, tmp_path: Path, nics: list[str]) -> None:
+def test_ports_come_back_after_kill_9(bench: Bench, tmp_path: Path, nics: list[str]) -> None:
     need(["linux-bridge"], ["netns"])
     ip("link", "set", nics[3], "promisc", "on")
     before = look(nics)

@@ -1,4 +1,4 @@
-"""The notebooks of docs/notebooks run as they are, on a real switch."""
+"""The notebooks of docs/notebooks run unchanged on a real switch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.integration
 
 
 def outputs(book: Any) -> Any:
-    """All text that a notebook printed or gave."""
+    """Return all text output of a notebook."""
     found = []
     for cell in book.cells:
-        for one in cell.get("outputs", []):
-            found.append(one.get("text") or one.get("data", {}).get("text/plain", ""))
+        for output in cell.get("outputs", []):
+            found.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
     return "".join(found)
 
 
@@ -40,16 +40,16 @@ def test_a_notebook_runs(path: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     book = nbformat.read(path, as_version=4)
     client = NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()  # raises for a cell that fails
-    told = outputs(book)
-    wanted = {
+    text = outputs(book)
+    expected = {
         "first-campaign": "linux-bridge 1500 B: finished",
         "plots": "report.html",
         "expectations": "throughput >= 1k",
     }
-    assert wanted[path.stem] in told, told
+    assert expected[path.stem] in text, text
     left = {one.name for one in Path(state).iterdir()} - {"measuring.lock"}
     assert not left, "something was left behind"
 
 
-def test_there_are_three() -> None:
+def test_three_notebooks_exist() -> None:
     assert len(NOTEBOOKS) == 3

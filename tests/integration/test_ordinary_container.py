@@ -1,5 +1,5 @@
-"""An ordinary container measures the switches whose ports are sockets, without any privilege, and
-refuses the others with the reason."""
+"""An ordinary container measures the switches with socket ports without any privilege, and refuses
+the others with the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.machine import needs_root
 from tests.integration.ordinary_container import OrdinaryContainer, ordinary_container
 
 pytestmark = [pytest.mark.integration, needs_root]
-# Switches whose ports can be sockets and that need nothing else (docs/places.md).
+# Switches whose ports can be sockets and that need no privilege (docs/places.md).
 SWITCHES = ("basicfwd", "testpmd", "ovs-dpdk", "vpp", "bess")
 SETTINGS = ("repeat_disturbed=3",
     "environment=bare", "duration=0.5s", "rate=5k", "repetitions=1", "idle=sleep",
@@ -23,7 +23,7 @@ SETTINGS = ("repeat_disturbed=3",
 )  # fmt: skip
 OPTIONS = {
     "without options": (),
-    # As a pod that follows the `restricted` standard, or OpenShift, starts it.
+    # A pod that follows the `restricted` standard, or OpenShift, starts it like this.
     "any user, no capability": (
         "--user=12345:12345", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only",
         "--tmpfs=/tmp:mode=1777", "--env=HOME=/tmp",
@@ -33,8 +33,8 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrdinaryContainer]:
-    with ordinary_container(tmp_path_factory.mktemp("container")) as one:
-        yield one
+    with ordinary_container(tmp_path_factory.mktemp("container")) as docker:
+        yield docker
 
 
 def settings(*words: str) -> list[str]:
@@ -58,17 +58,17 @@ def test_switches_with_sockets_forward_and_count(
     assert done.returncode == 0, done.stdout + done.stderr
     assert "left behind" not in done.stderr
     records = records_in(tmp_path)
-    assert {one["trial"]["switch"] for one in records} == {"direct", *here}
-    for one in records:
-        assert one["status"] == "finished", one
-        assert one["throughput"]["forwarded_pps"] > 0, one
-        assert one["page_size_kib"] == 4, "the filter refuses DPDK the calls that hugepages take"
-        if one["trial"]["switch"] == "direct":
+    assert {record["trial"]["switch"] for record in records} == {"direct", *here}
+    for record in records:
+        assert record["status"] == "finished", record
+        assert record["throughput"]["forwarded_pps"] > 0, record
+        assert record["page_size_kib"] == 4, "the filter refuses DPDK's calls for hugepages"
+        if record["trial"]["switch"] == "direct":
             continue
-        counted = one["reconciliation"]
+        counted = record["reconciliation"]
         assert counted["sent"] > 0 and counted["agrees"], counted
-        if one["trial"]["switch"] == "ovs-dpdk":
-            assert one["switch_details"]["datapath"] == "dummy"
+        if record["trial"]["switch"] == "ovs-dpdk":
+            assert record["switch_details"]["datapath"] == "dummy"
 
 
 def records_in(folder: Path) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def records_in(folder: Path) -> list[dict[str, Any]]:
         (("basicfwd", "--environment", "bare", "--set", "cpu_limit=50%"), "on the host"),
     ],
 )
-def test_what_needs_a_privilege_is_refused_in_one_line(
+def test_switch_that_needs_a_privilege_is_refused(
     container: OrdinaryContainer, args: tuple[str, ...], remedy: str
 ) -> None:
     done = container.run("trial", *args)
@@ -96,9 +96,9 @@ def test_what_needs_a_privilege_is_refused_in_one_line(
 
 @pytest.mark.parametrize("ipv6", ["off", "on"])
 def test_devices_need_one_capability_only(container: OrdinaryContainer, ipv6: str) -> None:
-    """A veth pair between two processes, with NET_ADMIN: no namespace is made for it. Docker
-    switches IPv6 off in a container; where it is on, it cannot be switched off from inside, and yet
-    no frame of the kernel's own may be counted."""
+    """A veth pair between two processes with NET_ADMIN, without a namespace. Docker disables IPv6
+    in containers. Where it is enabled it cannot be disabled from inside, but frames of the kernel
+    must not count."""
     setting = f"net.ipv6.conf.default.disable_ipv6={int(ipv6 == 'off')}"
     done = container.run(
         "trial", "direct", "--quiet", "--no-baseline", "--json",

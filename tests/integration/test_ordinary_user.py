@@ -1,5 +1,5 @@
-"""An ordinary user measures: the bench starts itself again in namespaces of its own, and nothing
-but results remains, however it ends."""
+"""An ordinary user measures: the bench restarts itself in namespaces, and only results remain,
+however it ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHORT = ("environment=netns", "duration=0.3s", "rate=5k", "repetitions=1", "idle
 LONG = ("environment=netns", "duration=60s", "rate=1k", "repetitions=1", "idle=sleep")
 
 
-ENDS_S, DIES_S = 60.0, 10.0  # only what hangs takes so long
+ENDS_S, DIES_S = 60.0, 10.0  # only a hanging process takes so long
 
 
 def settings(*words: str) -> list[str]:
@@ -43,8 +43,8 @@ def trial(*words: str, switch: str = "linux-bridge") -> list[str]:
 
 @pytest.fixture
 def user() -> Iterator[OrdinaryUser]:
-    with ordinary_user() as one:
-        yield one
+    with ordinary_user() as account:
+        yield account
 
 
 def test_each_switch_carries_frames(user: OrdinaryUser) -> None:
@@ -57,10 +57,10 @@ def test_each_switch_carries_frames(user: OrdinaryUser) -> None:
     done = user.run("run", str(campaign), "--no-baseline", "--quiet", *settings(*SHORT))
     records = [json.loads(path.read_text()) for path in user.results.glob("*/trials/*.json")]
     assert done.returncode == 0, done.stderr
-    assert sorted(one["trial"]["switch"] for one in records) == sorted(here)
-    for one in records:
-        assert one["status"] == "finished", one
-        assert one["throughput"]["forwarded_pps"] > 0, one
+    assert sorted(record["trial"]["switch"] for record in records) == sorted(here)
+    for record in records:
+        assert record["status"] == "finished", record
+        assert record["throughput"]["forwarded_pps"] > 0, record
     owner = user.home.stat()
     for path in user.results.rglob("*"):
         assert (path.stat().st_uid, path.stat().st_gid) == (owner.st_uid, owner.st_gid), path
@@ -105,7 +105,7 @@ def check_refused(done: subprocess.CompletedProcess[str], who: str, remedy: str)
         assert line.endswith(remedy), done.stderr
 
 
-def test_what_an_ordinary_user_cannot_run_is_refused_by_name(user: OrdinaryUser) -> None:
+def test_switch_that_needs_root_is_refused_by_name(user: OrdinaryUser) -> None:
     campaign = user.home / "refused.yaml"
     campaign.write_text(REFUSED)
     done = user.run("run", str(campaign))
@@ -126,7 +126,7 @@ def test_signals_reach_the_bench_and_nothing_remains(
 
 
 def test_the_terminal_interrupts_the_bench_once(user: OrdinaryUser) -> None:
-    """Ctrl-C goes to all processes of the terminal's group; the bench must get it once."""
+    """Ctrl-C reaches all processes of the terminal's group, but must reach the bench only once."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(user.home)
@@ -135,17 +135,17 @@ def test_the_terminal_interrupts_the_bench_once(user: OrdinaryUser) -> None:
     try:
         wait_until(lambda: engines(user), "two engines")
         os.write(terminal, b"\x03")
-        said = b""
+        output = b""
         try:
             while part := os.read(terminal, 4096):
-                said += part
+                output += part
         except OSError:  # the terminal's other end is closed
             pass
         _, status = os.waitpid(pid, 0)
     finally:
         os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) == 130, said
-    assert said.count(b"interrupted") == 1, said
+    assert os.waitstatus_to_exitcode(status) == 130, output
+    assert output.count(b"interrupted") == 1, output
     assert not user.processes()
 
 
@@ -164,8 +164,8 @@ def test_the_terminal_stops_the_bench_and_continues_it(user: OrdinaryUser) -> No
 
 @pytest.mark.parametrize("moment", ["started", "engines"])
 @pytest.mark.parametrize("victim", ["supervisor", "first", "bench"])
-def test_nothing_remains_of_a_killed_bench(user: OrdinaryUser, victim: str, moment: str) -> None:
-    """(The fault matrix compares the whole host.)"""
+def test_killed_bench_leaves_nothing(user: OrdinaryUser, victim: str, moment: str) -> None:
+    """The fault matrix compares the whole host."""
     session = ""
     with user.started(*trial(*LONG)) as job:
         wait_until(lambda: first_and_bench_of(job.pid), "the bench has started")
@@ -182,15 +182,15 @@ def test_nothing_remains_of_a_killed_bench(user: OrdinaryUser, victim: str, mome
     assert [path.name for path in user.home.iterdir()] in ([], ["results"])
 
 
-def test_folders_in_tmp_that_the_user_names_are_the_real_ones(user: OrdinaryUser) -> None:
-    work = user.home / "work"  # (below /var/tmp, which is hidden)
+def test_named_folders_in_tmp_are_the_real_folders(user: OrdinaryUser) -> None:
+    work = user.home / "work"  # below /var/tmp, which is hidden
     done = user.run(*trial(*SHORT), "--results", str(work / "deep"))
     assert done.returncode == 0, done.stderr
     assert list(work.glob("deep/*/trials/*.json"))
 
 
 @needs_root
-def test_root_can_ask_for_it(tmp_path: Path) -> None:
+def test_root_can_use_private_namespaces(tmp_path: Path) -> None:
     root = OrdinaryUser(tmp_path, ())
     done = root.run(*trial(*SHORT), "--private")
     assert done.returncode == 0, done.stderr
@@ -202,7 +202,7 @@ def test_root_can_ask_for_it(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_private_namespaces_start_with_file_systems_mounted_below_sys() -> None:
+def test_private_namespaces_start_with_mounts_below_sys() -> None:
     """Most machines have debugfs or tracefs there."""
     program = (
         "from switchmark.host.private.start import Reason, start_again\n"
@@ -219,7 +219,7 @@ def test_private_namespaces_start_with_file_systems_mounted_below_sys() -> None:
 
 @needs_root
 def test_root_cannot_change_the_machine_from_private_namespaces(tmp_path: Path) -> None:
-    """Files that belong to root could be written, unless they were read-only."""
+    """Root's files could be written if they were not read-only."""
     program = (
         "from switchmark.host.private.start import Reason, start_again\n"
         "start_again(['/tmp/x'], Reason.CHOICE)\n"
@@ -239,7 +239,7 @@ def test_root_cannot_change_the_machine_from_private_namespaces(tmp_path: Path) 
 
 
 def engines(user: OrdinaryUser) -> bool:
-    """Whether both engines of a trial run."""
+    """Return True if both engines of a trial run."""
     programs = [words.split(" ")[0] for words in user.processes().values()]
     return sum("switchmark-traffic" in one for one in programs) > 1
 

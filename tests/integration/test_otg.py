@@ -1,4 +1,4 @@
-"""The unchanged snappi client drives our ports: real frames between two ends of a veth pair."""
+"""The unchanged snappi client drives the server's ports with real frames over a veth pair."""
 
 from __future__ import annotations
 
@@ -57,8 +57,9 @@ def api(server: Any) -> Iterator[Any]:
         yield snappi.api(location=server.location)
 
 
-def test_a_set_number_of_packets_by_value_values_and_steps(api: Any, server: Any) -> None:
-    """As the conformance suite's UDP tests: counts are exact, every header is what was asked."""
+def test_packet_count_by_value_values_and_steps(api: Any, server: Any) -> None:
+    """Like the UDP tests of the conformance suite: counts are exact, every header is as
+    requested."""
     if shutil.which("tcpdump") is None:
         pytest.skip("no program `tcpdump` (apt install tcpdump)")
     config = config_of(api, server, capture=True)
@@ -79,38 +80,38 @@ def test_a_set_number_of_packets_by_value_values_and_steps(api: Any, server: Any
     request = api.capture_request()
     request.port_name = "p2"
     data = api.get_capture(request)
-    seen = [one for one in packets(data) if one[6:12] == mac(A_MAC)]
-    assert len(seen) == 60
-    assert {len(one) for one in seen} == {128}, "with FCS"
-    assert {one[:6] for one in seen} == {mac(B_MAC)}
-    ports = [struct.unpack("!HH", one[34:38]) for one in seen]
+    frames = [one for one in packets(data) if one[6:12] == mac(A_MAC)]
+    assert len(frames) == 60
+    assert {len(one) for one in frames} == {128}, "with FCS"
+    assert {one[:6] for one in frames} == {mac(B_MAC)}
+    ports = [struct.unpack("!HH", one[34:38]) for one in frames]
     assert ports == [([5010, 5015, 5020][n % 3], 6010 - 5 * (n % 4)) for n in range(60)]
-    assert {one[12:14] + one[26:34] for one in seen} == {
+    assert {one[12:14] + one[26:34] for one in frames} == {
         b"\x08\x00" + bytes([10, 1, 1, 1, 10, 1, 1, 2])
     }
-    read_by_others(data, "10.1.1.1", 60)
+    check_with_tcpdump(data, "10.1.1.1", 60)
 
 
-def read_by_others(data: Any, source: Any, count: Any) -> None:
-    """What tcpdump reads in the file: so many datagrams of this address, checksums right, one after
-    the other."""
-    words = ["tcpdump", "-r", "-", "-n", "-vv", "-tt", f"udp and src host {source}"]
+def check_with_tcpdump(data: Any, source: Any, count: Any) -> None:
+    """Check that tcpdump reads `count` datagrams from this address in order, with correct
+    checksums."""
+    command = ["tcpdump", "-r", "-", "-n", "-vv", "-tt", f"udp and src host {source}"]
     data.seek(0)
-    told = subprocess.run(words, input=data.read(), capture_output=True, check=True).stdout.decode()
-    times = [float(line.split()[0]) for line in told.splitlines() if not line.startswith(" ")]
+    output = subprocess.run(
+        command, input=data.read(), capture_output=True, check=True
+    ).stdout.decode()
+    times = [float(line.split()[0]) for line in output.splitlines() if not line.startswith(" ")]
     assert len(times) == count and times == sorted(times)
-    assert told.count("[udp sum ok]") == count, told
-    assert "bad cksum" not in told
+    assert output.count("[udp sum ok]") == count, output
+    assert "bad cksum" not in output
 
 
 @pytest.mark.skipif(
     shutil.which("tshark") is None or shutil.which("tcpdump") is None,
     reason="tshark or tcpdump is not installed",
 )
-def test_a_tagged_capture_is_what_flow_and_port_counted(
-    api: Any, server: Any, tmp_path: Path
-) -> None:
-    """Read by tshark, which shares no decoder with tcpdump, which wrote it."""
+def test_tagged_capture_agrees_with_flow_and_port(api: Any, server: Any, tmp_path: Path) -> None:
+    """tshark reads it, which shares no decoder with tcpdump, which wrote it."""
     config = config_of(api, server, capture=True)
     flow = add_flow(config, vlan=100)
     flow.size.increment.start, flow.size.increment.end, flow.size.increment.step = 100, 200, 50
@@ -121,24 +122,24 @@ def test_a_tagged_capture_is_what_flow_and_port_counted(
     transmit(api)
     found = until_stopped(api)["f1"]
     capture(api, "stop")
-    asked = api.metrics_request()
-    asked.port.port_names = ["p2"]
-    (port,) = api.get_metrics(asked).port_metrics
+    port_request = api.metrics_request()
+    port_request.port.port_names = ["p2"]
+    (port,) = api.get_metrics(port_request).port_metrics
     request = api.capture_request()
     request.port_name = "p2"
     file = tmp_path / "p2.pcap"
     file.write_bytes(api.get_capture(request).read())
     columns = ("eth.src", "eth.dst", "vlan.id", "ip.src", "ip.dst", "frame.len", "frame.time_epoch")
-    told = fields(file, *columns, options=["-Y", f"eth.src == {A_MAC}"])
-    assert len(told) == found.frames_tx == found.frames_rx == port.frames_rx == 60
-    assert {tuple(one[:5]) for one in told} == {(A_MAC, B_MAC, "100", "10.1.1.1", "10.1.1.2")}
-    assert Counter(one[5] for one in told) == {"100": 20, "150": 20, "200": 20}
-    times = [Decimal(one[6]) for one in told]
+    rows = fields(file, *columns, options=["-Y", f"eth.src == {A_MAC}"])
+    assert len(rows) == found.frames_tx == found.frames_rx == port.frames_rx == 60
+    assert {tuple(one[:5]) for one in rows} == {(A_MAC, B_MAC, "100", "10.1.1.1", "10.1.1.2")}
+    assert Counter(one[5] for one in rows) == {"100": 20, "150": 20, "200": 20}
+    times = [Decimal(one[6]) for one in rows]
     assert times == sorted(times)
 
 
-def test_a_payload_of_the_client_s_own(api: Any, server: Any) -> None:
-    """As in the API's own first example: counted by the sender, and nobody's stamp in it."""
+def test_payload_of_the_client(api: Any, server: Any) -> None:
+    """As in the first example of the API: the sender counts it, and it contains no stamp."""
     if shutil.which("tcpdump") is None:
         pytest.skip("no program `tcpdump` (apt install tcpdump)")
     config = config_of(api, server, capture=True)
@@ -155,12 +156,12 @@ def test_a_payload_of_the_client_s_own(api: Any, server: Any) -> None:
     request = api.capture_request()
     request.port_name = "p2"
     data = api.get_capture(request)
-    seen = [one for one in packets(data) if one[6:12] == mac(A_MAC)]
-    assert {one[42:-4] for one in seen} == {b"..QUICKSTART..".ljust(82, b"\0")}
-    read_by_others(data, "10.1.1.1", 20)
+    frames = [one for one in packets(data) if one[6:12] == mac(A_MAC)]
+    assert {one[42:-4] for one in frames} == {b"..QUICKSTART..".ljust(82, b"\0")}
+    check_with_tcpdump(data, "10.1.1.1", 20)
 
 
-def test_flows_both_ways_with_tags_ipv6_sizes_and_delays(api: Any, server: Any) -> None:
+def test_flows_in_both_directions_with_tags_ipv6_and_delays(api: Any, server: Any) -> None:
     config = config_of(api, server)
     tagged = add_flow(config, "tagged", vlan=100)
     for size, weight in ((68, 7), (570, 4), (1518, 1)):
@@ -180,14 +181,16 @@ def test_flows_both_ways_with_tags_ipv6_sizes_and_delays(api: Any, server: Any) 
     transmit(api)
     found = until_stopped(api)
     assert set(found) == {"tagged", "six", "many"}
-    for one in found.values():
-        assert 0 < one.frames_tx <= 1000
-        assert one.frames_rx == one.frames_tx
-        assert one.loss == 0
-        assert 0 < one.latency.minimum_ns <= one.latency.average_ns <= one.latency.maximum_ns
-    asked = api.metrics_request()
-    asked.port.port_names = []
-    ports = {one.name: one for one in api.get_metrics(asked).port_metrics}
+    for result in found.values():
+        assert 0 < result.frames_tx <= 1000
+        assert result.frames_rx == result.frames_tx
+        assert result.loss == 0
+        assert (
+            0 < result.latency.minimum_ns <= result.latency.average_ns <= result.latency.maximum_ns
+        )
+    request = api.metrics_request()
+    request.port.port_names = []
+    ports = {result.name: result for result in api.get_metrics(request).port_metrics}
     assert ports["p1"].frames_tx == found["tagged"].frames_tx + found["many"].frames_tx
     assert ports["p1"].frames_rx == found["six"].frames_rx
     assert (ports["p2"].link, ports["p2"].transmit) == ("up", "stopped")
@@ -195,11 +198,11 @@ def test_flows_both_ways_with_tags_ipv6_sizes_and_delays(api: Any, server: Any) 
     assert mean == pytest.approx(150, abs=1)
 
 
-def test_continuous_traffic_is_seen_and_stopped(api: Any, server: Any) -> None:
+def test_continuous_traffic_is_counted_and_stopped(api: Any, server: Any) -> None:
     config = config_of(api, server)
     add_flow(config).rate.pps = 5000
     idle = add_flow(config, "idle")
-    idle.rate.percentage = 1  # of what the device says
+    idle.rate.percentage = 1  # a share of the device's speed
     api.set_config(config)
     transmit(api, names=["f1"])
     until(lambda: metrics(api)["f1"].frames_rx > 500, "frames", 60)
@@ -216,7 +219,7 @@ def test_continuous_traffic_is_seen_and_stopped(api: Any, server: Any) -> None:
     assert results["f1"]["sender"]["intervals"]
 
 
-def test_bursts_leave_as_bursts(api: Any, server: Any) -> None:
+def test_bursts_are_sent_as_bursts(api: Any, server: Any) -> None:
     config = config_of(api, server)
     flow = add_flow(config)
     flow.rate.pps = 100_000
@@ -228,7 +231,7 @@ def test_bursts_leave_as_bursts(api: Any, server: Any) -> None:
     assert (found.frames_tx, found.frames_rx) == (20, 20)
 
 
-def test_a_running_flow_never_has_more_received_than_sent(api: Any, server: Any) -> None:
+def test_running_flow_never_received_more_than_sent(api: Any, server: Any) -> None:
     config = config_of(api, server)
     for name, turned in (("f1", False), ("f2", True)):
         flow = add_flow(config, name, turned=turned)
@@ -240,16 +243,23 @@ def test_a_running_flow_never_has_more_received_than_sent(api: Any, server: Any)
 
     def stopped() -> Any:
         answers.append(metrics(api))
-        return all(one.transmit == "stopped" for one in answers[-1].values())
+        return all(answer_of_flow.transmit == "stopped" for answer_of_flow in answers[-1].values())
 
     until(stopped, "the end of all flows", 60)
-    for one in (one for answer in answers for one in answer.values()):
-        assert one.frames_rx <= one.frames_tx
-        assert (one.bytes_tx, one.bytes_rx) == (128 * one.frames_tx, 128 * one.frames_rx)
-    assert len({one["f1"].frames_rx for one in answers}) > 2, "read while it ran"
+    for answer_of_flow in (
+        answer_of_flow for answer in answers for answer_of_flow in answer.values()
+    ):
+        assert answer_of_flow.frames_rx <= answer_of_flow.frames_tx
+        assert (answer_of_flow.bytes_tx, answer_of_flow.bytes_rx) == (
+            128 * answer_of_flow.frames_tx,
+            128 * answer_of_flow.frames_rx,
+        )
+    assert len({answer_of_flow["f1"].frames_rx for answer_of_flow in answers}) > 2, (
+        "read while it ran"
+    )
 
 
-def test_a_receiver_whose_device_went_down_invents_no_loss(api: Any, server: Any) -> None:
+def test_receiver_device_down_is_not_counted_as_loss(api: Any, server: Any) -> None:
     config = config_of(api, server)
     add_flow(config).rate.pps = 1000
     api.set_config(config)
@@ -264,17 +274,15 @@ def test_a_receiver_whose_device_went_down_invents_no_loss(api: Any, server: Any
     until(lambda: results()["fault"] is not None, "the fault", 60)
     assert "receiver: " in results()["fault"]
     assert metrics(api)["f1"].frames_rx_rate == 0
-    asked = api.control_state()
-    asked.traffic.flow_transmit.state = "stop"
-    warnings = api.set_control_state(asked).warnings
+    request = api.control_state()
+    request.traffic.flow_transmit.state = "stop"
+    warnings = api.set_control_state(request).warnings
     assert any(one.startswith("flow f1: receiver: ") for one in warnings)
     found = metrics(api)["f1"]
     assert found.transmit == "stopped" and found.loss is None
 
 
-def test_a_capture_that_is_replayed_gives_the_same_frames(
-    api: Any, server: Any, tmp_path: Path
-) -> None:
+def test_replayed_capture_gives_the_same_frames(api: Any, server: Any, tmp_path: Path) -> None:
     if shutil.which("tcpdump") is None:
         pytest.skip("no program `tcpdump` (apt install tcpdump)")
     config = config_of(api, server, capture=True)
@@ -292,20 +300,20 @@ def test_a_capture_that_is_replayed_gives_the_same_frames(
     data = api.get_capture(request)
     file.write_bytes(data.read())
     data.seek(0)
-    wanted = [one[:-4] for one in packets(data)]
+    original = [one[:-4] for one in packets(data)]
     copy = tmp_path / "sent.pcap"
-    words = ["sender", "--port", f"pcap:write={copy}", "--replay", str(file), "--start", "now"]
+    arguments = ["sender", "--port", f"pcap:write={copy}", "--replay", str(file), "--start", "now"]
     ended = subprocess.run(
-        [find_engine(), *words], stdin=subprocess.DEVNULL, capture_output=True, check=False
+        [find_engine(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
     )
     assert ended.returncode == 0, ended.stderr
     with copy.open("rb") as sent:
-        assert list(packets(sent)) == wanted
-    assert {len(one) for one in wanted} >= {60, 787, 1514}
+        assert list(packets(sent)) == original
+    assert {len(one) for one in original} >= {60, 787, 1514}
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (lambda c, f: f.packet.tcp(), "flows[0].packet[3].tcp: is not supported"),
         (
@@ -332,26 +340,26 @@ def test_a_capture_that_is_replayed_gives_the_same_frames(
         ),
     ],
 )
-def test_what_is_not_supported_is_refused_by_its_path(
-    api: Any, server: Any, change: Any, words: Any
+def test_unsupported_field_is_refused_with_its_path(
+    api: Any, server: Any, change: Any, message: Any
 ) -> None:
     config = config_of(api, server)
     change(config, add_flow(config))
-    with pytest.raises(Exception, match=re.escape(words)):
+    with pytest.raises(Exception, match=re.escape(message)):
         api.set_config(config)
 
 
 def test_other_paths_and_states_are_refused(api: Any, server: Any) -> None:
     with pytest.raises(Exception, match="/config/append: is not supported"):
         api.append_config(api.config_append())
-    asked = api.control_state()
-    asked.protocol.all.state = "start"
+    request = api.control_state()
+    request.protocol.all.state = "start"
     with pytest.raises(Exception, match="protocol: is not supported"):
-        api.set_control_state(asked)
+        api.set_control_state(request)
 
 
-def test_beyond_loopback_with_tls_and_a_token(tmp_path: Path) -> None:
-    """And without a token nobody gets in."""
+def test_remote_access_uses_tls_and_a_token(tmp_path: Path) -> None:
+    """Requests without a token are refused."""
     secured, _ = guard(tmp_path)
     for server in serve(tmp_path, *secured):
         port = server.location.rpartition(":")[2]
@@ -375,7 +383,7 @@ def test_beyond_loopback_with_tls_and_a_token(tmp_path: Path) -> None:
     assert "give --certificate, --key and --token-file" in refused.stderr
 
 
-def test_packets_reader_reads_what_it_should() -> None:
+def test_reader_of_packets_reads_all() -> None:
     head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
-    one = struct.pack("<IIII", 0, 0, 3, 3) + b"abc"
-    assert list(packets(io.BytesIO(head + one + one))) == [b"abc", b"abc"]
+    packet = struct.pack("<IIII", 0, 0, 3, 3) + b"abc"
+    assert list(packets(io.BytesIO(head + packet + packet))) == [b"abc", b"abc"]

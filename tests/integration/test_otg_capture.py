@@ -1,4 +1,4 @@
-"""A capture is whole, however little of the machine tcpdump gets."""
+"""A capture is complete, however little CPU time tcpdump gets."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.integration.switch_rig import BROADCAST, FRAME_BYTES, veth_ends
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("state_dir"), needs_root]
 FRAMES = 60
-HELD_S = 0.5  # longer than a file must rest
+HELD_S = 0.5  # longer than a file must stay unchanged
 
 
 @pytest.mark.skipif(shutil.which("tcpdump") is None, reason="no tcpdump (apt install tcpdump)")
-def test_what_came_while_tcpdump_was_stopped_is_in_it(session: Session) -> None:
+def test_frames_while_tcpdump_was_stopped_are_captured(session: Session) -> None:
     with veth_ends(session, 1) as (end,):
         running = start_capture(
             session, "p1", end.port.device, Capture(port_names=["p1"], name="c")

@@ -1,9 +1,9 @@
-"""The flow tests of the public OTG conformance suite, unchanged, against our server.
+"""The flow tests of the public OTG conformance suite, unchanged, against this server.
 
 `SWITCHMARK_OTG_CONFORMANCE` names a checkout of github.com/open-traffic-generator/conformance,
 `SWITCHMARK_OTG_CONFORMANCE_PYTHON` a Python with its requirements.txt, and
-`SWITCHMARK_OTG_CONFORMANCE_GO` the program of their twins in Go, which `go test -c -tags dp
-./feature/b2b/packet/udp/` makes there. The protocols that the suite also tests, our server refuses
+`SWITCHMARK_OTG_CONFORMANCE_GO` the program of the same tests in Go, built there with `go test -c
+-tags dp ./feature/b2b/packet/udp/`. The server refuses the protocols that the suite also tests
 (docs/otg.md)."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def suite() -> Any:
 
 
 def offered(*ends: Any) -> Any:
-    """The server's options for ports by other names: those of each end of the pair."""
+    """Return the server's options for ports with other names, those of each end of the pair."""
     listen = ["--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
     named = zip(ends, ("otga", "otgb"), strict=True)
     ports = [f"{name}=raw:dev={device},mmsg" for names, device in named for name in names]
@@ -43,7 +43,7 @@ def offered(*ends: Any) -> Any:
 
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
-def test_its_udp_tests_pass_unchanged(suite: Any, transport: Any, tmp_path: Path) -> None:
+def test_udp_tests_pass_unchanged(suite: Any, transport: Any, tmp_path: Path) -> None:
     folder, python = suite
     run = tmp_path / "run"
     run.mkdir()
@@ -59,16 +59,15 @@ def test_its_udp_tests_pass_unchanged(suite: Any, transport: Any, tmp_path: Path
             cwd=run, env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
-        told = done.stdout[-4000:] + done.stderr[-2000:]
-        assert done.returncode == 0, told
-        assert " 4 passed" in done.stdout, told
+        output = done.stdout[-4000:] + done.stderr[-2000:]
+        assert done.returncode == 0, output
+        assert " 4 passed" in done.stdout, output
 
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
-def test_their_twins_in_go_pass_unchanged(transport: Any, tmp_path: Path) -> None:
-    """They ask for the ports that the suite names when nobody says others. One looks for frames by
-    the signature that ixia-c writes into them, of which the API knows nothing: the suite's own
-    setting leaves that out."""
+def test_go_versions_of_udp_tests_pass_unchanged(transport: Any, tmp_path: Path) -> None:
+    """They use the suite's default ports. One test looks for frames by the signature that ixia-c
+    writes into them, which is not part of the API: a setting of the suite leaves that out."""
     program = os.environ.get(GO)
     if not program:
         pytest.skip(f"no program of the conformance suite is named; set {GO}")
@@ -79,12 +78,12 @@ def test_their_twins_in_go_pass_unchanged(transport: Any, tmp_path: Path) -> Non
         if transport == "grpc":
             named |= {"OTG_HOST": server.grpc, "OTG_GRPC_TRANSPORT": "true"}
         for chosen, looks, count in (("skip", "true", 4), ("run", "false", 1)):
-            words = [str(Path(program).resolve()), "-test.v", f"-test.{chosen}", "Eth0"]
+            command = [str(Path(program).resolve()), "-test.v", f"-test.{chosen}", "Eth0"]
             done = subprocess.run(
-                ["ip", "netns", "exec", server.netns, *words],
+                ["ip", "netns", "exec", server.netns, *command],
                 cwd=run, env={**os.environ, **named, "OTG_CAPTURE_CHECK": looks},
                 capture_output=True, text=True, timeout=600, check=False,
             )  # fmt: skip
-            told = done.stdout[-4000:] + done.stderr[-2000:]
-            assert done.returncode == 0, told
-            assert done.stdout.count("--- PASS: ") == count, told
+            output = done.stdout[-4000:] + done.stderr[-2000:]
+            assert done.returncode == 0, output
+            assert done.stdout.count("--- PASS: ") == count, output

@@ -1,4 +1,4 @@
-"""A server of the Open Traffic Generator API that is ended has not failed."""
+"""Ending a server of the Open Traffic Generator API is not a failure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_it_ends_with_the_exit_code_that_its_help_names(
+def test_server_ends_with_the_exit_code_of_its_help(
     state: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
     log = tmp_path / "log"
-    words = ["otg", "--port", "lo", "--listen", "127.0.0.1:0"]
+    arguments = ["otg", "--port", "lo", "--listen", "127.0.0.1:0"]
     with log.open("w") as err:
-        process = subprocess.Popen([sys.executable, "-m", "switchmark", *words], stderr=err)
+        process = subprocess.Popen([sys.executable, "-m", "switchmark", *arguments], stderr=err)
     try:
         until(lambda: "ports lo" in log.read_text(), "the server", 60)
         process.send_signal(number)

@@ -1,4 +1,4 @@
-"""The unchanged snappi client by gRPC: the operations of HTTP, their refusals, and the guard."""
+"""The unchanged snappi client by gRPC: the operations of HTTP, refusals, and access control."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def api(server: Any) -> Iterator[Any]:
     with inside(server):
-        made = snappi.api(location=server.grpc, transport="grpc")
-        made.request_timeout = 120
-        yield made
-        made.close()
+        client = snappi.api(location=server.grpc, transport="grpc")
+        client.request_timeout = 120
+        yield client
+        client.close()
 
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_frames_are_sent_counted_and_captured(api: Any, server: Any, streams: Any) -> None:
-    """Whole messages, and pieces of them where the client asks for that."""
+    """Whole messages, or parts of them if the client requests that."""
     api.enable_grpc_streaming = streams
     api._chunk_size = 100 if streams else api._chunk_size  # its property counts MiB
     config = config_of(api, server, capture=True)
@@ -64,18 +64,18 @@ def test_frames_are_sent_counted_and_captured(api: Any, server: Any, streams: An
     assert (found.frames_tx, found.frames_rx, found.loss) == (40, 40, 0)
     request = api.capture_request()
     request.port_name = "p2"
-    seen = [one for one in packets(api.get_capture(request)) if one[6:12] == mac(A_MAC)]
-    assert {len(one) for one in seen} == {128}
-    assert len(seen) == 40
+    frames = [one for one in packets(api.get_capture(request)) if one[6:12] == mac(A_MAC)]
+    assert {len(one) for one in frames} == {128}
+    assert len(frames) == 40
 
 
-def test_what_is_not_supported_is_refused_as_by_http(api: Any, server: Any) -> None:
+def test_unsupported_field_is_refused_as_by_http(api: Any, server: Any) -> None:
     config = config_of(api, server)
     add_flow(config).packet[1].fragment_offset.value = 3
     with pytest.raises(Exception, match=re.escape(PATH)) as caught:
         api.set_config(config)
-    told = api.from_exception(caught.value)
-    assert (told.code, told.kind) == (400, "validation")
+    error = api.from_exception(caught.value)
+    assert (error.code, error.kind) == (400, "validation")
     config = config_of(api, server)
     config.devices.device(name="d")
     with pytest.raises(Exception, match="devices: is not supported"):
@@ -85,8 +85,8 @@ def test_what_is_not_supported_is_refused_as_by_http(api: Any, server: Any) -> N
 
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
-def test_a_client_that_checks_the_version(server: Any, transport: Any) -> None:
-    """Every version of the same major one may speak: what only it has is refused by its path."""
+def test_client_that_checks_the_version(server: Any, transport: Any) -> None:
+    """Versions of the same major version are accepted; newer fields are refused by their path."""
     location = server.grpc if transport == "grpc" else server.location
     for spoken in (types.VERSION, "1.0.0", "1.58.0", "1.99.0", "0.12.0", "2.0.0"):
         with inside(server):
@@ -98,14 +98,16 @@ def test_a_client_that_checks_the_version(server: Any, transport: Any) -> None:
                 api.get_config()
                 api.set_config(config_of(api, server))
             else:
-                words = f"Client API spec version '{spoken}' .* Server API spec .*'>=1.0.0,<2.0.0'"
-                with pytest.raises(Exception, match=words):
+                message = (
+                    f"Client API spec version '{spoken}' .* Server API spec .*'>=1.0.0,<2.0.0'"
+                )
+                with pytest.raises(Exception, match=message):
                     api.set_config(config_of(api, server))
             api.close()
 
 
-def test_tls_and_a_token_in_the_metadata(tmp_path: Path) -> None:
-    """snappi can say no token by gRPC; its stubs can."""
+def test_tls_and_token_in_the_metadata(tmp_path: Path) -> None:
+    """snappi cannot send a token by gRPC; its stubs can."""
     secured, certificate = guard(tmp_path)
     for server in serve(tmp_path, *secured):
         trusted = grpc.ssl_channel_credentials(certificate.read_bytes())
@@ -117,9 +119,9 @@ def test_tls_and_a_token_in_the_metadata(tmp_path: Path) -> None:
             answer = ask(empty, metadata=bearer, timeout=120)
             assert isinstance(answer, otg_pb2.GetVersionResponse)
             assert answer.version.sdk_version == types.VERSION
-            for said in ([], [("authorization", "Bearer wrong")]):
+            for metadata in ([], [("authorization", "Bearer wrong")]):
                 with pytest.raises(grpc.RpcError, match="token is missing or wrong") as caught:
-                    ask(empty, metadata=said, timeout=120)
+                    ask(empty, metadata=metadata, timeout=120)
                 assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
             client = snappi.api(location=f"localhost:{port}", transport="grpc")
             client._use_secure_connection(str(certificate))
@@ -129,10 +131,10 @@ def test_tls_and_a_token_in_the_metadata(tmp_path: Path) -> None:
             client.close()
 
 
-def test_an_address_that_is_taken_is_named(server: Any) -> None:
-    words = ["ip", "netns", "exec", server.netns, *server.process.args[4:]]
-    place = words.index("--grpc") + 1
-    words[place] = server.grpc
-    ended = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+def test_address_in_use_is_named(server: Any) -> None:
+    command = ["ip", "netns", "exec", server.netns, *server.process.args[4:]]
+    place = command.index("--grpc") + 1
+    command[place] = server.grpc
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert ended.returncode == 3, ended.stderr
     assert f"--grpc {server.grpc}: cannot listen there" in ended.stderr

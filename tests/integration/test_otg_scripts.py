@@ -1,9 +1,8 @@
-"""Scripts that others wrote for another generator run against ours: the address alone changes.
+"""Scripts for another generator run against this server with only the address changed.
 
 `SWITCHMARK_OTG_EXAMPLES` names a checkout of github.com/open-traffic-generator/otg-examples,
 `SWITCHMARK_OTG_CONFORMANCE` one of .../conformance, and `SWITCHMARK_OTG_CONFORMANCE_PYTHON` a
-Python with what they import (snappi, pytest). Ports are offered by the locations that the scripts
-name."""
+Python with their imports (snappi, pytest). The ports have the locations that the scripts name."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         (CONFORMANCE, "examples/test_quickstart.py", ["-m", "pytest"]),
     ],
 )
-def test_a_script_for_another_generator(
+def test_script_for_another_generator_runs(
     place: Any, name: Any, more: Any, server: Any, tmp_path: Path
 ) -> None:
     folder, python = (os.environ.get(one) for one in (place, PYTHON))
@@ -51,11 +50,11 @@ def test_a_script_for_another_generator(
     assert changes == 1
     script = tmp_path / Path(name).name
     script.write_text(text)
-    words = (
+    command = (
         [python, *more, str(script)] if more == ["-m", "pytest"] else [python, str(script), *more]
     )
     done = subprocess.run(
-        ["ip", "netns", "exec", server.netns, *words],
+        ["ip", "netns", "exec", server.netns, *command],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

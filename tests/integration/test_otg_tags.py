@@ -56,7 +56,7 @@ def doubly_tagged(config: Any, **more: Any) -> Any:
 def test_two_tags_are_sent_and_counted(
     api: Any, server: Any, location: Any, is_counted: Any
 ) -> None:
-    """From the engine's own frames, and from a file where a number of them is set."""
+    """From the engine's own frames, and from a file if many values are set."""
     config = config_of(api, server, capture=shutil.which("tcpdump") is not None)
     config.ports[0].location = location
     flow = doubly_tagged(config)
@@ -78,17 +78,17 @@ def test_two_tags_are_sent_and_counted(
         capture(api, "stop")
         request = api.capture_request()
         request.port_name = "p2"
-        seen = [one for one in packets(api.get_capture(request)) if one[6:12] == mac(A_MAC)]
-        assert len(seen) == found.frames_tx
-        assert {(len(one), one[12:22]) for one in seen} == {(128, TAGS)}
+        frames = [one for one in packets(api.get_capture(request)) if one[6:12] == mac(A_MAC)]
+        assert len(frames) == found.frames_tx
+        assert {(len(one), one[12:22]) for one in frames} == {(128, TAGS)}
 
 
-def test_where_dpdk_receives_one_tag_is_counted_and_two_are_refused(api: Any, server: Any) -> None:
+def test_dpdk_receiver_counts_one_tag_and_refuses_two(api: Any, server: Any) -> None:
     config = config_of(api, server)
     config.ports[0].location = "d1"
     doubly_tagged(config, turned=True)
-    words = r"flows\[0\]\.packet\[2\]\.vlan: .* af-packet port p1 gives the outer of two"
-    with pytest.raises(Exception, match=words):
+    message = r"flows\[0\]\.packet\[2\]\.vlan: .* af-packet port p1 gives the outer of two"
+    with pytest.raises(Exception, match=message):
         api.set_config(config)
     config = config_of(api, server)
     config.ports[0].location = "d1"

@@ -1,5 +1,5 @@
-"""Three real "machines" on one host: names and cores of their own, the same campaign on each, and
-what `compare --over-machines` then says."""
+"""Three simulated machines on one host, with different names and cores: the same campaign on each,
+and the output of `compare --over-machines`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ packet_size: 64
 duration: 300ms
 repetitions: 8
 """
-# Both cores, one of them, the other one and behind everybody else.
+# Both cores, one of them, the other one with the lowest priority.
 MACHINES = {"lab1": [], "lab2": ["taskset", "-c", "0"], "lab3": ["nice", "taskset", "-c", "1"]}
 
 pytestmark = [
@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 
-def test_three_machines_are_told_apart_and_drawn_together(tmp_path: Path) -> None:
+def test_three_machines_are_distinguished_and_combined(tmp_path: Path) -> None:
     campaign, results = tmp_path / "over.yaml", tmp_path / "results"
     campaign.write_text(CAMPAIGN)
     bench = [sys.executable, "-m", "switchmark.cli.main"]
@@ -50,7 +50,7 @@ def test_three_machines_are_told_apart_and_drawn_together(tmp_path: Path) -> Non
     (line,) = found["comparisons"]
     assert [one["machine"] for one in line["machines"]] == found["machines"]
     assert all(one["pairs"] <= 8 for one in line["machines"])
-    if all(one["ratio"] for one in line["machines"]):  # (trials may fail the machine's load)
+    if all(one["ratio"] for one in line["machines"]):  # trials may fail under the machine's load
         over = line["over_machines"]
         assert over["machines"] == 3
         values = [one["ratio"]["value"] for one in line["machines"]]

@@ -1,4 +1,4 @@
-"""What we tell users to install brings what we look for, and the test command installs it."""
+"""The packages in remedies contain the needed programs, and the test command installs them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLD = {
 
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no dpkg here to ask")
 @pytest.mark.parametrize(("program", "package"), TOLD.items())
-def test_the_package_brings_the_program(program: str, package: str) -> None:
+def test_package_contains_the_program(program: str, package: str) -> None:
     listed = subprocess.run(
         ["dpkg-query", "-L", package], capture_output=True, text=True, check=False
     )
@@ -32,8 +32,8 @@ def test_the_package_brings_the_program(program: str, package: str) -> None:
     assert program in {Path(line).name for line in listed.stdout.splitlines()}
 
 
-def test_the_test_command_installs_it() -> None:
+def test_test_command_installs_the_packages() -> None:
     text = (ROOT / "check").read_text() + (ROOT / "tools/setup.sh").read_text()
     lists = re.findall(r"_PACKAGES=\((.*?)\n\)", text, re.DOTALL)
     installed = set(" ".join(lists).split())
-    assert set(TOLD.values()) - {"util-linux"} <= installed  # which every Debian has
+    assert set(TOLD.values()) - {"util-linux"} <= installed  # every Debian has util-linux

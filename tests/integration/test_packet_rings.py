@@ -1,4 +1,4 @@
-"""Frames that found no room in the packet rings of another process."""
+"""Frames that another process's packet rings had no room for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.integration.switch_rig import BROADCAST, veth_ends
 pytestmark = [pytest.mark.integration]
 
 ROOM = 4
-# A ring of four frames on each device, which nobody reads; and a socket of another family.
+# A ring of four frames on each device, which no program reads, and a socket of another family.
 OWNER = """
 import socket, struct, sys
 held = [socket.socket(socket.AF_UNIX)]
@@ -28,7 +28,7 @@ sys.stdin.read()
 """
 
 
-def test_drops_are_told_by_device_and_added_up(session: Session) -> None:
+def test_drops_are_reported_by_device_and_added_up(session: Session) -> None:
     with veth_ends(session, 2) as ends:
         first, second = (str(end.port.device) for end in ends)
         with subprocess.Popen(

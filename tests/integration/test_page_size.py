@@ -1,4 +1,4 @@
-"""DPDK programs on pages of 4 KiB: whole trials, and what a control group leaves of hugepages."""
+"""DPDK programs on pages of 4 KiB: whole trials, and the limit of hugepages in a control group."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def test_each_switch_forwards_on_small_pages(bench: Bench, switch: str) -> None:
 
 
 @pytest.mark.parametrize("more", [("packet_size=9000",), ("pairs=2", "switch_cores=1")])
-def test_ovs_dpdk_has_memory_enough_on_small_pages(bench: Bench, more: tuple[str, ...]) -> None:
-    """Its pools of buffers are made at the first attempt; a second one loses peers."""
+def test_ovs_dpdk_has_enough_memory_on_small_pages(bench: Bench, more: tuple[str, ...]) -> None:
+    """Its buffer pools are made at the first attempt; a second one loses peers."""
     record = measured(bench, "ovs-dpdk", "netns", "page_size=4KiB", *more)
     assert "insufficient" not in record.switch_log.lower()
 
@@ -66,12 +66,12 @@ def test_instrument_on_small_pages(bench: Bench) -> None:
 
 @pytest.mark.skipif(hugetlb_cgroup() is None, reason="no hugetlb controller (cgroup v1) here")
 @pytest.mark.skipif(hugepages_free() < 32, reason="fewer than 32 free hugepages of 2 MB")
-def test_pages_that_a_group_may_not_have_are_not_counted() -> None:
-    """The kernel has free pages, and the limit shows when one too many is touched."""
+def test_pages_beyond_the_limit_of_a_group_do_not_count() -> None:
+    """The kernel has free pages; the limit shows when one page too many is accessed."""
     parent = hugetlb_cgroup()
     assert parent is not None
     group = parent / f"switchmark-pages-{os.getpid()}"
-    own = group_of(Path("/proc/self/cgroup").read_text())
+    own_group = group_of(Path("/proc/self/cgroup").read_text())
     group.mkdir()
     try:
         (group / "hugetlb.2MB.limit_in_bytes").write_text(str(16 << 20))
@@ -79,5 +79,5 @@ def test_pages_that_a_group_may_not_have_are_not_counted() -> None:
         assert hugepages.count_touchable(2048, 20) == 8
         assert [pool.free for pool in hugepages.obtainable([40]) if pool.size_kb == 2048] == [8]
     finally:
-        (parent / own / "tasks").write_text(str(os.getpid()))
+        (parent / own_group / "tasks").write_text(str(os.getpid()))
         group.rmdir()

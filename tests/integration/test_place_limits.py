@@ -1,4 +1,4 @@
-"""The limits of real control groups, as a process in them reads them, and real throttling."""
+"""The limits of real control groups as a process in them reads them, and real throttling."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ print(json.dumps([asdict(read_limits()), found.throttled_periods, found.seconds]
 
 
 def hierarchy_of(controller: str) -> Path | None:
-    """Where the controller can limit groups here, in a hierarchy of either version."""
-    for one in read_mounts():
-        if one.kind == "cgroup" and controller in one.options:
-            return Path(one.point)
-        listed = Path(one.point) / "cgroup.subtree_control"
-        if one.kind == "cgroup2" and controller in listed.read_text().split():
-            return Path(one.point)
+    """Return a folder where the controller can limit groups, in a hierarchy of either version."""
+    for mount in read_mounts():
+        if mount.kind == "cgroup" and controller in mount.options:
+            return Path(mount.point)
+        listed = Path(mount.point) / "cgroup.subtree_control"
+        if mount.kind == "cgroup2" and controller in listed.read_text().split():
+            return Path(mount.point)
     return None
 
 
 def hand_on(group: Path) -> None:
-    """Let groups in this one be limited, too: version 2 does it on request."""
+    """Enable the controllers for groups in this group, which version 2 needs."""
     control = group / "cgroup.subtree_control"
     if control.exists():
-        held = (group / "cgroup.controllers").read_text().split()
-        wanted = [name for name in ("cpu", "memory", "pids") if name in held]
-        control.write_text(" ".join(f"+{name}" for name in wanted))
+        available = (group / "cgroup.controllers").read_text().split()
+        enabled = [name for name in ("cpu", "memory", "pids") if name in available]
+        control.write_text(" ".join(f"+{name}" for name in enabled))
 
 
 def write(group: Path, files: dict[str, str]) -> None:
@@ -105,9 +105,9 @@ def groups() -> Iterator[list[str]]:
 def set_quota(groups: list[str], cpus: float | None) -> None:
     """Set the quota of the outer groups."""
     quota_us = None if cpus is None else round(cpus * 100_000)
-    for one in groups:
+    for group in groups:
         files = {"cpu.cfs_quota_us": str(quota_us or -1), "cpu.max": f"{quota_us or 'max'} 100000"}
-        write(Path(one).parent, files)
+        write(Path(group).parent, files)
 
 
 @pytest.fixture
@@ -127,25 +127,25 @@ BRIDGE = (
 
 def test_a_quota_of_less_than_one_cpu_is_refused(limited: Bench, groups: list[str]) -> None:
     set_quota(groups, 0.8)
-    told = "needs at least 1 CPU, and the CPU quota is 0.8; raise the quota"
+    message = "needs at least 1 CPU, and the CPU quota is 0.8; raise the quota"
     code, _, err = limited.run(*BRIDGE)
-    assert code == 3 and told in err
+    assert code == 3 and message in err
     code, _, err = limited.run("plan", "(V=linux-bridge, environment=netns)")
     assert (
         code == 0
         and "run would refuse this campaign here: (V=linux-bridge" not in err
-        and told in err
+        and message in err
     )
 
 
 def test_a_quota_below_the_cpus_is_not_used_up(limited: Bench, groups: list[str]) -> None:
-    """Everything is on one CPU, and uses one of 1.2 at most."""
+    """Everything is on one CPU and uses at most 1 of 1.2 CPUs."""
     set_quota(groups, 1.2)
     code, _, err = limited.run(*BRIDGE, "--duration", "1s")
     assert went_well(code, err), err
     for record in limited.records():
         if record.status == "failed":
-            continue  # starved by the rest of the machine
+            continue  # it got no core
         assert record.placement is not None and record.verdict is not None
         assert len(record.placement.only_cores) == 1 and record.placement.oversubscribed
         assert record.group_quota == GroupQuota(cpus=1.2, throttled_periods=0, throttled_s=0.0)
@@ -153,7 +153,7 @@ def test_a_quota_below_the_cpus_is_not_used_up(limited: Bench, groups: list[str]
 
 
 def test_a_throttled_trial_is_marked_and_not_valid(limited: Bench, groups: list[str]) -> None:
-    """The quota is set while frames flow: before, the trial would be refused."""
+    """The quota is set while frames flow; before, the trial would be refused."""
     set_quota(groups, None)
     job = limited.start(*BRIDGE, "--duration", "3s")
     try:
@@ -189,10 +189,10 @@ def test_a_process_reads_its_groups_and_their_throttling(groups: list[str]) -> N
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     limits, periods, throttled_s = json.loads(done.stdout)
-    assert limits["cpu_quota"] == 0.2, "of the parent"
+    assert limits["cpu_quota"] == 0.2, "the parent's quota"
     assert periods > 0 and throttled_s > 0
     if hierarchy_of("memory") is not None:
         assert limits["memory_bytes"] == 300 * MIB
-        assert 100 * MIB < limits["memory_left_bytes"] < 300 * MIB, "less what Python takes"
+        assert 100 * MIB < limits["memory_left_bytes"] < 300 * MIB, "minus the memory of Python"
     if hierarchy_of("pids") is not None:
         assert (limits["tasks"], limits["tasks_left"]) == (50, 49)

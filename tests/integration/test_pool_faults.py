@@ -1,7 +1,7 @@
-"""A pool with real processes and a real PostgreSQL, and what happens when something of it fails.
+"""A pool with real processes and a real PostgreSQL, and faults of its parts.
 
-Nothing may be lost, stored twice, or left behind; testbeds are simulated. More of it, at random:
-tools/pool-chaos.
+Nothing may be lost, stored twice, or left behind; testbeds are simulated. tools/pool-chaos injects
+more faults at random.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.pool_rig import PoolRig, pool_rig, wait_for
 from tests.postgres import Cluster, programs
 
 pytestmark = [pytest.mark.integration]
-HELD_S = 50.0  # less than a statement or a transaction may take
+HELD_S = 50.0  # less than the timeout of a statement or a transaction
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def ready(rig: PoolRig, *agents: str, blocks: int = 8, lease_s: float = 60.0) ->
 
 
 def stopped_in_a_trial(rig: PoolRig, testbed: str) -> None:
-    """Until its agent is stopped while a trial runs there: one that has ended meanwhile is none."""
+    """Stop the testbed's agent while a trial runs there."""
     marks = rig.state_of(testbed) / "deployed"
     status = Path(f"/proc/{rig.running[testbed].pid}/stat")
 
@@ -68,7 +68,7 @@ def stopped_in_a_trial(rig: PoolRig, testbed: str) -> None:
     wait_for(met, f"a trial on {testbed}", rig)
 
 
-def test_an_agent_killed_in_mid_block_loses_nothing(rig: PoolRig) -> None:
+def test_agent_killed_during_a_block_loses_nothing(rig: PoolRig) -> None:
     rig.trial_ms = 300
     ready(rig, "lab1", blocks=3)
     stopped_in_a_trial(rig, "lab1")
@@ -81,11 +81,11 @@ def test_an_agent_killed_in_mid_block_loses_nothing(rig: PoolRig) -> None:
     check_campaign(rig)
 
 
-def test_an_agent_that_slept_through_its_lease_is_refused(rig: PoolRig) -> None:
+def test_agent_with_an_expired_lease_is_refused(rig: PoolRig) -> None:
     rig.trial_ms = 300
     ready(rig, "lab1", blocks=4, lease_s=2.0)
     stopped_in_a_trial(rig, "lab1")
-    rig.agent("lab2")  # it takes over what lab1 has, as soon as the lease is over
+    rig.agent("lab2")  # takes over the block of lab1 once the lease expires
     assert rig.wait_finished().trials == {"finished": 8}
     rig.signal("lab1", signal.SIGCONT)
 
@@ -118,7 +118,7 @@ def test_scheduler_and_database_restart_while_clients_leave(rig: PoolRig) -> Non
 
 
 def test_a_submitting_client_waits_for_a_database_that_restarts(rig: PoolRig) -> None:
-    """It is down when one client submits, and when another comes back to the campaign."""
+    """It is down when one client submits, and when another reconnects to the campaign."""
     rig.serve()
     rig.agent("lab1")
     for name in ("first", "second"):
@@ -139,8 +139,8 @@ def wait_until_client_waits(rig: PoolRig, name: str) -> None:
     wait_for(is_waiting, f"the message of {name}", rig)
 
 
-def test_two_clients_that_submit_the_same_share_a_run(rig: PoolRig) -> None:
-    """Both are held where a run is entered into the store, until both wait."""
+def test_clients_with_the_same_campaign_share_a_run(rig: PoolRig) -> None:
+    """Both wait for a lock where a run is entered into the store."""
     database, watching = rig.database(), rig.database()
 
     def waiting() -> bool | None:
@@ -171,8 +171,8 @@ def test_two_clients_that_submit_the_same_share_a_run(rig: PoolRig) -> None:
 
 
 @pytest.mark.slow
-def test_hosts_whose_clocks_are_minutes_apart_agree(rig: PoolRig) -> None:
-    """Leases, tokens and the order of runs are of the database's clock alone."""
+def test_hosts_with_clocks_minutes_apart_agree(rig: PoolRig) -> None:
+    """Leases, tokens and the order of runs use the database's clock alone."""
     rig.trial_ms = 300
     ahead, behind = 420.0, -420.0
     rig.host_clocks_s = {"lab1": ahead, "lab2": behind, "early": ahead, "late": behind}
@@ -240,7 +240,7 @@ def test_a_second_agent_of_a_testbed_is_refused(rig: PoolRig) -> None:
 
 @contextmanager
 def on_a_small_disk() -> Iterator[Cluster]:
-    """A PostgreSQL that has a hundred megabytes."""
+    """A PostgreSQL with a hundred megabytes of disk."""
     programs()
     folder = Path(tempfile.mkdtemp(prefix="sm-pg-", dir="/tmp"))
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=110m", "tmpfs", str(folder)], check=True)
@@ -256,7 +256,7 @@ def on_a_small_disk() -> Iterator[Cluster]:
 
 
 @pytest.mark.slow
-def test_a_database_without_room_is_waited_for() -> None:
+def test_agent_waits_for_a_database_without_room() -> None:
     with pool_rig(100, on_a_small_disk) as rig:
         ready(rig, "lab1", blocks=30)
         rig.wait_trials(4)
@@ -265,8 +265,8 @@ def test_a_database_without_room_is_waited_for() -> None:
             while True:
                 file.write(bytes(1 << 16))
                 file.flush()
-        said = "No space left on device"
-        wait_for(lambda: said in rig.output("lab1") or None, "a word of it", rig)
+        message = "No space left on device"
+        wait_for(lambda: message in rig.output("lab1") or None, "its message", rig)
         filler.unlink()
         if not (rig.postgres.folder / "data/postmaster.pid").exists():
             rig.postgres.start()
@@ -275,9 +275,9 @@ def test_a_database_without_room_is_waited_for() -> None:
 
 
 @pytest.mark.slow
-def test_a_client_may_be_gone_for_long() -> None:
-    """It sleeps, and its connections are taken from it, for thirty times a lease; meanwhile the
-    campaign ends. SWITCHMARK_ABSENCE_S says how long (90 s)."""
+def test_client_may_be_away_for_long() -> None:
+    """The client is stopped and loses its connections for thirty times a lease, or
+    SWITCHMARK_ABSENCE_S (90 s), while the campaign ends."""
     absence_s = float(os.environ.get("SWITCHMARK_ABSENCE_S", "90"))
     blocks = 50
     with pool_rig(trial_ms=0.6 * 1e3 * absence_s / blocks) as rig:
@@ -307,7 +307,7 @@ def test_a_client_may_be_gone_for_long() -> None:
 
 @pytest.mark.slow
 def test_campaign_that_proves_ends_when_all_have_decided(rig: PoolRig) -> None:
-    """Agents are killed on the way; each testbed answers, and all obey one correction."""
+    """Agents are killed meanwhile; each testbed answers, with one correction for all."""
     rig.serve()
     beds = ["lab1", "lab2", "lab3"]
     for name in beds:
@@ -324,16 +324,18 @@ def test_campaign_that_proves_ends_when_all_have_decided(rig: PoolRig) -> None:
     check_campaign(rig)
     found = StoreSource(read_store_address(rig.store)).find(over.run_name)
     answers = answer_run(open_run(found.directory), {}, usual_overhead_s)
-    assert [one.testbed for one in answers] == beds
-    for one in answers:
-        assert one.blocks >= FIRST_LOOK
-        assert {lead.verdict for lead in one.leads} == {LeadVerdict.AHEAD}
+    assert [answer.testbed for answer in answers] == beds
+    for answer in answers:
+        assert answer.blocks >= FIRST_LOOK
+        assert {lead.verdict for lead in answer.leads} == {LeadVerdict.AHEAD}
     verdicts = rig.folder / "verdicts.xml"
     database = PoolDatabase(read_store_address(rig.store))
-    assert _show(database, over.run_name, verdicts, None) is False  # it expects nothing
+    assert (
+        _show(database, over.run_name, verdicts, None) is False
+    )  # the campaign has no expectations
     assert verdicts.read_text().count("<testcase") == 3
 
 
 def served(rig: PoolRig, testbed: str) -> None:
-    """Until its agent has spoken."""
+    """Wait until the testbed's agent has reported."""
     wait_for(lambda: f"{testbed} is with the pool" in rig.output(testbed) or None, testbed, rig)

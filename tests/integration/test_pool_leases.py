@@ -39,9 +39,9 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with cluster() as made:
-        init_store(read_store_address(made.url()), str(tmp_path_factory.mktemp("objects")))
-        yield made.url()
+    with cluster() as postgres:
+        init_store(read_store_address(postgres.url()), str(tmp_path_factory.mktemp("objects")))
+        yield postgres.url()
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def claimed(db: Connection[Any], lab1: Membership) -> BlockLease:
 def store_trial(
     db: Connection[Any], lease: BlockLease, trial: Trial, attempt: int | None = None
 ) -> None:
-    """Index a trial as the store does, without the file of the record."""
+    """Index a trial like the store, without the file of the record."""
     row = IndexedAttempt(
         trial.id, attempt or lease.token, "finished", trial.switch,
         "2026-01-01T00:00:00Z", b"0" * 32, 1, {},
@@ -116,7 +116,7 @@ def store_trial(
 
 
 def expire(db: Connection[Any], lease: BlockLease) -> None:
-    """End the lease now, as the silence of its agent would do later."""
+    """End the lease now, as if its agent had been silent."""
     db.execute(
         "UPDATE pool_blocks SET expires_at = clock_timestamp() - interval '1 s' WHERE id = %s",
         (lease.block,),
@@ -141,7 +141,7 @@ def test_each_block_goes_to_one_testbed_and_a_testbed_has_one(db: Connection[Any
     assert claimed(db, lab1).number == 2
 
 
-def test_many_claim_at_once_and_no_block_is_given_twice(db: Connection[Any], server: str) -> None:
+def test_concurrent_claims_get_different_blocks(db: Connection[Any], server: str) -> None:
     handed_in(db, 24)
     members = [member(db, f"lab{number}") for number in range(8)]
     got: list[int] = []
@@ -180,7 +180,7 @@ def test_ended_lease_can_neither_deploy_nor_store(db: Connection[Any]) -> None:
     ):
         with pytest.raises(LeaseLost, match="lab2 has lease 2 now"), db.transaction():
             late()
-    # Contenders are compared within a testbed: the record of lab1 stays and does not count.
+    # Contenders are compared within a testbed, so the record of lab1 stays but does not count.
     assert not new.stored
     for trial in new.todo:
         store_trial(db, new, trial)
@@ -202,7 +202,7 @@ def test_ended_lease_is_refused_without_a_successor(db: Connection[Any]) -> None
         store_trial(db, old, old.trials[0])
 
 
-def test_a_word_in_time_keeps_the_lease(db: Connection[Any]) -> None:
+def test_report_in_time_keeps_the_lease(db: Connection[Any]) -> None:
     handed_in(db, 1)
     lease = claimed(db, member(db, "lab1"))
     db.execute("UPDATE pool_blocks SET expires_at = clock_timestamp() + interval '5 s'")
@@ -218,7 +218,7 @@ def test_testbed_continues_its_block_after_a_kill(db: Connection[Any]) -> None:
     handed_in(db, 2)
     old = claimed(db, member(db, "lab1"))
     store_trial(db, old, old.trials[0])
-    again = claimed(db, member(db, "lab1"))  # started anew at the same place
+    again = claimed(db, member(db, "lab1"))  # restarted at the same place
     assert again.block == old.block and again.stored == {old.trials[0].id}
     assert [trial.id for trial in again.todo] == [old.trials[1].id]
     with pytest.raises(LeaseLost), db.transaction():
@@ -249,7 +249,7 @@ def test_second_agent_of_a_testbed_is_refused(db: Connection[Any]) -> None:
     assert claimed(db, second).number == 0
 
 
-def test_testbed_that_is_out_gets_no_block_and_one_event(db: Connection[Any]) -> None:
+def test_unfit_testbed_gets_no_block_and_one_event(db: Connection[Any]) -> None:
     handed_in(db)
     lab1 = member(db, "lab1")
     for carried in ("1.2", "1.3", "1.25"):
@@ -269,7 +269,7 @@ def test_testbed_that_is_out_gets_no_block_and_one_event(db: Connection[Any]) ->
     assert claimed(db, lab1).number == 0
 
 
-def test_a_testbed_that_is_accepted_is_looked_at_again_at_once(db: Connection[Any]) -> None:
+def test_accepted_testbed_is_checked_again_at_once(db: Connection[Any]) -> None:
     lab1 = member(db, "lab1")
     with db.transaction():
         testbeds.take_out(db, lab1, "the kernel is another")
@@ -279,7 +279,7 @@ def test_a_testbed_that_is_accepted_is_looked_at_again_at_once(db: Connection[An
     assert check_due(db, lab1)
 
 
-def test_a_drained_testbed_ends_its_block_and_takes_no_other(db: Connection[Any]) -> None:
+def test_drained_testbed_ends_its_block_and_takes_no_other(db: Connection[Any]) -> None:
     handed_in(db)
     lab1 = member(db, "lab1")
     lease = claimed(db, lab1)
@@ -311,7 +311,7 @@ def test_cancelled_campaign_ends_after_the_trial(
         campaigns.cancel(db, "simulated")
 
 
-def test_a_block_that_takes_every_agent_down_is_given_up(db: Connection[Any]) -> None:
+def test_block_that_ends_every_agent_is_abandoned(db: Connection[Any]) -> None:
     handed_in(db, 1)
     lab1 = member(db, "lab1")
     for _ in range(leases.GIVEN_UP_AFTER):
@@ -323,7 +323,7 @@ def test_a_block_that_takes_every_agent_down_is_given_up(db: Connection[Any]) ->
     assert "is given up" in "\n".join(event_texts(db))
 
 
-def test_block_that_ends_restarted_agents_is_given_up(
+def test_block_that_ends_restarted_agents_is_abandoned(
     db: Connection[Any],
 ) -> None:
     handed_in(db, 1)
@@ -336,13 +336,13 @@ def test_block_that_ends_restarted_agents_is_given_up(
 
 
 class Testbed:
-    """A testbed that passes every check, and whose blocks end so."""
+    """A testbed that passes every check and whose blocks end with a given result."""
 
     __test__ = False  # not a test class
 
     def __init__(self, end: BaseException, meanwhile: Callable[[], object] = lambda: None) -> None:
         self._end = end
-        self._meanwhile = meanwhile  # while it is checked
+        self._meanwhile = meanwhile  # called during the check
 
     def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> HealthCheck:
         self._meanwhile()
@@ -364,7 +364,7 @@ def agent_at(server: str, lab1: Membership, executor: Testbed) -> Iterator[Agent
         database.close()
 
 
-def test_block_is_given_up_for_bugs_not_for_stopped_agents(
+def test_block_is_abandoned_for_bugs_not_for_stopped_agents(
     db: Connection[Any], server: str
 ) -> None:
     handed_in(db, 1)
@@ -395,7 +395,7 @@ def test_replaced_agent_leaves_the_block_of_the_new_agent(db: Connection[Any], s
     assert campaigns.status_of(db, "run1").blocks == {"leased": 1, "queued": 2}
 
 
-def test_the_same_campaign_from_two_clients_is_one(db: Connection[Any], server: str) -> None:
+def test_same_campaign_from_two_clients_is_shared(db: Connection[Any], server: str) -> None:
     campaign = simulated_campaign(3)
     blocks = blocks_of(campaign, with_simulated())
     digest = campaigns.submission_of(campaign, baseline=True)
@@ -434,7 +434,7 @@ def proving(db: Connection[Any], *names: str) -> str:
     return "run1"
 
 
-def test_a_block_that_is_meant_for_a_testbed_goes_to_no_other(db: Connection[Any]) -> None:
+def test_block_for_a_testbed_goes_to_no_other(db: Connection[Any]) -> None:
     lab1, other, late = member(db, "lab1"), member(db, "lab2"), member(db, "lab3")
     assert deciding_testbeds(db) == ("lab1", "lab2", "lab3")
     proving(db, "lab1", "lab2")
@@ -461,7 +461,7 @@ def test_next_block_is_opened_with_the_end_of_a_block(
     following = NextBlock("lab1", 1, tuple(trial.repeated(1) for trial in lease.trials), 60.0)
     with db.transaction():
         assert not leases.finish(db, lease, following)
-        assert not leases.finish(db, lease, following)  # said again, since the answer was lost
+        assert not leases.finish(db, lease, following)  # repeated, since the answer was lost
     assert campaigns.status_of(db, run).blocks == {"done": 1, "queued": 1}
     last = claimed(db, lab1)
     with db.transaction():
@@ -470,7 +470,7 @@ def test_next_block_is_opened_with_the_end_of_a_block(
     assert (over.state, over.progress) == ("finished", "0")
 
 
-def test_a_testbed_that_cannot_measure_ends_its_own_part_alone(db: Connection[Any]) -> None:
+def test_unfit_testbed_ends_its_part_alone(db: Connection[Any]) -> None:
     run, lab1, other = proving(db, "lab1", "lab2"), member(db, "lab1"), member(db, "lab2")
     lease = claimed(db, lab1)
     with db.transaction():
@@ -486,27 +486,29 @@ def test_unreachable_testbed_is_abandoned_at_the_end(db: Connection[Any]) -> Non
     lab1, other = member(db, "lab1"), member(db, "lab2")
     run = proving(db, "lab1", "lab2")
     with db.transaction():
-        testbeds.take_out(db, other, "the bare wire carries half of what it did")
+        testbeds.take_out(db, other, "the bare wire carries half of its rate")
         assert leases.abandon_unreachable(db, after_s=0) == []  # lab1 has a block
     lease = claimed(db, lab1)
     with db.transaction():
         leases.finish(db, lease)
-        assert leases.abandon_unreachable(db) == []  # it may come back
-        (told,) = leases.abandon_unreachable(db, after_s=0)
-    assert told.startswith("lab2 is out: the bare wire") and told in event_texts(db)
+        assert leases.abandon_unreachable(db) == []  # it may recover
+        (message,) = leases.abandon_unreachable(db, after_s=0)
+    assert message.startswith("lab2 is out: the bare wire") and message in event_texts(db)
     assert campaigns.status_of(db, run).state == "finished"
 
 
-def ago(db: Connection[Any], what: str, minutes: float) -> None:
-    """Set this time of lab2, or of all blocks, so far back."""
-    table = "pool_blocks" if what == "queued_at" else "pool_testbeds"
-    where = "" if what == "queued_at" else " WHERE name = 'lab2'"
-    statement = f"UPDATE {table} SET {what} = clock_timestamp() - make_interval(mins => %s){where}"
+def ago(db: Connection[Any], column: str, minutes: float) -> None:
+    """Set this time of lab2, or of all blocks, back by some minutes."""
+    table = "pool_blocks" if column == "queued_at" else "pool_testbeds"
+    where = "" if column == "queued_at" else " WHERE name = 'lab2'"
+    statement = (
+        f"UPDATE {table} SET {column} = clock_timestamp() - make_interval(mins => %s){where}"
+    )
     db.execute(statement.encode(), (minutes,))
 
 
 @pytest.mark.parametrize("away", ["is out", "has left", "is silent"])
-def test_a_testbed_is_waited_for_from_when_it_went_away(db: Connection[Any], away: str) -> None:
+def test_wait_for_a_testbed_begins_when_it_went_away(db: Connection[Any], away: str) -> None:
     lab1, other = member(db, "lab1"), member(db, "lab2")
     proving(db, "lab1", "lab2")
     lease = claimed(db, lab1)
@@ -517,7 +519,7 @@ def test_a_testbed_is_waited_for_from_when_it_went_away(db: Connection[Any], awa
     ago(db, "seen_at", 60)
     with db.transaction():
         if away == "is out":
-            testbeds.take_out(db, other, "the bare wire carries half of what it did")
+            testbeds.take_out(db, other, "the bare wire carries half of its rate")
         elif away == "has left":
             testbeds.leave(db, other)
     since = {"is out": "state_since", "has left": "seen_at", "is silent": "expires_at"}[away]
@@ -531,10 +533,10 @@ def test_a_testbed_is_waited_for_from_when_it_went_away(db: Connection[Any], awa
     assert len(leases.abandon_unreachable(db)) == 1
 
 
-def test_a_block_that_waits_for_less_is_waited_for(db: Connection[Any]) -> None:
+def test_recently_queued_block_is_not_abandoned(db: Connection[Any]) -> None:
     lab1 = member(db, "lab1")
     with db.transaction():
-        testbeds.take_out(db, lab1, "the bare wire carries half of what it did")
+        testbeds.take_out(db, lab1, "the bare wire carries half of its rate")
     db.execute("UPDATE pool_testbeds SET state_since = clock_timestamp() - interval '1 h'")
     proving(db, "lab1")
     with db.transaction():
@@ -542,14 +544,14 @@ def test_a_block_that_waits_for_less_is_waited_for(db: Connection[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "said", "code"),
+    ("stored", "message", "code"),
     [(2, "3 trials finished, 0 failed", 0), (1, "2 trials finished, 1 failed", 1)],
 )
-def test_trials_that_were_left_out_are_not_asked_for(
+def test_skipped_trials_are_not_requested(
     db: Connection[Any], server: str, monkeypatch: pytest.MonkeyPatch, capsys: Any,
-    stored: int, said: str, code: int,
+    stored: int, message: str, code: int,
 ) -> None:  # fmt: skip
-    """Each of two testbeds has two trials; the second is left out after its first one."""
+    """Each of two testbeds has two trials; the second trial is skipped after the first."""
     lab1, other = member(db, "lab1"), member(db, "lab2")
     run = proving(db, "lab1", "lab2")
     lease, left = claimed(db, lab1), claimed(db, other)
@@ -572,7 +574,7 @@ def test_trials_that_were_left_out_are_not_asked_for(
     )  # fmt: skip
     database.close()
     assert ended == code
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_campaign_that_proves_needs_an_agent(db: Connection[Any]) -> None:
@@ -580,8 +582,8 @@ def test_campaign_that_proves_needs_an_agent(db: Connection[Any]) -> None:
         deciding_testbeds(db)
 
 
-def test_whoever_asks_finds_the_same_block_to_follow(db: Connection[Any], server: str) -> None:
-    """An agent that goes on, and one that begins anew after each block."""
+def test_every_agent_gets_the_same_next_block(db: Connection[Any], server: str) -> None:
+    """An agent that continues, and an agent that restarts after each block."""
     proving(db, "lab1", "lab2")
     lab1 = member(db, "lab1")
     database = PoolDatabase(read_store_address(server))
@@ -603,18 +605,18 @@ def test_whoever_asks_finds_the_same_block_to_follow(db: Connection[Any], server
         with db.transaction():
             leases.finish(db, lease, following)
         blocks += 1
-    assert blocks == FIRST_LOOK  # a lead of a half is proven at the first look
+    assert blocks == FIRST_LOOK  # a lead of 50 % is proven at the first interim analysis
     database.close()
 
 
 def measured(lease: BlockLease, trial: Trial, draw: random.Random) -> Record:
-    made = synthetic_record(synthetic_trial(switch="direct", duration_s=trial.duration_s))
-    assert made.throughput is not None
+    record = synthetic_record(synthetic_trial(switch="direct", duration_s=trial.duration_s))
+    assert record.throughput is not None
     rate_pps = 1e6 * 1.5 ** int(trial.contender[1:]) * draw.lognormvariate(0, 0.01)
-    return made.model_copy(
+    return record.model_copy(
         update={
             "trial": trial, "trial_id": trial.id, "campaign": lease.campaign,
-            "run_id": lease.run_id, "throughput": at_rate(made.throughput, rate_pps),
+            "run_id": lease.run_id, "throughput": at_rate(record.throughput, rate_pps),
             "engines": [],
             "provenance": {"testbed": lease.testbed, "fencing_token": lease.token},
         }

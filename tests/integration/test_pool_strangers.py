@@ -1,4 +1,4 @@
-"""Other users of a pool's machine: they can connect to its ports, but do not belong to it."""
+"""Other users of a pool's machine can connect to its ports but do not belong to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
 ]
 NOBODY = 65534
 
-# A program that can run this in an agent is root. All is imported while it can be read.
+# A program that can run this in an agent is root. All imports happen while they can be read.
 INTRUDE = f"""
 import os, ssl, sys
 from distributed import Client
@@ -44,11 +44,11 @@ class OneUser(PoolRig):
 
     @property
     def credentials(self) -> list[str]:
-        """None: they find their own."""
+        """None: the programs find their own."""
         return []
 
     def state_of(self, place: str) -> Path:
-        """The state directory of all of them."""
+        """The state directory of all programs."""
         return Path(os.environ["SWITCHMARK_STATE_DIR"])
 
 
@@ -66,7 +66,7 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolRig]:
 
 
 def ports(rig: PoolRig) -> list[int]:
-    """Where the scheduler and the agent listen."""
+    """Return the ports on which the scheduler and the agent listen."""
     return [
         entry.laddr.port
         for name in ("serve", "lab1")
@@ -87,17 +87,17 @@ def intrude(scheme: str, port: int, pem: str) -> str:
 
 def test_another_user_cannot_run_code_in_the_pool(rig: PoolRig) -> None:
     scheduler = int(rig.pool.rpartition(":")[2])
-    own = rig.state_of("lab1") / "pool/own.pem"
-    assert "ran as 0" in intrude("tls", scheduler, own.read_text())  # the key allows this
-    assert (own.parent.stat().st_mode & 0o777, own.stat().st_mode & 0o777) == (0o700, 0o600)
+    key = rig.state_of("lab1") / "pool/own.pem"
+    assert "ran as 0" in intrude("tls", scheduler, key.read_text())  # the key allows this
+    assert (key.parent.stat().st_mode & 0o777, key.stat().st_mode & 0o777) == (0o700, 0o600)
     strangers = new_certificate().decode()
     for port in ports(rig):
         for scheme, pem in (("tcp", ""), ("tls", strangers)):
-            said = intrude(scheme, port, pem)
-            assert "ran as" not in said, (port, scheme, said)
+            output = intrude(scheme, port, pem)
+            assert "ran as" not in output, (port, scheme, output)
 
 
-def test_its_own_user_asks_it_without_credentials(
+def test_owner_needs_no_credentials(
     rig: PoolRig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main.run(["pool", "status", "--pool", rig.pool]) == 0
@@ -107,7 +107,7 @@ def test_its_own_user_asks_it_without_credentials(
     assert "no pool of yours answers" in capsys.readouterr().err
 
 
-def test_a_key_that_others_could_have_is_refused(
+def test_key_that_others_could_read_is_refused(
     rig: PoolRig, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = rig.state_of("lab1") / "pool"

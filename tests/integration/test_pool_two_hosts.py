@@ -1,5 +1,5 @@
-"""A testbed of two hosts in a pool: its agent measures blocks whose applications and switch lie on
-different hosts, and leaves nothing behind on either."""
+"""A testbed of two hosts in a pool: its agent measures blocks with applications and switch on
+different hosts, and leaves nothing on either."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.integration.two_hosts import TwoHosts, missing, run
 from tests.places import needs_namespaces
 from tests.postgres import Cluster
 
-POOL = "127.0.0.1:8786"  # in separate namespaces, in which no other program listens
+POOL = "127.0.0.1:8786"  # no other program listens in these namespaces
 PATIENCE_S = 300.0
 
 CAMPAIGN = """
@@ -48,7 +48,7 @@ pytestmark = [
 
 @contextmanager
 def store(folder: Path) -> Iterator[str]:
-    """A store where both hosts see it: PostgreSQL's socket, and a folder for record files."""
+    """A store that both hosts can reach: PostgreSQL's socket, and a folder for record files."""
     database = folder / "pg"
     database.mkdir()
     shutil.chown(database, "postgres")
@@ -60,14 +60,14 @@ def store(folder: Path) -> Iterator[str]:
         yield cluster.url()
     finally:
         cluster.stop("immediate")
-        for one in (database, folder / "objects", folder / "cache"):
-            shutil.rmtree(one, ignore_errors=True)
+        for path in (database, folder / "objects", folder / "cache"):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
 def pool(hosts: TwoHosts, engine: Path, url: str) -> Iterator[None]:
-    """A scheduler and the testbed's agent; what they said is printed at the end."""
-    # The scheduler does not belong to the testbed: its directory is elsewhere.
+    """A scheduler and the testbed's agent; their output is printed at the end."""
+    # The scheduler does not belong to the testbed, so its directory is elsewhere.
     program = [sys.executable, "-m", "switchmark.cli.main", "pool", "serve", "--store", url]
     serve = hosts.start([*program, "--listen", POOL], TMPDIR=str(hosts.folder))
     agent = hosts.bench(
@@ -90,7 +90,7 @@ def begin(hosts: TwoHosts, engine: Path, text: str) -> subprocess.Popen[str]:
 
 
 def check_records(url: str, hosts: TwoHosts, patch: pytest.MonkeyPatch) -> None:
-    """Four, all finished, of both hosts."""
+    """Check four finished records of both hosts."""
     patch.setenv("SWITCHMARK_CACHE_DIR", str(hosts.folder / "cache"))
     found = StoreSource(read_store_address(url)).find("far-blocks")
     records = list(open_run(found.directory).records())
@@ -102,13 +102,13 @@ def check_records(url: str, hosts: TwoHosts, patch: pytest.MonkeyPatch) -> None:
         assert record.far_host is not None
 
 
-def test_a_testbed_of_two_hosts_measures_blocks(
+def test_testbed_of_two_hosts_measures_blocks(
     hosts: TwoHosts, engine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with store(hosts.folder) as url:
         with pool(hosts, engine, url):
-            code, out, said = run(begin(hosts, engine, CAMPAIGN), PATIENCE_S)
-        assert code == 0, said
+            code, out, stderr = run(begin(hosts, engine, CAMPAIGN), PATIENCE_S)
+        assert code == 0, stderr
         assert "linux-bridge" in out and "direct" in out
         check_records(url, hosts, monkeypatch)
     assert hosts.remains() == []
@@ -117,25 +117,25 @@ def test_a_testbed_of_two_hosts_measures_blocks(
 def test_loss_of_the_second_host_is_not_a_result(
     hosts: TwoHosts, engine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The block goes back, and is measured once that host can be reached again."""
+    """The block goes back and is measured once that host can be reached again."""
     with store(hosts.folder) as url:
         before = hosts.cable_frames()
         with pool(hosts, engine, url):
             client = begin(hosts, engine, CAMPAIGN.replace("duration: 0.5s", "duration: 4s"))
             deadline = time.monotonic() + PATIENCE_S
-            while hosts.cable_frames() < before + 300:  # more than teach and verify
+            while hosts.cable_frames() < before + 300:  # more than for learning and verification
                 assert client.poll() is None and time.monotonic() < deadline, "no traffic"
                 time.sleep(0.05)
             for pid in hosts.right.sshd_sessions():
                 os.kill(pid, signal.SIGKILL)
-            code, _, said = run(client, PATIENCE_S)
-        assert code == 0, said
-        assert "testbed returns block" in said and "connection lost" in said
+            code, _, stderr = run(client, PATIENCE_S)
+        assert code == 0, stderr
+        assert "testbed returns block" in stderr and "connection lost" in stderr
         check_records(url, hosts, monkeypatch)
     assert hosts.remains() == []
 
 
-def test_a_testbed_whose_other_host_is_away_is_out(hosts: TwoHosts, engine: Path) -> None:
+def test_testbed_without_its_second_host_is_out(hosts: TwoHosts, engine: Path) -> None:
     """This is not a result of the campaign."""
     away = hosts.folder / "away.yaml"
     away.write_text(hosts.testbed.read_text().replace(hosts.right.address, "192.0.2.99"))
@@ -148,6 +148,6 @@ def test_a_testbed_whose_other_host_is_away_is_out(hosts: TwoHosts, engine: Path
         "print(executor.check(None, []).problem)\n"
     )
     check = hosts.start([sys.executable, "-c", script], SWITCHMARK_TRAFFIC=str(engine))
-    code, out, said = run(check, PATIENCE_S)
-    assert code == 0, said
+    code, out, stderr = run(check, PATIENCE_S)
+    assert code == 0, stderr
     assert out.startswith("the second host is not ready: ") and "192.0.2.99" in out

@@ -1,5 +1,5 @@
-"""What a trial has on the disk while it runs is nobody else's, whatever the umask of who started
-the bench; only the results are by that."""
+"""The files of a running trial are closed to other users, whatever the umask of the bench's user;
+only results follow the umask."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.main_job import POLLING, SHORT, Bench, need, settings, we
 
 pytestmark = [pytest.mark.integration, needs_root]
 
-OF_CONTAINERS = ("docker", "lxc")  # folders whose content has modes of its own, or our umask
+OF_CONTAINERS = ("docker", "lxc")  # the content of these folders has other modes
 
 
 @pytest.fixture
@@ -34,24 +34,24 @@ def no_umask() -> Iterator[None]:
         pytest.param("basicfwd", "docker", marks=pytest.mark.slow),
     ],
 )
-def test_nobody_else_has_a_trial_while_it_runs(
+def test_files_of_a_running_trial_are_private(
     bench: Bench, no_umask: None, switch: str, environment: str
 ) -> None:
     need((switch,), (environment,))
-    told = settings(*SHORT, POLLING, f"environment={environment}", "rate=10k", "duration=2s")
-    job = bench.start("trial", switch, "--no-baseline", *told)
+    options = settings(*SHORT, POLLING, f"environment={environment}", "rate=10k", "duration=2s")
+    job = bench.start("trial", switch, "--no-baseline", *options)
     try:
         folder = bench.state / job.wait_session()
         job.wait_measuring()
         modes = {}
         for path in (folder, *folder.rglob("*")):
-            with suppress(FileNotFoundError):  # (a program has taken it away meanwhile)
+            with suppress(FileNotFoundError):  # a program may have removed it meanwhile
                 modes[path] = path.lstat().st_mode
     finally:
         code, _, err = job.end()
     assert went_well(code, err), err
     assert any(stat.S_ISSOCK(mode) for mode in modes.values())
-    others = 0o022 if environment == "docker" else 0o077  # its programs have a umask of its own
+    others = 0o022 if environment == "docker" else 0o077  # its programs have another umask
     open_to_others = {
         str(path): stat.filemode(mode)
         for path, mode in modes.items()
@@ -59,4 +59,4 @@ def test_nobody_else_has_a_trial_while_it_runs(
     }
     assert open_to_others == {}
     (record,) = bench.results.glob("*/trials/*.json")
-    assert stat.S_IMODE(record.stat().st_mode) == 0o666, "results are by the user's umask"
+    assert stat.S_IMODE(record.stat().st_mode) == 0o666, "results follow the user's umask"

@@ -1,4 +1,4 @@
-"""A real Prometheus watches a real campaign, and takes every question of our dashboard."""
+"""A real Prometheus scrapes a real campaign and evaluates every query of the dashboard."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ bench = pytest.fixture(new_bench)
 
 
 def free_port() -> Any:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def ask(port: Any, expression: Any) -> Any:
-    """Its answer as it stands. Raises HTTPError for what is no PromQL."""
-    asked = urllib.parse.urlencode({"query": expression})
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{asked}") as answer:
+    """Return the raw answer. Raises HTTPError for an invalid PromQL expression."""
+    parameters = urllib.parse.urlencode({"query": expression})
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{parameters}") as answer:
         found = json.load(answer)
     assert found["status"] == "success"
     return found["data"]["result"]
 
 
 def query(port: Any, expression: Any) -> Any:
-    """Labels and value each."""
+    """Return labels and value of each series."""
     return [(one["metric"], float(one["value"][1])) for one in ask(port, expression)]
 
 
 @contextmanager
 def prometheus(folder: Any, target: Any) -> Iterator[Any]:
-    """Scrapes `target` five times a second; yields its port once it is ready."""
+    """Scrape `target` five times a second; yields the port of Prometheus once it is ready."""
     port = free_port()
     folder.mkdir(exist_ok=True)
     config = {
         "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms"},
         "scrape_configs": [{"job_name": "test", "static_configs": [{"targets": [target]}]}],
     }
-    (folder / "prometheus.yml").write_text(json.dumps(config))  # (JSON is YAML)
+    (folder / "prometheus.yml").write_text(json.dumps(config))  # JSON is valid YAML
     with (folder / "prometheus.log").open("w") as log:
         process = subprocess.Popen(
             [
@@ -84,8 +84,8 @@ def prometheus(folder: Any, target: Any) -> Iterator[Any]:
             process.wait(30)
 
 
-def seen(port: Any, expression: Any) -> Any:
-    """Every value that was scraped of it so far."""
+def scraped(port: Any, expression: Any) -> Any:
+    """Return every value of it that was scraped so far."""
     return [value for _, value in query(port, expression)]
 
 
@@ -102,28 +102,28 @@ def test_prometheus_watches_a_campaign(bench: Bench, tmp_path: Path) -> None:
         "switch: linux-bridge\ndimension: [latency, throughput]\nthroughput: {rate: 20k}\n"
     )
     sets = [word for one in settings for word in ("--set", one)]
-    with prometheus(tmp_path, f"127.0.0.1:{port}") as asked:
+    with prometheus(tmp_path, f"127.0.0.1:{port}") as server_port:
         job = bench.start("run", str(campaign), *sets, "--metrics", str(port))
-        job.until(lambda: seen(asked, "max_over_time(up[1m])") == [1], "a scrape")
+        job.until(lambda: scraped(server_port, "max_over_time(up[1m])") == [1], "a scrape")
         code, _, err = job.end()
         assert went_well(code, err), err
         records = bench.records()
         stored = [one for one in records if one.status == "finished"]
         assert stored, err
-        # Prometheus has what the bench told before it ended, which is all but the last trial.
-        (planned,) = seen(asked, "max_over_time(switchmark_trials_planned[10m])")
+        # Prometheus has the figures before the bench ended, that is, all but the last trial.
+        (planned,) = scraped(server_port, "max_over_time(switchmark_trials_planned[10m])")
         assert planned == len(records)
-        ended = sum(seen(asked, "max_over_time(switchmark_trials_total[10m])"))
+        ended = sum(scraped(server_port, "max_over_time(switchmark_trials_total[10m])"))
         assert 0 < ended <= len(records)
-        running = query(asked, "max_over_time(switchmark_trial_running[10m])")
+        running = query(server_port, "max_over_time(switchmark_trial_running[10m])")
         assert {labels["switch"] for labels, _ in running} <= {"direct", "linux-bridge"}
         assert len({labels["trial"] for labels, _ in running}) == len(running) > 1
         known = {one.throughput.forwarded_pps for one in stored if one.throughput}
-        told = seen(asked, "max_over_time(switchmark_forwarded_packets_per_second[10m])")
-        assert set(told) <= known
-        counts = seen(asked, "max_over_time(switchmark_round_trip_seconds_count[10m])")
+        rates = scraped(server_port, "max_over_time(switchmark_forwarded_packets_per_second[10m])")
+        assert set(rates) <= known
+        counts = scraped(server_port, "max_over_time(switchmark_round_trip_seconds_count[10m])")
         assert set(counts) <= {one.latency.count for one in stored if one.latency}
-        assert told or counts, "no figure reached Prometheus"
+        assert rates or counts, "no figure reached Prometheus"
         for panel in json.loads(DASHBOARD.read_text())["panels"]:
             for target in panel["targets"]:
-                query(asked, target["expr"])
+                query(server_port, target["expr"])

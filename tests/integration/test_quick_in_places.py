@@ -1,6 +1,5 @@
-"""The built-in campaign `quick`, shortened, where people without privileges start it: as an
-ordinary user and in an ordinary container. It ranks three contenders, and says what it left out and
-why."""
+"""The built-in campaign `quick`, shortened, started without privileges: as an ordinary user and in
+an ordinary container. It ranks three contenders and lists the skipped ones with the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from tests.integration.ordinary_container import OrdinaryContainer, ordinary_con
 from tests.integration.ordinary_user import OrdinaryUser, ordinary_user
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
-# One block of one point: how many blocks a proof takes depends on how quiet the machine is.
+# One block of one point, because the number of blocks of a proof depends on the machine's noise.
 SHORT = ("dimension=throughput", "packet_size=64", "duration=1s", "repetitions=1")
 QUICK = ["run", "quick", *(word for one in SHORT for word in ("--set", one))]
 OF_A_USER = ("linux-bridge", "basicfwd", "ovs-dpdk", "testpmd", "tc-redirect", "af-packet")
@@ -25,18 +24,18 @@ OF_A_CONTAINER = ("basicfwd", "ovs-dpdk", "testpmd", "vpp", "bess")
 
 @pytest.fixture
 def user() -> Iterator[OrdinaryUser]:
-    with ordinary_user() as one:
-        yield one
+    with ordinary_user() as account:
+        yield account
 
 
 @pytest.fixture
 def container(tmp_path: Path) -> Iterator[OrdinaryContainer]:
-    with ordinary_container(tmp_path) as one:
-        yield one
+    with ordinary_container(tmp_path) as docker:
+        yield docker
 
 
 def first_three(preferred: tuple[str, ...]) -> list[str]:
-    """The first three of these that are installed; skips the test if there are fewer."""
+    """Return the first three of these that are installed; skips the test if there are fewer."""
     found = [name for name in preferred if SWITCHES[name]().availability().available][:3]
     if len(found) < 3:
         pytest.skip(f"only {', '.join(found) or 'none'} of {', '.join(preferred)} is installed")

@@ -1,4 +1,4 @@
-"""Starting programs with chosen capabilities: whoever starts them, from wherever."""
+"""Starting programs with chosen capabilities, by every user and from every thread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.integration, needs_root]
 NOBODY = 65534
 SLEEP = ["/bin/sleep", "60"]
 NET_ADMIN, DAC_OVERRIDE = 1 << NEEDED["net_admin"], 1 << NEEDED["dac_override"]
-# A bench of its own: it starts a program and tells its process id.
+# A bench that starts a program and prints its process id.
 BENCH = """
 import sys, time
 from switchmark.model.rights import Rights
@@ -51,7 +51,7 @@ def running(pid: int, program: str) -> bool:
         return False
 
 
-def test_from_any_thread(session: Session) -> None:
+def test_any_thread_can_start_a_program(session: Session) -> None:
     def start() -> Spawned:
         return session.host.spawn(SLEEP, rights=Rights(("net_admin",)))
 
@@ -63,22 +63,22 @@ def test_from_any_thread(session: Session) -> None:
     assert has["CapInh"] == has["CapAmb"] == 0 and has["NoNewPrivs"] == 1
 
 
-def test_a_program_in_somebodys_closed_folder(session: Session, tmp_path: Path) -> None:
-    """As it is where a user has built a switch in a home that is closed to others."""
+def test_program_in_a_closed_folder_of_another_user(session: Session, tmp_path: Path) -> None:
+    """A user has built a switch in a home that is closed to others."""
     folder = tmp_path / "home"
     folder.mkdir(mode=0o700)
     program = folder / "sleep"
     program.write_bytes(Path("/bin/sleep").read_bytes())
     program.chmod(0o700)
-    for one in (program, folder):
-        os.chown(one, NOBODY, NOBODY)
+    for path in (program, folder):
+        os.chown(path, NOBODY, NOBODY)
     process = session.host.spawn(["/usr/bin/stdbuf", "-oL", str(program), "60"], rights=Rights())
     until(lambda: running(process.pid, "sleep"), "the program")
     assert status(process.pid)["CapBnd"] == DAC_OVERRIDE
 
 
 @pytest.mark.usefixtures("state_dir")
-def test_it_ends_with_its_bench() -> None:
+def test_program_ends_with_its_bench() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", BENCH], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as bench:
@@ -89,16 +89,16 @@ def test_it_ends_with_its_bench() -> None:
     until(lambda: not running(pid, "sleep"), "its end")
 
 
-def test_an_account_hands_on_what_it_has_of_them(tmp_path: Path) -> None:
-    """It cannot narrow the bounding set; nothing comes from there without new privileges."""
+def test_account_passes_on_its_own_capabilities(tmp_path: Path) -> None:
+    """It cannot reduce the bounding set; without new privileges nothing comes from there."""
     state = Path(f"/tmp/smr{os.getpid()}")
     state.mkdir(mode=0o755)
     os.chown(state, NOBODY, NOBODY)
-    own = ",".join(["-all", *(f"+{name}" for name in NEEDED)])
+    ambient = ",".join(["-all", *(f"+{name}" for name in NEEDED)])
     try:
         with subprocess.Popen(
             ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
-             "--inh-caps", own, "--ambient-caps", own, sys.executable, "-c", BENCH],
+             "--inh-caps", ambient, "--ambient-caps", ambient, sys.executable, "-c", BENCH],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=os.environ | {"SWITCHMARK_STATE_DIR": str(state)},
         ) as bench:  # fmt: skip

@@ -1,4 +1,4 @@
-"""Chains, wires and traffic both ways through real switches, by the command a user gives."""
+"""Chains, wires and bidirectional traffic through real switches, by the commands of a user."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ pytestmark = [pytest.mark.integration, needs_root]
 
 
 def check_clean(record: Record) -> None:
-    """What every trial through a chain must show, however slow the machine is."""
-    what = describe(record)
-    assert record.verification is not None and record.verification.passed, what
-    assert record.throughput is not None and record.throughput.forwarded_pps > 0, what
-    assert record.reconciliation is not None, what
+    """Check a trial through a chain, however slow the machine is."""
+    text = describe(record)
+    assert record.verification is not None and record.verification.passed, text
+    assert record.throughput is not None and record.throughput.forwarded_pps > 0, text
+    assert record.reconciliation is not None, text
     middle = {stage.place for path in record.reconciliation.paths for stage in path.stages}
-    assert "in the chain" in middle, what
-    # What arrived at the receiver went through every VNF.
+    assert "in the chain" in middle, text
+    # Every arrived frame went through every VNF.
     arrived = sum(path.arrived for path in record.reconciliation.paths)
     for vnf in record.vnfs:
         if vnf.forwarded_frames is not None:
-            assert vnf.forwarded_frames >= arrived, f"{what}: {vnf.node} was passed by"
+            assert vnf.forwarded_frames >= arrived, f"{text}: {vnf.node} was passed by"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("switch", ["linux-bridge", "ovs-dpdk"])
-def test_chains_of_containers_one_way_and_both(bench: Bench, tmp_path: Path, switch: str) -> None:
+def test_chains_of_containers_in_one_and_both_directions(
+    bench: Bench, tmp_path: Path, switch: str
+) -> None:
     need([switch], ["lxc"])
     records = measured(
         bench, tmp_path,
@@ -56,20 +58,20 @@ def test_chains_of_containers_one_way_and_both(bench: Bench, tmp_path: Path, swi
             record.topology[0].startswith("[wire: ")
             and "[lxc: forwarder 0.1]" in (record.topology[0])
         )
-        seen = record.throughput
-        assert seen is not None
+        throughput = record.throughput
+        assert throughput is not None
         if record.trial.bidirectional:
-            assert [way.direction for way in seen.directions] == ["forward", "reverse"]
-            assert seen.intended_pps == 4000.0
-            total = sum(way.forwarded_pps for way in seen.directions)
-            assert total == pytest.approx(seen.forwarded_pps)
-            assert all(way.forwarded_pps > 0 for way in seen.directions)
+            assert [way.direction for way in throughput.directions] == ["forward", "reverse"]
+            assert throughput.intended_pps == 4000.0
+            total = sum(way.forwarded_pps for way in throughput.directions)
+            assert total == pytest.approx(throughput.forwarded_pps)
+            assert all(way.forwarded_pps > 0 for way in throughput.directions)
         else:
-            assert seen.directions == []
+            assert throughput.directions == []
 
 
 def test_one_stream_is_split_over_chains(bench: Bench, tmp_path: Path) -> None:
-    """By source MAC address in equal parts, to the frame; by flow in any."""
+    """By source MAC address in exactly equal parts; by flow in any parts."""
     need(["ovs-netdev"], ["netns"])
     records = measured(
         bench, tmp_path,
@@ -81,7 +83,9 @@ def test_one_stream_is_split_over_chains(bench: Bench, tmp_path: Path) -> None:
         check_clean_split(record)
         chains = record.reconciliation.chains  # type: ignore[union-attr]
         sent = sum(path.sent for path in record.reconciliation.paths)  # type: ignore[union-attr]
-        lost = sent - sum(chain.entered for chain in chains)  # of a busy machine, before them
+        lost = sent - sum(
+            chain.entered for chain in chains
+        )  # lost before the chains on a busy machine
         if record.trial.split == "src-mac" and not lost:
             assert abs(chains[0].entered - chains[1].entered) <= 1, describe(record)
         else:
@@ -89,15 +93,15 @@ def test_one_stream_is_split_over_chains(bench: Bench, tmp_path: Path) -> None:
 
 
 def check_clean_split(record: Record) -> None:
-    """Frames that entered the chains are those that were sent, and both VNFs of both passed."""
-    what = describe(record)
-    assert record.verification is not None and record.verification.passed, what
-    assert record.reconciliation is not None and len(record.reconciliation.chains) == 2, what
+    """Check that sent frames entered the chains and passed both VNFs of both."""
+    text = describe(record)
+    assert record.verification is not None and record.verification.passed, text
+    assert record.reconciliation is not None and len(record.reconciliation.chains) == 2, text
     sent = sum(path.sent for path in record.reconciliation.paths)
-    assert 0 < sum(chain.entered for chain in record.reconciliation.chains) <= sent, what
+    assert 0 < sum(chain.entered for chain in record.reconciliation.chains) <= sent, text
     for vnf in record.vnfs:
         chain = record.reconciliation.chains[vnf.pair]
-        assert (vnf.forwarded_frames or 0) >= chain.left, what
+        assert (vnf.forwarded_frames or 0) >= chain.left, text
     assert record.wire_ends == ["tx0", "rx0"] and len(record.topology) == 2
 
 
@@ -137,11 +141,11 @@ def test_kinds_of_vnf(bench: Bench, tmp_path: Path, switch: str, vnf: str, mode:
 @pytest.mark.parametrize(
     "environment", ["bare", "lxc", pytest.param("docker", marks=pytest.mark.slow)]
 )
-def test_a_program_of_the_user_s_in_a_chain(
+def test_program_of_the_user_in_a_chain(
     bench: Bench, tmp_path: Path, environment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It gets its two devices, and addresses in its environment; in a container it sees its own
-    folder. Here: the engine itself."""
+    """It gets two devices, and their addresses in its environment; in a container only its folder
+    is visible. Here the program is the engine itself."""
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
     need(["ovs-netdev"], [environment])
     from switchmark.engine.binary import find_engine
@@ -164,7 +168,7 @@ def test_a_program_of_the_user_s_in_a_chain(
 
 
 @pytest.mark.parametrize("environment", ["netns", "lxc"])
-def test_a_vnf_that_dies_fails_the_trial(bench: Bench, tmp_path: Path, environment: str) -> None:
+def test_vnf_that_dies_fails_the_trial(bench: Bench, tmp_path: Path, environment: str) -> None:
     need(["ovs-netdev"], [environment])
     program = tmp_path / "dies"
     program.write_text("#!/bin/sh\necho no such port >&2\nexit 4\n")

@@ -1,5 +1,5 @@
-"""Applications that share a core take turns on it, wherever they live: between namespaces and
-containers, as ends of a load, as client and server, and with a VNF in between."""
+"""Applications on a shared core take turns on it in every environment: between namespaces and
+containers, as sender and receiver, as client and server, and with a VNF in between."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONE_CORE = f"application_cpus={min(os.sched_getaffinity(0))}"
 
 
 def measured(bench: Bench, environment: str, *more: str) -> Record:
-    """A trial whose applications are all on one core, finished."""
+    """Return a finished trial whose applications are all on one core."""
     need(("basicfwd",), (environment,))
     options = settings(
         *SHORT, POLLING, "duration=1.2s", "rate=2k", ONE_CORE, f"environment={environment}", *more
@@ -32,8 +32,9 @@ def measured(bench: Bench, environment: str, *more: str) -> Record:
 
 
 def in_turns(bench: Bench, environment: str, *more: str) -> tuple[Record, dict[str, int]]:
-    """A trial, and its turns, of which each application has many, unless others had the core by
-    the record's own account; then it is tried again."""
+    """Return a trial and its turns, of which each application has many.
+
+    The trial is repeated if other programs used the core, by the record's own counts."""
     for _ in range(ATTEMPTS):
         record = measured(bench, environment, *more)
         done = turns(record)
@@ -45,12 +46,12 @@ def in_turns(bench: Bench, environment: str, *more: str) -> tuple[Record, dict[s
 
 
 def turns(record: Record) -> dict[str, int]:
-    """How often each application handed the core on and got it back, by role."""
+    """Return how often each application passed the core on and got it back, by role."""
     assert record.placement is not None and record.placement.idle == "baton"
     found = {}
-    for one in record.engines:
-        assert one.args[one.args.index("--idle") + 1] == "baton"
-        found[one.role] = one.result["baton"]["passes"]
+    for engine in record.engines:
+        assert engine.args[engine.args.index("--idle") + 1] == "baton"
+        found[engine.role] = engine.result["baton"]["passes"]
     return found
 
 
@@ -68,7 +69,7 @@ def test_client_and_server_take_turns(bench: Bench) -> None:
     assert done.keys() == {"client", "server"}
 
 
-def test_a_vnf_takes_its_turn_too(bench: Bench) -> None:
+def test_vnf_takes_turns(bench: Bench) -> None:
     record, _ = in_turns(bench, "lxc", "scenario=loopback-1")
     (vnf,) = record.vnfs
     assert "baton" in vnf.command
@@ -79,8 +80,8 @@ def test_a_vnf_takes_its_turn_too(bench: Bench) -> None:
 def test_a_chain_of_containers_leaves_the_core_to_others(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Four forwarders that wait for frames in control groups of their own, while the rest of the
-    chain is made: they handed the core to each other alone, and the trial failed each time."""
+    """Four forwarders in separate control groups wait for frames while the rest of the chain is
+    made. They passed the core only to each other, and the trial failed each time."""
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
     need(("linux-bridge",), ("docker",))
     options = settings(

@@ -1,4 +1,4 @@
-"""The store against a real PostgreSQL: versions, writing once, what is refused."""
+"""The store against a real PostgreSQL: versions, writing once, refusals."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NUMBERS = count()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
-    with cluster() as one:
-        yield one
+    with cluster() as postgres:
+        yield postgres
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def address(empty: StoreAddress, tmp_path: Path) -> StoreAddress:
     return empty
 
 
-def test_a_store_is_set_up_once_by_however_many(empty: StoreAddress, tmp_path: Path) -> None:
+def test_concurrent_setups_make_one_store(empty: StoreAddress, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="store init"), open_store(empty):
         pass
     with pytest.raises(UsageError, match="--objects"):
@@ -51,16 +51,16 @@ def test_a_store_is_set_up_once_by_however_many(empty: StoreAddress, tmp_path: P
         done.append(len(init_store(empty, str(tmp_path))[0]))
 
     threads = [threading.Thread(target=init) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert sorted(done) == [0, 0, 0, len(migrations())]
     with pytest.raises(UsageError, match="are in"):
         init_store(empty, str(tmp_path.parent))
 
 
-def test_newer_older_and_changed_databases_are_told(
+def test_newer_older_and_changed_databases_are_reported(
     address: StoreAddress, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = migrations()
@@ -93,7 +93,7 @@ def test_a_migration_that_fails_leaves_the_old_version(
         assert row == (None,)
 
 
-def test_an_attempt_is_stored_once_and_a_trial_finishes_once(
+def test_attempt_is_stored_once_and_trial_finishes_once(
     address: StoreAddress, tmp_path: Path
 ) -> None:
     run = write_run(tmp_path, quick_records(1))
@@ -116,7 +116,7 @@ def test_an_attempt_is_stored_once_and_a_trial_finishes_once(
         assert rows.fetchall() == [(1, "failed"), (2, "finished")]
 
 
-def test_a_guard_that_refuses_keeps_the_record_out(address: StoreAddress, tmp_path: Path) -> None:
+def test_record_that_the_guard_refuses_is_not_stored(address: StoreAddress, tmp_path: Path) -> None:
     run = write_run(tmp_path, [])
     record = synthetic_record().model_dump_json().encode()
 
@@ -131,13 +131,13 @@ def test_a_guard_that_refuses_keeps_the_record_out(address: StoreAddress, tmp_pa
         assert row == (0,)
 
 
-def test_a_database_that_is_away_is_told_in_a_line(server: Cluster, address: StoreAddress) -> None:
+def test_unreachable_database_is_one_line(server: Cluster, address: StoreAddress) -> None:
     server.stop()
     try:
-        with pytest.raises(StoreAwayError) as told, open_store(address):
+        with pytest.raises(StoreAwayError) as error, open_store(address):
             pass
     finally:
         server.start()
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     with open_store(address):
         pass

@@ -1,4 +1,4 @@
-"""Runs that go into a store and come back: the same, once, and nothing that was tampered with."""
+"""Runs that are pushed into a store and pulled again: unchanged, once, and without forged parts."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _NUMBERS = count()
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Cluster]:
-    with cluster() as one:
-        yield one
+    with cluster() as postgres:
+        yield postgres
 
 
 @pytest.fixture(autouse=True)
@@ -59,13 +59,13 @@ def address(server: Cluster, tmp_path: Path) -> StoreAddress:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A run with a failure that was measured again, one that was not, and a resumption."""
+    """A run with a failure that was measured again, another failure, and a resumption."""
     failed = synthetic_failure(synthetic_trial(packet_size_bytes=128))
-    made = write_run(tmp_path / "results", [synthetic_failure(), *quick_records(2), failed])
-    with Run.resume(made, campaign_text="name: other\n", settings={}, host={}):
+    folder = write_run(tmp_path / "results", [synthetic_failure(), *quick_records(2), failed])
+    with Run.resume(folder, campaign_text="name: other\n", settings={}, host={}):
         pass
-    (made / "report.html").write_text("made from the records")
-    return made
+    (folder / "report.html").write_text("made from the records")
+    return folder
 
 
 def _new_store(server: Cluster, objects: str) -> StoreAddress:
@@ -100,7 +100,7 @@ def _there_and_back(address: StoreAddress, folder: Path, to: Path) -> None:
     assert summary(copy.directory) == summary(folder)
 
 
-def test_a_folder_goes_into_a_store_and_comes_back_the_same(
+def test_pushed_folder_is_pulled_unchanged(
     address: StoreAddress, folder: Path, tmp_path: Path
 ) -> None:
     _there_and_back(address, folder, tmp_path / "back")
@@ -125,10 +125,10 @@ def test_record_files_may_be_objects_of_s3(
         assert "secret" not in str(store.objects) + place
 
 
-def test_a_server_that_replaces_objects_is_refused(
+def test_server_that_replaces_objects_is_refused(
     server: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here one that is never asked not to: what a server that does not heed it does."""
+    """A server that ignores the condition behaves like this one, which never receives it."""
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     real = obstore.put
@@ -143,34 +143,32 @@ def test_a_server_that_replaces_objects_is_refused(
         assert list(open_objects(place).names("")) == []
 
 
-def test_a_trial_that_is_measured_again_is_a_new_attempt(
-    address: StoreAddress, tmp_path: Path
-) -> None:
-    made = write_run(tmp_path / "results", [synthetic_failure()])
+def test_repeated_trial_is_a_new_attempt(address: StoreAddress, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "results", [synthetic_failure()])
     with open_store(address) as store:
-        assert push_folder(store, made).new == 1
-        with Run.resume(made, campaign_text="name: synthetic\n", settings={}, host={}) as again:
+        assert push_folder(store, folder).new == 1
+        with Run.resume(folder, campaign_text="name: synthetic\n", settings={}, host={}) as again:
             again.write(synthetic_record())
-        assert push_folder(store, made).new == 1
-        assert _content(pull(store, made.name, tmp_path)) == _content(made)
+        assert push_folder(store, folder).new == 1
+        assert _content(pull(store, folder.name, tmp_path)) == _content(folder)
     copy = StoreSource(address).find(None).directory
-    assert _content(copy) == _content(made)
+    assert _content(copy) == _content(folder)
 
 
 def test_records_that_do_not_count_stay_in_the_store(
     server: Cluster, address: StoreAddress, tmp_path: Path
 ) -> None:
-    """Of a block that was measured anew on another testbed, and had a trial more at first."""
-    made = write_run(tmp_path / "results", [])
+    """Records of a block that was measured anew on another testbed, with one trial less."""
+    folder = write_run(tmp_path / "results", [])
     again = synthetic_record()
     first = [synthetic_failure(), synthetic_record(synthetic_trial(packet_size_bytes=128))]
     with open_store(address) as store:
-        push_folder(store, made)
+        push_folder(store, folder)
         for record in first:
-            store.add_record(made.name, record.model_dump_json().encode(), 1)
+            store.add_record(folder.name, record.model_dump_json().encode(), 1)
         store.connection.execute("UPDATE attempts SET superseded = true")
-        store.add_record(made.name, again.model_dump_json().encode(), 2)
-        back = pull(store, made.name, tmp_path / "back")
+        store.add_record(folder.name, again.model_dump_json().encode(), 2)
+        back = pull(store, folder.name, tmp_path / "back")
         assert [one.name for one in (back / "trials").iterdir()] == [f"{again.trial_id}.json"]
         assert push_folder(store, back).known == 1
         (listed,) = list_stored(store)
@@ -178,14 +176,14 @@ def test_records_that_do_not_count_stay_in_the_store(
         found = check_store(store, on_run=str)
         assert (found.problems, found.unknown) == ((), ())
         assert found.files == len(_content(back)) + len(first)
-    assert _content(StoreSource(address).find(made.name).directory) == _content(back)
+    assert _content(StoreSource(address).find(folder.name).directory) == _content(back)
     (tmp_path / "others").mkdir()
     with open_store(_new_store(server, str(tmp_path / "others"))) as store:
         assert push_folder(store, back).new == 1
-        assert _content(pull(store, made.name, tmp_path / "again")) == _content(back)
+        assert _content(pull(store, folder.name, tmp_path / "again")) == _content(back)
 
 
-def test_two_who_push_the_same_at_once_store_it_once(address: StoreAddress, folder: Path) -> None:
+def test_concurrent_pushes_of_a_run_store_it_once(address: StoreAddress, folder: Path) -> None:
     failed: list[Exception] = []
 
     def push() -> None:
@@ -196,10 +194,10 @@ def test_two_who_push_the_same_at_once_store_it_once(address: StoreAddress, fold
             failed.append(error)
 
     threads = [threading.Thread(target=push) for _ in range(3)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert failed == []
     with open_store(address) as store:
         assert check_store(store, on_run=str).problems == ()
@@ -207,7 +205,7 @@ def test_two_who_push_the_same_at_once_store_it_once(address: StoreAddress, fold
         assert rows == (len(list((folder / "trials").iterdir())),)
 
 
-def test_what_was_tampered_with_is_named_and_left_out(
+def test_forged_parts_are_named_and_left_out(
     address: StoreAddress, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_store(address) as store:
@@ -226,11 +224,11 @@ def test_what_was_tampered_with_is_named_and_left_out(
             pull(store, folder.name, tmp_path / "back")
         assert list((tmp_path / "back").iterdir()) == []
     assert run(["show", with_run(address, "synthetic")]) == 1
-    told = capsys.readouterr().err
-    assert "digest differs" in told and "is missing" in told and "were stored" in told
+    stderr = capsys.readouterr().err
+    assert "digest differs" in stderr and "is missing" in stderr and "were stored" in stderr
 
 
-def test_names_and_figures_of_a_forged_index_are_not_believed(
+def test_names_and_figures_of_a_forged_index_are_refused(
     address: StoreAddress, folder: Path, tmp_path: Path
 ) -> None:
     with open_store(address) as store:
@@ -254,7 +252,7 @@ def test_names_and_figures_of_a_forged_index_are_not_believed(
             pull(store, folder.name, tmp_path / "back")
 
 
-def test_a_folder_that_cannot_be_believed_is_not_stored(
+def test_implausible_folder_is_not_stored(
     address: StoreAddress, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     next((folder / "trials").iterdir()).write_text("{}")
@@ -262,31 +260,31 @@ def test_a_folder_that_cannot_be_believed_is_not_stored(
     assert "cannot be read as a result" in capsys.readouterr().err
 
 
-def test_a_store_that_goes_away_costs_a_campaign_nothing(
+def test_lost_store_does_not_affect_the_campaign(
     server: Cluster, address: StoreAddress, tmp_path: Path
 ) -> None:
-    said: list[str] = []
-    upload = StoreUpload(address, said.append)
-    made = write_run(tmp_path / "results", [])
-    upload.opened(made)
-    with Run.resume(made, campaign_text="name: synthetic\n", settings={}, host={}) as writing:
+    messages: list[str] = []
+    upload = StoreUpload(address, messages.append)
+    folder = write_run(tmp_path / "results", [])
+    upload.opened(folder)
+    with Run.resume(folder, campaign_text="name: synthetic\n", settings={}, host={}) as writing:
         for number, record in enumerate(quick_records(1)[:4]):
             if number == 2:
                 server.stop("immediate")
             writing.write(record)
             upload.trial_ended(record)
     try:
-        assert len(said) == 1 and "results folder" in said[0]
+        assert len(messages) == 1 and "results folder" in messages[0]
         assert not upload.finish()
-        assert f"store push {made}" in said[-1]
+        assert f"store push {folder}" in messages[-1]
     finally:
         server.start()
     assert upload.finish()
     with open_store(address) as store:
-        assert _content(pull(store, made.name, tmp_path)) == _content(made)
+        assert _content(pull(store, folder.name, tmp_path)) == _content(folder)
 
 
-def test_the_command_line_pushes_lists_pulls_and_checks(
+def test_command_line_pushes_lists_pulls_and_checks(
     address: StoreAddress, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     at = ["--store", address.url]
@@ -300,7 +298,7 @@ def test_the_command_line_pushes_lists_pulls_and_checks(
     assert "is neither a run nor a campaign (campaigns: synthetic)" in shown.err
 
 
-def test_a_check_for_programs_prints_one_document(
+def test_check_with_json_prints_one_document(
     address: StoreAddress, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with open_store(address) as store:
@@ -311,7 +309,7 @@ def test_a_check_for_programs_prints_one_document(
     assert shown.err == f"{folder.name}\n"
 
 
-def test_who_may_only_read_reads_and_stores_nothing(
+def test_read_only_user_reads_and_stores_nothing(
     server: Cluster, address: StoreAddress, folder: Path
 ) -> None:
     with open_store(address) as store:
@@ -327,7 +325,7 @@ def test_who_may_only_read_reads_and_stores_nothing(
         push_folder(store, other)
 
 
-def test_objects_that_are_away_leave_nothing_in_the_index(
+def test_unreachable_objects_leave_nothing_in_the_index(
     address: StoreAddress, folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "objects").rename(tmp_path / "unmounted")

@@ -1,7 +1,8 @@
-"""Record files on a real S3 server that are cut off in mid-write: whole or not there, and once.
+"""Record files on a real S3 server whose connections are cut during writes: complete or absent,
+once.
 
-A proxy cuts connections of real uploads. moto keeps its objects in memory, so it cannot be killed;
-what is killed in mid-write, and comes back with what it had, is a server over a folder.
+A proxy cuts connections of real uploads. moto keeps its objects in memory, so the server that is
+killed during a write is another one, over a folder.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def cut_moto(folder: Path) -> Iterator[CuttingProxy]:
-    """moto, behind a proxy."""
+    """moto behind a proxy."""
     with s3_server(folder) as address:
         port = urlsplit(address.split("endpoint=")[1].split("&")[0]).port
         assert port is not None
@@ -43,12 +44,12 @@ def cut_moto(folder: Path) -> Iterator[CuttingProxy]:
 
 
 def place_of(proxy: CuttingProxy) -> str:
-    """The address of the record files behind this proxy."""
+    """Return the address of the record files behind this proxy."""
     return f"s3://{BUCKET}/a/b?endpoint=http://127.0.0.1:{proxy.port}&region=us-east-1"
 
 
 def put_in_the_end(objects: Objects, name: str, content: bytes) -> None:
-    """As an agent does: until the store has it."""
+    """Repeat like an agent until the store has the object."""
     for _ in range(5):
         with suppress(StoreAwayError):
             objects.put(name, content)
@@ -56,7 +57,7 @@ def put_in_the_end(objects: Objects, name: str, content: bytes) -> None:
     raise AssertionError(f"{name} was not stored")
 
 
-def test_an_object_is_whole_or_not_there(tmp_path: Path) -> None:
+def test_object_is_complete_or_absent(tmp_path: Path) -> None:
     with cut_moto(tmp_path / "s3") as proxy:
         objects = open_objects(place_of(proxy))
         for number, fault in enumerate((Cut.MID_BODY, Cut.ANSWER_LOST)):
@@ -65,7 +66,7 @@ def test_an_object_is_whole_or_not_there(tmp_path: Path) -> None:
             put_in_the_end(objects, name, CONTENT)
             assert objects.get(name, len(CONTENT)) == CONTENT
         assert proxy.done == [Cut.MID_BODY, Cut.ANSWER_LOST]
-        # Whose answer is lost meets an object on the way back: its own, or another's.
+        # After a lost answer the client finds an object: its own, or another's.
         proxy.cut_next(Cut.ANSWER_LOST)
         with pytest.raises(StoreConflictError, match="another content"):
             put_in_the_end(objects, "x/0", bytes(reversed(CONTENT)))
@@ -73,8 +74,8 @@ def test_an_object_is_whole_or_not_there(tmp_path: Path) -> None:
         assert dict(objects.names("")) == {"x/0": len(CONTENT), "x/1": len(CONTENT)}
 
 
-def told_of_the_absence(rig: PoolRig) -> None:
-    """Until an agent has said that it waits; what is over sooner, the client repeats by itself."""
+def wait_for_report_of_absence(rig: PoolRig) -> None:
+    """Wait until an agent reports that it waits; the client repeats shorter failures by itself."""
     wait_for(
         lambda: any("waiting for the store: s3://" in one for one in rig.events()) or None,
         "a word of it",
@@ -83,12 +84,12 @@ def told_of_the_absence(rig: PoolRig) -> None:
 
 
 def wait_held(proxy: CuttingProxy) -> None:
-    """Until half of a record has been sent."""
+    """Wait until half of a record has been sent."""
     assert proxy.held.acquire(timeout=PATIENCE_S)
 
 
 @pytest.mark.slow
-def test_uploads_of_agents_are_cut_and_the_server_is_away_for_a_while(tmp_path: Path) -> None:
+def test_agents_survive_cut_uploads_and_an_absent_server(tmp_path: Path) -> None:
     with (
         cut_moto(tmp_path / "s3") as proxy,
         pool_rig(50, place=place_of(proxy)) as rig,
@@ -99,14 +100,14 @@ def test_uploads_of_agents_are_cut_and_the_server_is_away_for_a_while(tmp_path: 
         wait_held(proxy)
         wait_for(lambda: len(proxy.done) == len(faults) or None, "the cuts", rig)
         proxy.close()
-        told_of_the_absence(rig)
+        wait_for_report_of_absence(rig)
         proxy.open()
         assert rig.wait_finished().trials == {"finished": 40}
         check_campaign(rig)
 
 
 @pytest.mark.slow
-def test_a_server_killed_in_mid_write_comes_back_with_what_it_had(tmp_path: Path) -> None:
+def test_server_killed_during_write_keeps_its_objects(tmp_path: Path) -> None:
     with (
         disk_s3_server(tmp_path) as server,
         cutting_proxy(server.port) as proxy,
@@ -120,7 +121,7 @@ def test_a_server_killed_in_mid_write_comes_back_with_what_it_had(tmp_path: Path
             server.kill()
             proxy.release()
             if number == times - 1:
-                told_of_the_absence(rig)
+                wait_for_report_of_absence(rig)
             server.start()
         assert rig.wait_finished().trials == {"finished": 40}
         check_campaign(rig)

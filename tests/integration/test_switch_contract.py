@@ -1,9 +1,9 @@
-"""The contract's second part: how each switch starts, stops, dies and is cleaned up after, and
-that several of them live side by side. (Frames: test_switch_forwarding.py; what is missing or
-used up: test_switch_shortages.py.)
+"""The second part of the contract: how each switch starts, stops, dies and is cleaned up, and that
+several of them work side by side. (Frames: test_switch_forwarding.py; missing or exhausted
+resources: test_switch_shortages.py.)
 
 Each test runs for every switch that this machine can run; the others are skipped by name with
-the availability's reason and remedy.
+reason and remedy.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ VHOST_SWITCHES = [name for name in REAL if rig_kind(SWITCHES[name]()) is PortKin
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_probe_tells_version_or_reason(name: str) -> None:
+def test_probe_returns_version_or_reason(name: str) -> None:
     availability = SWITCHES[name]().availability()
     if availability.available:
         assert availability.version and any(letter.isdigit() for letter in availability.version)
@@ -61,7 +61,7 @@ def test_probe_tells_version_or_reason(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_refuses_what_it_cannot_do_by_name(name: str, session: Session) -> None:
+def test_unsupported_plan_is_refused_by_name(name: str, session: Session) -> None:
     switch = available(name)
     wrong = {mode for mode in ConnectMode if not switch.capabilities.can_connect(mode)}
     kind = rig_kind(switch)
@@ -81,7 +81,7 @@ def test_refuses_what_it_cannot_do_by_name(name: str, session: Session) -> None:
 
 @pytest.mark.parametrize("name", REAL)
 def test_starts_stops_starts_again_and_dies(name: str, session: Session) -> None:
-    """Each time nothing stays, and a death is noticed at once."""
+    """Nothing remains each time, and a death is noticed at once."""
     switch = available(name)
     clean = traces(session.id), len(session.ledger.outstanding())
     with port_ends(session, switch, 2) as ends:
@@ -94,7 +94,7 @@ def test_starts_stops_starts_again_and_dies(name: str, session: Session) -> None
         switch.stop()
         switch.stop()
         assert switch.alive() is not None
-        if name not in MADE:  # (there the nodes are still to go)
+        if name not in MADE:  # its nodes still exist
             assert (traces(session.id), len(session.ledger.outstanding())) == before
     assert (traces(session.id), len(session.ledger.outstanding())) == clean
     with port_ends(session, switch, 2) as ends:
@@ -102,12 +102,12 @@ def test_starts_stops_starts_again_and_dies(name: str, session: Session) -> None
             bring_up(switch, session, ends, natural_mode(switch))
             expected = break_it(switch, session, ends[0].port)
             until(lambda: switch.alive() is not None, "the switch's death is noticed")
-            words = str(switch.alive())
-            assert "\n" not in words
-            assert expected in words
+            message = str(switch.alive())
+            assert "\n" not in message
+            assert expected in message
         finally:
             switch.stop()
-    # (The kernel takes devices away with their namespace, some moments after it.)
+    # The kernel removes devices some moments after their namespace.
     until(
         lambda: (traces(session.id), len(session.ledger.outstanding())) == clean,
         "nothing is left",
@@ -115,11 +115,12 @@ def test_starts_stops_starts_again_and_dies(name: str, session: Session) -> None
 
 
 def break_it(switch: Switch, session: Session, port: SwitchPort) -> str:
-    """Kill the process, or take a port of one that has none; what the switch has to say of it."""
+    """Kill the process, or remove a port of a switch without processes; return a part of the
+    message."""
     if switch.process_ids():
         os.kill(switch.process_ids()[0], signal.SIGKILL)
         return "SIGKILL"
-    if switch.name == "vale":  # the kernel waits for ever for an attached device to go
+    if switch.name == "vale":  # the kernel waits for ever for an attached device to disappear
         session.host.run(["ip", "-n", f"sm{session.id}sw", "link", "set", port.device, "down"])
         return str(port.device)
     if port.device is not None:
@@ -128,7 +129,7 @@ def break_it(switch: Switch, session: Session, port: SwitchPort) -> str:
     away = ["netns", str(os.getpid()), "name", f"sm{session.id}gone"]
     entry = session.ledger.record(NetworkDevice(f"sm{session.id}gone"))
     session.host.run(["ip", "-n", str(port.far_netns), "link", "set", "eth0", *away])
-    session.ledger.strike(entry)  # it goes with its switch
+    session.ledger.strike(entry)  # it is removed with its switch
     return f"eth0 in {port.far_netns}"
 
 
@@ -154,15 +155,15 @@ def test_killed_bench_is_cleaned_up(name: str) -> None:
 
 @pytest.mark.parametrize("name", REAL)
 def test_two_instances_side_by_side_but_not_on_the_same_ports(name: str, session: Session) -> None:
-    """The second, given the ports of the first, is told so; with its own, it outlives the first."""
-    one, other = available(name), available(name)
+    """The second is refused the ports of the first; with separate ports it survives the first."""
+    first, other = available(name), available(name)
     if name in EXCLUSIVE:
         pytest.skip(f"{name}: one NIC has one embedded switch")
-    mode = natural_mode(one)
-    with open_session(measuring=False) as second, port_ends(session, one, 2) as ends:
+    mode = natural_mode(first)
+    with open_session(measuring=False) as second, port_ends(session, first, 2) as ends:
         before = traces(second.id)
         try:
-            bring_up(one, session, ends, mode)
+            bring_up(first, session, ends, mode)
             with pytest.raises((UnavailableError, TrialFailed)) as refusal:
                 other.start(second, [end.port for end in ends], mode, [0])
                 other.wait_ports_up(1)
@@ -170,11 +171,11 @@ def test_two_instances_side_by_side_but_not_on_the_same_ports(name: str, session
             assert names_a_port(str(refusal.value), [end.port for end in ends])
             other.stop()
             assert traces(second.id) == before
-            goes_on(one, ends)
+            goes_on(first, ends)
             with port_ends(second, other, 2) as other_ends:
                 bring_up(other, second, other_ends, mode)
-                assert not set(one.process_ids()) & set(other.process_ids())
-                one.stop()
+                assert not set(first.process_ids()) & set(other.process_ids())
+                first.stop()
                 assert other.alive() is None
                 goes_on(other, other_ends)
                 other.stop()
@@ -182,7 +183,7 @@ def test_two_instances_side_by_side_but_not_on_the_same_ports(name: str, session
             pytest.fail(f"{name}: {error}")
         finally:
             other.stop()
-            one.stop()
+            first.stop()
 
 
 def names_a_port(text: str, ports: list[SwitchPort]) -> bool:
@@ -192,7 +193,7 @@ def names_a_port(text: str, ports: list[SwitchPort]) -> bool:
 
 
 def goes_on(switch: Switch, ends: list[VethEnd] | list[VhostEnd]) -> None:
-    """It lives, and where each frame is ours, it carries frames and counts them."""
+    """Check that it runs and, on ports without other traffic, that it carries and counts frames."""
     assert switch.alive() is None
     count = how_many(switch)
     before = switch.counters().ports[1].tx_frames

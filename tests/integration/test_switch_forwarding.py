@@ -1,8 +1,8 @@
-"""The contract's first part: where each switch sends frames in each of its connect modes, and
-that its counters agree with what was sent and received. Real frames on real ports.
+"""The first part of the contract: the output ports of each switch in each connect mode, and
+counters that agree with sent and received frames. Real frames on real ports.
 
 Each test runs for every switch that this machine can run; the others are skipped by name with
-the probe's reason and remedy.
+reason and remedy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ pytestmark = [
     needs_root,
 ]
 
-LAST_CORE = max(os.sched_getaffinity(0))  # some programs only know the first one by accident
+LAST_CORE = max(os.sched_getaffinity(0))  # some programs use the first core by accident
 
 MODES = [
     pytest.param(name, mode, id=f"{name}-{mode}")
@@ -53,25 +53,25 @@ MODES = [
 
 
 @pytest.mark.parametrize(("name", "mode"), MODES)
-def test_forwards_as_its_mode_says_and_counts_it(
+def test_switch_forwards_by_its_mode_and_counts(
     name: str, mode: ConnectMode, session: Session
 ) -> None:
-    """Two pairs, both ways; before that, what is addressed to nobody."""
+    """Two pairs in both directions; before that, frames to unknown addresses."""
     switch = available(name)
     with port_ends(session, switch, 4, core=0) as ends:
         devices = [end for end in ends if isinstance(end, VethEnd)]
         sockets = [end for end in ends if isinstance(end, VhostEnd)]
-        own = [address_of(end) for end in devices if end.port.device]
+        addresses = [address_of(end) for end in devices if end.port.device]
         try:
             bring_up(switch, session, ends, mode, LAST_CORE)
             if sockets:
                 for end in sockets:
-                    end.tell()  # its ports are up
+                    end.tell()  # wait until its ports are up
                 vhost_flooding(switch, sockets, mode)
                 vhost_peers(switch, sockets, mode)
             else:
                 if mode is ConnectMode.CROSS_CONNECT:
-                    veth_wires(switch, devices, own)
+                    veth_wires(switch, devices, addresses)
                 elif mode is ConnectMode.VEB:
                     veth_bridge(switch, devices)
                 else:
@@ -84,14 +84,14 @@ def test_forwards_as_its_mode_says_and_counts_it(
             switch.stop()
 
 
-def test_fastclick_counts_what_its_table_sends_astray(session: Session) -> None:
-    """Its table drops what it does not know, so the witness is an entry: it can count."""
+def test_fastclick_counts_misdirected_frames(session: Session) -> None:
+    """Its table drops unknown addresses, so the monitor port is an entry, which counts."""
     switch = available("fastclick")
     with vhost_ends(session, 2) as ends:
         try:
             bring_up(switch, session, ends, ConnectMode.STATIC_MAC)
             ends[0].send_for(0.02, to=WITNESS_MAC)
-            sent = ends[0].settled()[1]
+            sent = ends[0].wait_settled()[1]
             assert sent > 0
             until(lambda: witness(switch) == sent, f"{sent} frames at the witness")
         finally:

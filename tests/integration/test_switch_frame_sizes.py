@@ -1,6 +1,5 @@
-"""Frames of every size and tag pass each switch whole, through each of its kinds of port and each
-I/O, or `plan` refuses the cell. The cells come from the tables of switches, port kinds and I/Os.
-"""
+"""Frames of every size and tag pass each switch whole, through each port kind and each I/O, or
+`plan` refuses the cell. The cells come from the tables of switches, port kinds and I/Os."""
 
 from __future__ import annotations
 
@@ -28,13 +27,13 @@ SWITCHES = (
 )  # fmt: skip
 SIZES = (64, 1518, 1519, 1522, 1523, 1986, 2020, 2052, 2053, 4000, 9000, 9018)
 TAGS = ("none", "100", "200.100")
-KINDS = (PortKind.VETH, PortKind.MACVLAN, PortKind.VHOST_USER, PortKind.MEMIF)  # (taps: in guests)
+KINDS = (PortKind.VETH, PortKind.MACVLAN, PortKind.VHOST_USER, PortKind.MEMIF)  # guests test taps
 ATTEMPTS = 3
-MOST_LOST = 0.1  # frames that are cut or vanish by their size are all lost
+MOST_LOST = 0.1  # if the size is the cause, all frames are lost
 
 
 def combinations() -> list[tuple[str, PortKind, Io]]:
-    """Each switch with each of its kinds of port and each I/O that writes whole frames."""
+    """Return each switch with each of its port kinds and each I/O that writes whole frames."""
     switches = installed().switches
     ios = [io for io, row in IO_ROWS.items() if not row.datagrams and io is not Io.NETMAP]
     return [
@@ -50,7 +49,7 @@ CELLS = [(*one, *rest) for one in combinations() for rest in itertools.product(S
 
 
 def is_sampled(number: int) -> bool:
-    """Each combination has one cell in the sample; sizes and tags go round at two speeds."""
+    """Each combination has one cell in the sample; sizes and tags rotate at different speeds."""
     combination, within = divmod(number, len(SIZES) * len(TAGS))
     size, tag = divmod(within, len(TAGS))
     return size == 5 * combination % len(SIZES) and tag == combination % 5 % len(TAGS)
@@ -88,12 +87,12 @@ def test_cell_delivers_whole_frames_or_plan_refuses_it(
 
 
 def whole_trial(campaign: Campaign, results: Path) -> Record:
-    """Run the trial, and again if a program of it had no core: frames are lost then, too."""
+    """Run the trial, and repeat it if a program had no core, which also loses frames."""
     for attempt in range(ATTEMPTS):
         (record,) = campaign.run(results=results / str(attempt), baseline=False).records
-        seen = record.throughput
-        if seen is not None and seen.loss_ratio <= MOST_LOST:
+        throughput = record.throughput
+        if throughput is not None and throughput.loss_ratio <= MOST_LOST:
             break
-        if seen is None and not record.message.startswith(STARVED):
+        if throughput is None and not record.message.startswith(STARVED):
             break
     return record

@@ -1,4 +1,4 @@
-"""Options as the switches themselves have them: asked of the kernel and of Open vSwitch."""
+"""Options in force in the switches themselves, as read from the kernel and Open vSwitch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FRAMES = 20
 def test_the_bridge_filters_vlans_and_has_a_table(
     session: Session, filtering: str, mode: ConnectMode
 ) -> None:
-    """With a table nothing need be learnt: the very first frame reaches its port alone."""
+    """With a table no learning is needed: the first frame reaches its port alone."""
     switch = LinuxBridge()
     switch.configure({"vlan_filtering": filtering, "static_fdb": "on"})
     with veth_ends(session, 4) as ends:
@@ -53,8 +53,8 @@ def test_the_bridge_filters_vlans_and_has_a_table(
             switch.stop()
 
 
-def test_the_bridge_as_a_wire_passes_every_reserved_address_but_pause(session: Session) -> None:
-    """docs/switches-kernel.md has this limit; also while ports come and go beside it."""
+def test_bridge_as_wire_passes_reserved_addresses_but_pause(session: Session) -> None:
+    """docs/switches-kernel.md states this limit; it also holds while ports come and go."""
     switch = LinuxBridge()
     reserved = [f"01:80:c2:00:00:{last:02x}" for last in range(16)]
     with veth_ends(session, 2) as ends:
@@ -106,10 +106,8 @@ def test_ovs_has_the_options_in_force(session: Session, profile: str) -> None:
 
 
 @pytest.mark.parametrize(("io", "calls"), [("raw-mmsg", "sendmmsg"), ("raw", "send")])
-def test_af_packet_sends_by_the_calls_that_it_is_told(
-    session: Session, io: str, calls: str
-) -> None:
-    """A frame a call, or many; either way all arrive, and are counted."""
+def test_af_packet_sends_by_the_given_calls(session: Session, io: str, calls: str) -> None:
+    """One frame a call, or many; all frames arrive and are counted."""
     switch = AfPacket()
     switch.configure({"io": io})
     with veth_ends(session, 2) as ends:
@@ -122,9 +120,9 @@ def test_af_packet_sends_by_the_calls_that_it_is_told(
             assert details["option:io"] == io
             assert f"a packet socket, {calls} and " in details["datapath"]
             (pid,) = switch.process_ids()
-            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
             mmsg = ",mmsg" if io == "raw-mmsg" else ""
-            assert words.count(f"raw:dev={ends[0].port.device}{mmsg}") == 1
+            assert command.count(f"raw:dev={ends[0].port.device}{mmsg}") == 1
             assert switch.counters().ports[1].tx_frames == FRAMES
         finally:
             switch.stop()

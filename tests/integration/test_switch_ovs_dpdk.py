@@ -1,4 +1,4 @@
-"""What only OVS-DPDK promises: threads where they were told to be, memory that leaves no trace."""
+"""OVS-DPDK alone: threads on the given cores, memory that leaves no trace."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def absent_port(session: Session, index: int) -> SwitchPort:
 def thread_cores(pid: int) -> dict[str, set[int]]:
     found = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):  # (it has ended meanwhile)
+        with suppress(FileNotFoundError, ProcessLookupError):  # it may have ended meanwhile
             name = (task / "comm").read_text().strip()
             found[name] = os.sched_getaffinity(int(task.name))
     return found
@@ -76,18 +76,18 @@ def test_polling_thread_has_its_core_to_itself(session: Session) -> None:
 
 
 @pytest.mark.parametrize("mode", OvsDpdk.capabilities.connect_modes)
-def test_dummy_datapath_forwards_and_counts_without_any_privilege(
+def test_dummy_datapath_forwards_and_counts_without_privilege(
     session: Session, mode: ConnectMode
 ) -> None:
-    """The contract of every switch, and that the daemon makes no device: it has no capability, and
-    lives in the network namespace of the bench."""
+    """It fulfils the contract of every switch, and the daemon makes no device: it has no capability
+    and runs in the network namespace of the bench."""
     switch = OvsDpdk()
     switch.configure({"datapath": "dummy"})
     with vhost_ends(session, 4) as ends:
         try:
             bring_up(switch, session, ends, mode)
             for end in ends:
-                end.tell()  # its ports are up
+                end.tell()  # wait until its ports are up
             vhost_flooding(switch, ends, mode)
             vhost_peers(switch, ends, mode)
             daemon = Path(f"/proc/{switch.process_ids()[0]}")
@@ -104,10 +104,10 @@ def test_dummy_datapath_forwards_and_counts_without_any_privilege(
     ("missing", "datapath"),
     [(None, "netdev"), (Facility.NETWORK_NAMESPACE, "dummy"), (Facility.TUN, "dummy")],
 )
-def test_datapath_is_chosen_by_whether_taps_can_be_made(
+def test_datapath_depends_on_the_right_to_make_taps(
     session: Session, monkeypatch: pytest.MonkeyPatch, missing: Facility | None, datapath: str
 ) -> None:
-    """In a network namespace of their own."""
+    """In a separate network namespace."""
     answers = dict.fromkeys(Facility, model.available("yes"))
     if missing is not None:
         answers[missing] = model.unavailable("no", remedy="none")
@@ -121,14 +121,14 @@ def test_datapath_is_chosen_by_whether_taps_can_be_made(
         switch.stop()
 
 
-def test_counters_that_went_with_their_peer_are_an_error(session: Session) -> None:
+def test_counters_removed_with_their_peer_are_an_error(session: Session) -> None:
     switch = OvsDpdk()
     with vhost_ends(session, 2) as ends:
         try:
             switch.start(session, [e.port for e in ends], ConnectMode.LEARNING, [CORE])
             switch.wait_ports_up(30)
             ends[0].send_for(0.05)
-            sent = ends[0].settled()[1]
+            sent = ends[0].wait_settled()[1]
             until(lambda: switch.counters().ports[0].rx_frames == sent, f"all {sent} counted")
             ends[0].process.terminate()
             with pytest.raises(TrialFailed, match="the peer of port p0 has gone"):
@@ -145,11 +145,11 @@ def test_counters_that_went_with_their_peer_are_an_error(session: Session) -> No
         (14, 1500, ovs_memory.SHARED_BUFFERS),
     ],
 )
-def test_pools_are_had_at_the_first_attempt(
+def test_pools_are_made_at_the_first_attempt(
     session: Session, ports: int, mtu_bytes: int, buffers: int
 ) -> None:
-    """A smaller pool than asked for means that an attempt failed, and while it did, that no
-    other port's peer could connect."""
+    """A smaller pool than requested means that an attempt failed, during which no other peer could
+    connect."""
     plan = ovs_memory.plan_pools(ports, mtu_bytes)
     if plan.memory_mb > hugepages.free_mb():
         pytest.skip(f"{plan.memory_mb} MiB of hugepages are not free")
@@ -159,13 +159,13 @@ def test_pools_are_had_at_the_first_attempt(
         absent = [replace(absent_port(session, k), mtu_bytes=mtu_bytes) for k in range(1, ports)]
         try:
             switch.start(session, [present, *absent], ConnectMode.LEARNING, [CORE])
-            wanted = f"size={buffers}"
-            until(lambda: wanted in pools(switch), f"a pool of {buffers} buffers")
-            seen = pools(switch)
+            size = f"size={buffers}"
+            until(lambda: size in pools(switch), f"a pool of {buffers} buffers")
+            pool_text = pools(switch)
         finally:
             switch.stop()
-    assert f"populated_size={buffers}" in seen
-    size_bytes = re.search(r"total_obj_size=(\d+)", seen)
+    assert f"populated_size={buffers}" in pool_text
+    size_bytes = re.search(r"total_obj_size=(\d+)", pool_text)
     assert size_bytes is not None
     assert int(size_bytes[1]) == ovs_memory.buffer_bytes(mtu_bytes)
 
@@ -174,7 +174,7 @@ def pools(switch: OvsDpdk) -> str:
     return switch.instance.appctl("netdev-dpdk/get-mempool-info")
 
 
-def test_memory_shortage_is_told_before_anything_is_started(
+def test_memory_shortage_is_refused_before_anything_starts(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hugepages, "pools", lambda: (hugepages.HugepagePool(2048, 5, 5),))
@@ -184,10 +184,10 @@ def test_memory_shortage_is_told_before_anything_is_started(
     assert traces(session.id) == before
 
 
-def test_daemon_that_dies_at_start_has_its_last_words(
+def test_error_of_a_daemon_that_dies_at_start_is_reported(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More memory than there is, the check silenced: DPDK gives up, and says so in the log."""
+    """Too much memory with the check disabled: DPDK fails with a message in the log."""
     endless = (hugepages.HugepagePool(2048, 1 << 39, 1 << 39),)
     monkeypatch.setattr(hugepages, "pools", lambda: endless)
     monkeypatch.setattr(ovs_memory, "BASE_MB", 1 << 20)

@@ -1,5 +1,5 @@
-"""What the program of a switch may do on the host: what its ports are declared to take and nothing
-else, for good; and what fails without each of that."""
+"""The capabilities of a switch's programs on the host: those that its ports declare and no others,
+for good; and the failure without each of them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ NUMBERS = {
     "sys_nice": 23,
 }  # fmt: skip
 PROGRAMS = [name for name in REAL if SWITCHES[name]().capabilities.linux_capabilities is not None]
-CABLED = "ovs-dpdk"  # any on DPDK would do; it says at once what it cannot do
-LOCKED_BYTES = 64 << 10  # less than any of them locks
-# What a switch says that starts all the same, but does without something.
+CABLED = "ovs-dpdk"  # it reports at once what it cannot do
+LOCKED_BYTES = 64 << 10  # less than any switch locks
+# Messages of switches that start without a capability but lack a feature.
 SAYS = {"testpmd": "mlockall\\(\\) failed"}
-# Without them the engine's socket buffers are smaller (test_engine_privileges.py), or it stays root
+# Without them the engine has smaller socket buffers (test_engine_privileges.py), or stays root
 # (test_engine_user.py).
 NOT_SEEN = {
     (name, one) for name in ("af-packet", "reference") for one in ("net_admin", "setgid", "setuid")
@@ -51,7 +51,7 @@ def mask(names: tuple[str, ...]) -> int:
 
 
 def threads(pid: int) -> list[dict[str, str]]:
-    """What each thread of a process may do (some end while they are looked at)."""
+    """Return the capabilities of each thread; threads may end meanwhile."""
     found = []
     for path in Path(f"/proc/{pid}/task").glob("*/status"):
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -60,7 +60,7 @@ def threads(pid: int) -> list[dict[str, str]]:
 
 
 def declared(name: str, ports: str = OWN) -> tuple[str, ...]:
-    """The capabilities that a switch is declared to take for the ports it is tried with."""
+    """Return the capabilities that a switch declares for the ports of these tests."""
     capabilities = SWITCHES[name]().capabilities
     assert capabilities.linux_capabilities is not None
     if ports in CABLES:
@@ -74,7 +74,7 @@ CASES += [("vpp", VETH), *((CABLED, driver) for driver in CABLES if driver)]
 
 
 @pytest.mark.parametrize(("name", "ports"), CASES)
-def test_a_running_switch_may_do_what_it_declares(name: str, ports: str, session: Session) -> None:
+def test_running_switch_has_declared_capabilities(name: str, ports: str, session: Session) -> None:
     available(name)
     switch = switch_of(name, ports)
     with ends_of(session, switch, ports) as ends:
@@ -86,12 +86,12 @@ def test_a_running_switch_may_do_what_it_declares(name: str, ports: str, session
             its = rights_of(switch, [end.port for end in ends])
             assert its is not None and set(declared(name, ports)) == set(its.capabilities)
             for pid in started:
-                own = declared(name, ports) if pid in switch.process_ids() else ()
+                expected = declared(name, ports) if pid in switch.process_ids() else ()
                 for thread in threads(pid):
                     assert thread["NoNewPrivs"] == "1"
                     assert int(thread["CapInh"], 16) == int(thread["CapAmb"], 16) == 0
-                    assert int(thread["CapBnd"], 16) == mask(own)
-                    # (The engine gives up what it began with.)
+                    assert int(thread["CapBnd"], 16) == mask(expected)
+                    # The engine drops the capabilities of its start.
                     assert thread["CapPrm"] == thread["CapEff"] in ("0" * 16, thread["CapBnd"])
         finally:
             switch.stop()
@@ -99,7 +99,7 @@ def test_a_running_switch_may_do_what_it_declares(name: str, ports: str, session
 
 @pytest.mark.parametrize("place", ["lxc", pytest.param("docker", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["basicfwd", "ovs-dpdk", "ovs-netdev", "testpmd"])
-def test_a_switch_in_a_container_has_what_its_ports_take(
+def test_switch_in_container_has_capabilities_of_its_ports(
     name: str, place: str, session: Session
 ) -> None:
     available(name)
@@ -121,7 +121,7 @@ def test_a_switch_in_a_container_has_what_its_ports_take(
 
 
 def started_with(name: str, ports: str, rights: tuple[str, ...]) -> str:
-    """What comes of a switch that may do this alone, and lock no memory by right of a limit."""
+    """Return the output of a switch with these capabilities alone and a limit of locked memory."""
     done = subprocess.run(
         ["prlimit", f"--memlock={LOCKED_BYTES}:{LOCKED_BYTES}",
          sys.executable, "-m", "tests.integration.switch_rights", name, ports, *rights],
@@ -131,18 +131,18 @@ def started_with(name: str, ports: str, rights: tuple[str, ...]) -> str:
     return done.stdout
 
 
-def works(name: str, said: str) -> bool:
-    return said.startswith("up") and not re.search(SAYS.get(name, "^$"), said)
+def works(name: str, output: str) -> bool:
+    return output.startswith("up") and not re.search(SAYS.get(name, "^$"), output)
 
 
 @pytest.mark.parametrize(("name", "ports"), [case for case in CASES if declared(*case)])
-def test_each_is_needed(name: str, ports: str) -> None:
+def test_each_capability_is_needed(name: str, ports: str) -> None:
     available(name)
     all_of_it = declared(name, ports)
-    said = started_with(name, ports, all_of_it)
-    assert works(name, said), said
-    for one in all_of_it:
-        if (name, one) not in NOT_SEEN:
-            left = tuple(other for other in all_of_it if other != one)
-            said = started_with(name, ports, left)
-            assert not works(name, said), f"{name} starts without {one}: {said}"
+    output = started_with(name, ports, all_of_it)
+    assert works(name, output), output
+    for capability in all_of_it:
+        if (name, capability) not in NOT_SEEN:
+            left = tuple(other for other in all_of_it if other != capability)
+            output = started_with(name, ports, left)
+            assert not works(name, output), f"{name} starts without {capability}: {output}"

@@ -1,5 +1,5 @@
-"""The contract's third part: what every switch says where something it needs is missing or used
-up, and that it leaves nothing behind then."""
+"""The third part of the contract: the message of every switch if a resource is missing or
+exhausted, and that it leaves nothing behind then."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ SETTINGS = {
 }
 
 
-def refuses(switch: Switch, session: Session, ports: list[SwitchPort], words: str) -> None:
-    """It says so in one line, and nothing is there that was not there before."""
+def refuses(switch: Switch, session: Session, ports: list[SwitchPort], message: str) -> None:
+    """Check that the refusal is one line and leaves nothing behind."""
     before = traces(session.id)
-    with pytest.raises(UnavailableError, match=words) as refusal:
+    with pytest.raises(UnavailableError, match=message) as refusal:
         switch.start(session, ports, natural_mode(switch), [0])
     assert "\n" not in str(refusal.value)
     assert switch.name in str(refusal.value)
@@ -58,23 +58,23 @@ def test_missing_program(
     switch = make_switch(name)
     if name in SETTINGS:
         monkeypatch.setenv(SETTINGS[name], str(tmp_path / "missing"))
-        words = SETTINGS[name]
+        message = SETTINGS[name]
     else:
         if not switch.availability().available:
             pytest.skip(f"{name}: {switch.availability().reason}")
         monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-        words = "not found"
+        message = "not found"
     availability = switch.availability()
     assert not availability.available
-    assert words in f"{availability.reason}; {availability.remedy}"
-    refuses(switch, session, some_ports(switch), words)
+    assert message in f"{availability.reason}; {availability.remedy}"
+    refuses(switch, session, some_ports(switch), message)
 
 
 @pytest.mark.parametrize("name", HUNGRY)
 def test_hugepages_exhausted(
     name: str, session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As the kernel tells it, so that nobody else's programs suffer."""
+    """The kernel's report is replaced, so that other programs keep their hugepages."""
     switch = available(name)
     pages = tmp_path / "hugepages-2048kB"
     pages.mkdir()

@@ -1,5 +1,5 @@
-"""Switches that take taps, as virtual machines have them, with this test in the machine's place:
-frames written to one tap come out of the other, whole, and nothing of a tap stays."""
+"""Switches with taps, as for virtual machines: the test takes the place of the machine. Frames
+written to one tap come out of the other, whole, and no tap remains."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BYTES = 2048
 
 @contextmanager
 def opened(device: str) -> Iterator[int]:
-    """A tap as a machine opens it: its reads do not wait."""
+    """Open a tap like a virtual machine: non-blocking."""
     flags = netlink.IFF_TAP | netlink.IFF_NO_PI
     tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -52,14 +52,14 @@ def frame(source: int, target: int, number: int) -> bytes:
 
 
 def read(tap: int) -> list[bytes]:
-    """Every frame of ours that has come."""
+    """Return every frame of the test that has arrived."""
     found: list[Any] = []
     while True:
         try:
-            one = os.read(tap, BYTES)
+            data = os.read(tap, BYTES)
         except BlockingIOError:
             return [each for each in found if each[12:14] == ETHERTYPE.to_bytes(2)]
-        found.append(one)
+        found.append(data)
 
 
 @pytest.mark.parametrize("name", TAKE_TAPS)
@@ -78,13 +78,13 @@ def test_frames_pass_between_two_taps(name: str) -> None:
         switch.start(session, ports, mode, sorted(os.sched_getaffinity(0))[:1])
         switch.wait_ports_up(DEADLINE_S)
         switch.wait_converged()
-        for source, target in ((1, 0), (0, 1)):  # each is heard before it is spoken to
-            wanted = {frame(source, target, number) for number in range(FRAMES)}
+        for source, target in ((1, 0), (0, 1)):  # each address is learnt before frames go to it
+            expected = {frame(source, target, number) for number in range(FRAMES)}
             came: set[bytes] = set()
             deadline = time.monotonic() + DEADLINE_S
-            while (left := wanted - came) and time.monotonic() < deadline:
+            while (left := expected - came) and time.monotonic() < deadline:
                 os.write(taps[source], min(left))
                 came |= set(read(taps[target]))
             assert not left, f"{len(left)} of {FRAMES} frames did not come to tap {target}"
-            assert came == wanted, "as they were sent"
+            assert came == expected, "frames arrive unchanged"
     assert not list(Path("/sys/class/net").glob(f"sm{session.id}*"))

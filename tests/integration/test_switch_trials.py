@@ -1,5 +1,5 @@
-"""Whole trials of what the contract tests cannot hold in their hands: ports that a switch makes
-itself, memif, the settings of VPP, and the ranking of all switches."""
+"""Whole trials for features beyond the contract tests: ports that a switch makes itself, memif, the
+settings of VPP, and the ranking of all switches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GENTLE = (*SHORT, "duration=1.2s", "rate=2k")
 
 
 def measured(bench: Bench, switch: str, environment: str, *more: str) -> Record:
-    """One gentle trial, finished and verified."""
+    """Return a slow trial, finished and verified."""
     need((switch,), (environment,))
     options = settings(*GENTLE, f"environment={environment}", *more)
     code, _, err = bench.run_to_the_end("trial", switch, "--no-baseline", *options)
@@ -66,13 +66,13 @@ def test_vpp_with_memif(bench: Bench, mode: str, choice: str) -> None:
 def test_vpp_receive_modes(bench: Bench, rx_mode: str) -> None:
     record = measured(bench, "vpp", "netns", f"switch_options=rx_mode:{rx_mode}")
     assert f"rx-mode VirtualEthernet0/0/0 {rx_mode}" in record.switch_details["commands"]
-    placed = record.switch_details["rx_placement"]  # as VPP itself says it
+    placed = record.switch_details["rx_placement"]  # as VPP reports it
     for port in (0, 1):
         assert f"VirtualEthernet0/0/{port} queue 0 ({rx_mode})" in placed
 
 
-def test_ranking_measures_what_is_there_and_names_what_is_not(bench: Bench) -> None:
-    """Kernel paths only, to be quick; the others are measured by the campaign as it is."""
+def test_ranking_measures_installed_switches_and_names_others(bench: Bench) -> None:
+    """Kernel paths only, to be fast; the unchanged campaign measures the others."""
     need(("linux-bridge", "xdp-redirect"), ("lxc",))
     chosen = ["linux-bridge", "xdp-redirect", "tc-redirect", "t4p4s"]
     code, _, err = bench.run(
@@ -89,11 +89,11 @@ def test_ranking_measures_what_is_there_and_names_what_is_not(bench: Bench) -> N
     )
     assert went_well(code, err), err
     assert "ranking: left out: tc-redirect cannot do connect_mode static-mac" in err
-    there = {"linux-bridge", "xdp-redirect"}
+    installed = {"linux-bridge", "xdp-redirect"}
     availability = SWITCHES["t4p4s"]().availability()
     if availability.available:
-        there.add("t4p4s")
+        installed.add("t4p4s")
     else:
         assert f"ranking: left out: t4p4s: {availability.reason}" in err
     found = Counter((r.trial.switch, r.trial.dimension.value) for r in bench.records())
-    assert found == {(s, d): 1 for s in there for d in ("throughput", "latency")}
+    assert found == {(s, d): 1 for s in installed for d in ("throughput", "latency")}

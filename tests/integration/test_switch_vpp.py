@@ -1,4 +1,4 @@
-"""What the common contract does not try of VPP: kernel devices as ports, threads on cores."""
+"""VPP beyond the common contract: kernel devices as ports, threads on cores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.integration.switch_traffic import (
 from tests.integration.waiting import until
 
 pytestmark = [pytest.mark.integration]
-MOST_FRAMES = 3_000_000  # more than any ring of VPP's holds
+MOST_FRAMES = 3_000_000  # more than any ring of VPP holds
 
 
 @pytest.fixture
@@ -35,15 +35,15 @@ def session(session: Session) -> Session:
 
 @pytest.mark.parametrize("mode", Vpp.capabilities.connect_modes)
 def test_kernel_devices(mode: ConnectMode, session: Session) -> None:
-    """The contract's frames, through AF_PACKET ports instead of vhost-user."""
+    """The contract's frames through AF_PACKET ports instead of vhost-user."""
     switch = Vpp()
     before = traces(session.id)
     with veth_ends(session, 4) as ends:
-        own = [address_of(end) for end in ends]
+        addresses = [address_of(end) for end in ends]
         try:
             bring_up(switch, session, ends, mode)
             if mode is ConnectMode.CROSS_CONNECT:
-                veth_wires(switch, ends, own)
+                veth_wires(switch, ends, addresses)
             else:
                 veth_flooding(switch, ends, mode)
             veth_peers(switch, ends)
@@ -53,8 +53,8 @@ def test_kernel_devices(mode: ConnectMode, session: Session) -> None:
     assert traces(session.id) == before
 
 
-def test_frames_that_its_packet_sockets_have_no_room_for_are_counted(session: Session) -> None:
-    """It is stopped until the ring is full; what comes then, VPP never sees."""
+def test_frames_that_overflow_packet_sockets_are_counted(session: Session) -> None:
+    """VPP is stopped until the ring is full; later frames never reach it."""
     switch = Vpp()
     with veth_ends(session, 2) as ends:
         try:
@@ -96,15 +96,15 @@ def test_workers_have_the_cores_and_the_main_thread_another(session: Session) ->
             for task in tasks
         }
         workers = [where for name, where in threads.items() if name.startswith("vpp_wk")]
-        told = switch.details()
-        assert workers == [{int(core)} for core in told["worker_cores"].split(",")]
-        assert threads["vpp_main"] == {int(told["main_core"])}
-        assert {int(told["main_core"])} not in workers
+        details = switch.details()
+        assert workers == [{int(core)} for core in details["worker_cores"].split(",")]
+        assert threads["vpp_main"] == {int(details["main_core"])}
+        assert {int(details["main_core"])} not in workers
     finally:
         switch.stop()
 
 
-def test_command_that_vpp_refuses_is_told(session: Session) -> None:
+def test_command_that_vpp_refuses_is_reported(session: Session) -> None:
     """The same socket for both ports."""
     path = f"{session.run_dir}/p.sock"
     ports = [SwitchPort(k, PortKind.VHOST_USER, mac_of(k), socket=path) for k in (0, 1)]

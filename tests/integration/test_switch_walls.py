@@ -1,5 +1,5 @@
-"""The threads of a running switch of others are behind its wall (what that means:
-tests/unit/host/test_sandbox.py), those of its helpers, too."""
+"""The sandbox of a running foreign switch holds for all its threads
+(tests/unit/host/test_sandbox.py defines it), also for those of its helpers."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ CASES += [
 
 
 @pytest.mark.parametrize(("name", "ports"), CASES)
-def test_a_running_switch_is_behind_its_wall(
+def test_running_switch_is_in_its_sandbox(
     name: str, ports: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     available(name)
     switch = switch_of(name, ports)
     with (
-        tempfile.NamedTemporaryFile(dir="/var/tmp") as file,  # (some may write in /tmp)
+        tempfile.NamedTemporaryFile(dir="/var/tmp") as file,  # some switches may write in /tmp
         ends_of(session, switch, ports) as ends,
     ):
         monkeypatch.setenv("SM_TEST_FILE", file.name)
@@ -61,21 +61,21 @@ def test_a_running_switch_is_behind_its_wall(
             assert set(switch.process_ids()) <= started
             for pid in started:
                 path, by = address_of(pid, "SM_TEST_FILE"), instruction_of(pid)
-                asked = set()
+                checked = set()
                 for thread in [int(one.name) for one in Path(f"/proc/{pid}/task").iterdir()]:
-                    with suppress(ProcessLookupError):  # (some end)
+                    with suppress(ProcessLookupError):  # some threads end
                         assert call_by(by, thread, KILL, os.getpid(), 0) == -errno.EPERM
                         assert call_by(by, thread, OPEN, path, os.O_WRONLY) == -errno.EACCES
-                        asked.add(thread)
-                assert pid in asked
+                        checked.add(thread)
+                assert pid in checked
         finally:
             switch.stop()
 
 
-def test_programs_of_others_have_one() -> None:
-    """All of those whose rights are known; the engine is confined by itself."""
-    ours = {"af-packet", "basicfwd", "reference"}
+def test_foreign_programs_have_a_sandbox() -> None:
+    """All whose capabilities are declared; the engine confines itself."""
+    engine_switches = {"af-packet", "basicfwd", "reference"}
     for name in REAL:
         capabilities = SWITCHES[name]().capabilities
         if capabilities.linux_capabilities is not None:
-            assert (capabilities.writes is None) == (name in ours), name
+            assert (capabilities.writes is None) == (name in engine_switches), name

@@ -1,4 +1,5 @@
-"""What is peculiar to `xdp-redirect`: its trap, its long frames, and what its table refuses."""
+"""Special behaviour of `xdp-redirect`: lost frames without polling, long frames, refused
+entries."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ def session(session: Session) -> Session:
     return session
 
 
-def test_a_far_end_that_does_not_poll_loses_every_frame_and_nothing_counts_it(
+def test_end_that_does_not_poll_loses_frames_uncounted(
     session: Session,
 ) -> None:
-    """Why the switch turns the receive offload on; the reconciliation would show it."""
+    """This is why the switch enables receive offload; the reconciliation would show it."""
     switch = XdpRedirect()
     with veth_ends(session, 2) as ends:
         try:
@@ -46,7 +47,7 @@ def test_a_far_end_that_does_not_poll_loses_every_frame_and_nothing_counts_it(
             switch.stop()
 
 
-def test_frames_that_the_table_does_not_send_elsewhere_are_counted_as_dropped(
+def test_frames_without_another_port_count_as_dropped(
     session: Session,
 ) -> None:
     switch = XdpRedirect()
@@ -63,13 +64,13 @@ def test_frames_that_the_table_does_not_send_elsewhere_are_counted_as_dropped(
             switch.stop()
 
 
-def test_the_kernel_says_what_is_wrong_with_a_program() -> None:
+def test_kernel_reports_the_error_of_a_program() -> None:
     from switchmark.errors import UnavailableError
 
     with pytest.raises(UnavailableError, match=r"load an XDP program: .*R0"):
         bpf_calls.load_xdp(bpf.assemble([bpf.leave()]))
 
 
-def test_the_size_of_the_programs() -> None:
-    """As docs/switches-kernel.md has it."""
+def test_size_of_programs_is_the_documented_size() -> None:
+    """docs/switches-kernel.md states it."""
     assert [len(program(0, 3, 4, table)) // 8 for table in (None, 5)] == [21, 42]

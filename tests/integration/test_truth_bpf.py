@@ -1,6 +1,6 @@
-"""What methods find of truths that a BPF program makes, frame by frame: losses on the Linux bridge,
-and a switch that takes its time after an overload. Nothing of it is ours. (Counts, order and
-times themselves are those of `certify`: test_certify.py.)"""
+"""Methods against faults that a BPF program injects frame by frame: losses on the Linux bridge, and
+slow recovery after an overload. The faults are independent of the engine. `certify` checks counts,
+order and times themselves (test_certify.py)."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ pytestmark = [
 DROP_EVERY = 64
 DROP_SHARE = 0.003
 LIMIT_PPS, WINDOW_S, HOLD_S = 20_000, 0.01, 0.3
-HELD_WITHIN_S = 0.03  # a window, a sample, and the ways of the bench
+HELD_WITHIN_S = 0.03  # a window, a sample, and the delays of the bench
 
 
 @pytest.fixture(scope="module")
 def rig(module_state_dir: None) -> Iterator[Rig]:
-    """One bridge for all. Both applications on one core: pauses of the sender are made up for."""
-    with deployed(LinuxBridge(), application_cpus="1") as made:
-        yield made
+    """One bridge for all tests. Both applications share a core; the sender catches up after
+    pauses."""
+    with deployed(LinuxBridge(), application_cpus="1") as deployment:
+        yield deployment
 
 
 @truth("ndr-pdr", "every 64th dropped by BPF", "kernel", "loss ratio between 1.5 and 1.6 %")
-def test_a_search_tells_the_loss_ratio_of_every_nth_frame_dropped(rig: Rig) -> None:
-    """1/64 whatever the load: goals above it are met to the highest load, those below nowhere."""
+def test_search_finds_the_loss_ratio_of_every_nth_frame(rig: Rig) -> None:
+    """1/64 at every load: higher goals are met up to the highest load, lower goals nowhere."""
     ratios = {"NDR": 0.0, "below": 0.015, "above": 0.016}
     goals = [
         Goal(name=name, loss_ratio=ratio, initial_trial_s=0.5, final_trial_s=0.5,
@@ -71,7 +72,7 @@ def test_a_search_tells_the_loss_ratio_of_every_nth_frame_dropped(rig: Rig) -> N
 
 
 @truth("soak", "frames dropped at random by BPF", "kernel", "4 standard deviations")
-def test_a_soak_finds_the_share_of_frames_dropped_at_random(rig: Rig) -> None:
+def test_soak_finds_the_share_of_randomly_dropped_frames(rig: Rig) -> None:
     def deviations() -> float:
         with struck(rig.bridge, dropped_at_random(DROP_SHARE), 0) as truth_of_it:
             measurer = rig.measurer
@@ -88,7 +89,7 @@ def test_a_soak_finds_the_share_of_frames_dropped_at_random(rig: Rig) -> None:
 
 
 @truth("recovery", "BPF that drops for 300 ms after an overload", "kernel", "30 ms")
-def test_recovery_is_as_long_as_nothing_passes_after_the_overload(rig: Rig) -> None:
+def test_recovery_is_the_time_without_frames_after_overload(rig: Rig) -> None:
     window_ns, hold_ns = round(WINDOW_S * 1e9), round(HOLD_S * 1e9)
     limit = round(LIMIT_PPS * WINDOW_S)
 

@@ -1,8 +1,8 @@
-"""Truths that are not ours: the kernel's shapers, its device counters, ping, /proc; and a meter of
+"""Independent references: the kernel's shapers and device counters, ping, /proc, and a meter of
 Open vSwitch.
 
-The switch is the Linux bridge; what it lets pass is set by `tc tbf` on its port, and what
-passed is counted by the kernel's devices. Only our figures are under test.
+The switch is the Linux bridge. `tc tbf` on its port limits the rate, and the kernel's devices count
+the frames that pass. Only the bench's figures are under test.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ pytestmark = [
 
 RATE_PPS = 20_000
 FRAME_BYTES = 1000  # with FCS; the kernel counts 4 less
-BUCKET_S = 0.005  # of the rate: in the bucket, and as many frames again in the queue before it
+BUCKET_S = 0.005  # seconds of frames in the bucket, and as many in the queue before it
 BUCKET_FRAMES = round(RATE_PPS * BUCKET_S)
 TOLERANCE, BURST_TOLERANCE = 0.01, 0.06
 
 
 @pytest.fixture(scope="class")
 def shaped(module_state_dir: None) -> Iterator[Rig]:
-    """A bridge behind a token bucket. The applications share a core, so that the sender makes up
-    for pauses of up to 9 ms, which bucket and queue together hold."""
+    """A bridge behind a token bucket. The applications share a core, so that the sender catches up
+    after pauses of up to 9 ms, which fit into bucket and queue."""
     switch = LinuxBridge()
     with deployed(switch, packet_size=str(FRAME_BYTES), application_cpus="1") as rig:
         shape(switch, RATE_PPS, FRAME_BYTES, BUCKET_S)
@@ -71,7 +71,7 @@ def metered(module_state_dir: None) -> Iterator[Rig]:
 
 
 class TestTokenBucketOfTheKernel:
-    """One deployment for all that find what `tc tbf` lets pass; then `tc htb` in its place."""
+    """One deployment for all tests of `tc tbf`; then `tc htb` replaces it."""
 
     @truth("r-plus", "`tc tbf` behind linux-bridge", "kernel", percent(TOLERANCE))
     def test_r_plus(self, shaped: Rig) -> None:
@@ -85,7 +85,7 @@ class TestTokenBucketOfTheKernel:
     @truth("loss-vs-load", "`tc tbf` behind linux-bridge", "kernel",
            f"a step; the losses {percent(TOLERANCE)} of the load")  # fmt: skip
     def test_loss_vs_load(self, shaped: Rig) -> None:
-        """From twice the rate down: what the bucket does not let pass is lost, at every load."""
+        """From twice the rate down: the frames above the rate are lost, at every load."""
         trial_s = 0.5
 
         def worst() -> float:
@@ -94,8 +94,8 @@ class TestTokenBucketOfTheKernel:
                 return 1.0
             passes = RATE_PPS * trial_s + 2 * BUCKET_FRAMES
             losses = [max(0.0, 1 - passes / point.offered_frames) for point in found.points]
-            seen = [point.loss_ratio for point in found.points]
-            return max(abs(a - b) for a, b in zip(seen, losses, strict=True))
+            ratios = [point.loss_ratio for point in found.points]
+            return max(abs(a - b) for a, b in zip(ratios, losses, strict=True))
 
         find(0, TOLERANCE, worst)
 
@@ -118,7 +118,7 @@ class TestTokenBucketOfTheKernel:
     @pytest.mark.slow
     @truth("r-plus", "`tc htb` behind linux-bridge", "kernel", percent(TOLERANCE))
     def test_r_plus_behind_another_shaper(self, shaped: Rig) -> None:
-        """The last: it takes the token bucket's place."""
+        """The last test, as it replaces the token bucket."""
         switch = shaped.deployment.switch
         assert isinstance(switch, LinuxBridge)
         unshape(switch)
@@ -127,7 +127,7 @@ class TestTokenBucketOfTheKernel:
 
 
 class TestMeterOfOpenVswitch:
-    """One deployment for both."""
+    """One deployment for both tests."""
 
     @truth("r-plus", "a meter of ovs-netdev", "Open vSwitch", percent(TOLERANCE))
     def test_r_plus(self, metered: Rig) -> None:
@@ -151,23 +151,23 @@ def ndr_and_pdr_over_truth(rig: Rig) -> float:
 
 @truth("latency, round trip", "ping", "other tool", "a factor of 5")
 def test_round_trips_are_those_of_ping() -> None:
-    """ping's own way through the kernel is longer than that of raw sockets, never shorter by
-    more than a little; both see the same two bridges crossings, so they lie close."""
+    """ping's path through the kernel is longer than that of raw sockets, and shorter by a little at
+    most. Both cross the same two bridges, so the times are close."""
     switch = LinuxBridge()
     with deployed(switch, dimension="latency", rate="1000", io="udp") as rig:
-        ours, theirs = [], []
+        own_ns, ping_ns = [], []
         for _ in range(4):
             trial = rig.plan.trial.model_copy(update={"duration_s": 0.5})
-            seen = latency.measure(trial, rig.deployment.ends, rig.plan.policy, lambda: None)
-            assert seen.figures.latency is not None
-            ours.append(seen.figures.latency.percentiles_ns["50"])
-            theirs.append(ping_median_ns(rig))
-        ratio = min(ours) / min(theirs)
-        assert 0.2 < ratio < 5, (ours, theirs)
+            measured = latency.measure(trial, rig.deployment.ends, rig.plan.policy, lambda: None)
+            assert measured.figures.latency is not None
+            own_ns.append(measured.figures.latency.percentiles_ns["50"])
+            ping_ns.append(ping_median_ns(rig))
+        ratio = min(own_ns) / min(ping_ns)
+        assert 0.2 < ratio < 5, (own_ns, ping_ns)
 
 
 def ping_median_ns(rig: Rig) -> float:
-    """The median round trip that ping sees between the two namespaces, in ns."""
+    """Return the median round trip of ping between the two namespaces, in ns."""
     client, server = rig.deployment.ends[0].a, rig.deployment.ends[0].b
     address = server.args[server.args.index("--src-ip") + 1]
     command = ["nsenter", f"--net=/proc/{client.spawned.pid}/ns/net",
@@ -179,8 +179,8 @@ def ping_median_ns(rig: Rig) -> float:
 
 
 @truth("CPU cost", "/proc/PID, from outside", "kernel", "0.1 s of 2 s")
-def test_cpu_time_is_what_the_kernel_charges() -> None:
-    """The engine's own account of a run against the process's clock read from outside."""
+def test_cpu_time_agrees_with_the_kernel() -> None:
+    """The engine's own CPU time of a run against the process's clock read from outside."""
     with deployed(LinuxBridge()) as rig:
         sender = rig.deployment.ends[0].a
         before = process_cpu_s(sender.spawned.pid)
@@ -188,6 +188,6 @@ def test_cpu_time_is_what_the_kernel_charges() -> None:
         outside = process_cpu_s(sender.spawned.pid) - before
         inside = sender.result.cpu.cpu_ns / 1e9
         assert inside > 0
-        # Idle time between the two readings and the run costs a little on the outside.
+        # Idle time around the run adds a little to the outside reading.
         assert inside <= outside + 0.01
         assert outside - inside < 0.1

@@ -1,4 +1,5 @@
-"""Every method finds what was set: the reference switch drops, delays and limits by plan."""
+"""Every method finds the set faults: the reference switch drops, delays and limits as
+configured."""
 
 from __future__ import annotations
 
@@ -39,17 +40,19 @@ pytestmark = [
 ]
 
 LIMIT_PPS = 40_000
-# 10 ms: a sender that shares its core pauses so long. Over two seconds it adds 0.5 %.
+# 10 ms, because a sender that shares its core pauses so long. Over two seconds it adds 0.5 %.
 LIMIT_BURST = 400
 TOLERANCE, BURST_TOLERANCE = 0.01, 0.06
-# Of latency trials: long enough for 600 round trips, short enough to be repeated.
+# Latency trials: long enough for 600 round trips, short enough to be repeated.
 SHORT = TrimPolicy(warm_up_s=0.1)
 LATENCY_RUN_S = 0.3
 
 
 def quiet_run(measurer: DeployedMeasurer, load_pps: float, duration_s: float = 0.5) -> LoadPoint:
-    """A run in which every frame was offered and drained; the counts are exact in any. Raises
-    `TrialFailed` where a receiver without a core was still reading, or lost what came meanwhile."""
+    """Return a run in which every frame was offered and drained.
+
+    Raises `TrialFailed` if a receiver without a core was still reading, or lost frames
+    meanwhile."""
     point, side = measurer.measure(duration_s, load_pps), measurer.side_counts[-1]
     assert point.offered_frames > 0
     if not side.drained or side.socket_drops:
@@ -62,27 +65,27 @@ def quiet_run(measurer: DeployedMeasurer, load_pps: float, duration_s: float = 0
 def test_every_nth_frame_lost_is_counted_exactly(every: int) -> None:
     def off_by() -> float:
         with deployed(reference(drop_every=every)) as rig:
-            seen, off = 0, 0
+            offered, off = 0, 0
             for load in (700, 2_100, 7_000):
-                before = seen
+                before = offered
                 point = quiet_run(rig.measurer, load)
-                seen += point.offered_frames
-                # The n-th is counted over all trials, half-way through each n.
-                due = hits(seen, every) - hits(before, every)
+                offered += point.offered_frames
+                # The n-th frame is counted over all trials, half-way through each n.
+                due = hits(offered, every) - hits(before, every)
                 assert due > 0
                 off += abs(point.lost_frames - due)
             return off
 
-    find(0, 0, off_by)  # (a reference that is starved for long loses frames at its own port)
+    find(0, 0, off_by)  # a reference without a core loses frames at its own port
 
 
 def hits(frames: int, every: int) -> int:
-    """How many of the first `frames` are chosen: those at n/2, n/2 + n, ..."""
+    """Return the number of chosen frames among the first `frames`: n/2, n/2 + n, ..."""
     return (frames - 1 - every // 2) // every + 1 if frames > every // 2 else 0
 
 
 @truth("frames doubled", "every 50th sent twice by the reference", "ours", "exact")
-def test_duplicates_are_counted_exactly_and_are_no_gain() -> None:
+def test_duplicates_are_counted_exactly_without_gain() -> None:
     def off_by() -> float:
         with deployed(reference(duplicate_every=50)) as rig:
             measurer = rig.measurer
@@ -95,30 +98,30 @@ def test_duplicates_are_counted_exactly_and_are_no_gain() -> None:
 
 
 @truth("frames reordered", "every 50th held by the reference", "ours", "exact but one")
-def test_reordering_is_counted_exactly_and_is_no_loss() -> None:
+def test_reordering_is_counted_exactly_without_loss() -> None:
     with deployed(reference(reorder_every=50), burst="2") as rig:
 
         def off_by() -> float:
             measurer = rig.measurer
             point = quiet_run(measurer, 5_000)
-            seen, due = measurer.side_counts[-1].reordered, point.offered_frames / 50
-            assert seen <= due + 1
-            return math.inf if point.lost_frames or not seen else due - seen
+            reordered, due = measurer.side_counts[-1].reordered, point.offered_frames / 50
+            assert reordered <= due + 1
+            return math.inf if point.lost_frames or not reordered else due - reordered
 
-        # A held frame leaves after 2 ms without a follower: a stalled sender undoes some.
+        # A held frame leaves after 2 ms without a successor, so a stalled sender undoes some.
         find(0, 1, off_by)
 
 
 @pytest.fixture(scope="class")
 def limited(module_state_dir: None) -> Iterator[Rig]:
-    """A reference that lets a set rate pass; gone before others measure delays."""
+    """A reference with a set rate; it ends before others measure delays."""
     limit = reference(limit_pps=LIMIT_PPS, limit_burst=LIMIT_BURST)
     with deployed(limit, burst="8") as rig:
         yield rig
 
 
 class TestSetRate:
-    """One deployment for all that find the rate that it lets pass."""
+    """One deployment for all tests of the set rate."""
 
     @truth("r-plus", "rate of the reference", "ours", percent(TOLERANCE))
     def test_saturated_throughput_and_r_plus_find_the_set_rate(self, limited: Rig) -> None:
@@ -136,8 +139,8 @@ class TestSetRate:
             ),
         )
 
-    def test_no_more_ever_passes_than_the_set_rate(self, limited: Rig) -> None:
-        """Holds on any machine: noise takes frames, it makes none."""
+    def test_set_rate_is_never_exceeded(self, limited: Rig) -> None:
+        """It holds on any machine, as noise only removes frames."""
         point = limited.measurer.measure(1.0, SATURATING)
         passed = point.offered_frames - point.lost_frames
         assert 0 < passed <= LIMIT_PPS * (point.cost_s) + LIMIT_BURST
@@ -151,7 +154,7 @@ class TestSetRate:
         )
 
     @truth("plateau", "rate of the reference", "ours", percent(TOLERANCE))
-    def test_a_sweep_finds_the_plateau_and_what_is_lost_above_it(self, limited: Rig) -> None:
+    def test_sweep_finds_the_plateau_and_the_loss_above_it(self, limited: Rig) -> None:
         seconds, loads = 0.6, [10e3, 20e3, 30e3, 50e3, 60e3, 80e3]
 
         def height() -> float:
@@ -167,14 +170,15 @@ class TestSetRate:
         find(LIMIT_PPS, TOLERANCE * LIMIT_PPS, height)
 
     @truth("back-to-back", "bucket of the reference", "ours", percent(BURST_TOLERANCE))
-    def test_bursts_find_what_may_pass_at_once(self, limited: Rig) -> None:
-        """RFC 9004's buffer is the bucket; a burst is found to 2 %, of frames sent by eights."""
+    def test_bursts_find_the_size_of_the_bucket(self, limited: Rig) -> None:
+        """The bucket is RFC 9004's buffer; a burst is found to 2 %, as frames are sent in
+        eights."""
         find(LIMIT_BURST, BURST_TOLERANCE * LIMIT_BURST, partial(buffer_frames, limited, LIMIT_PPS))
 
 
 @truth("soak", "frames lost at random by the reference", "ours", "4 standard deviations")
 def test_loss_at_random_is_within_its_interval() -> None:
-    """Four standard deviations of a binomial; a soak sees every window lossy."""
+    """Four standard deviations of a binomial distribution; every window of a soak is lossy."""
     share = 0.003
 
     def deviations() -> float:
@@ -187,30 +191,30 @@ def test_loss_at_random_is_within_its_interval() -> None:
         assert found.loss_ratio_limit is None
         return (found.lost_frames - due) / math.sqrt(due * (1 - share))
 
-    find(0, 4, deviations)  # (a reference that is starved for long loses frames at its own port)
+    find(0, 4, deviations)  # a reference without a core loses frames at its own port
 
 
-def test_a_switch_that_pauses_at_the_end_of_a_trial_loses_nothing() -> None:
-    """It is stopped in the last third of a trial, and goes on 80 ms after the sender's end: what it
-    held until then is late, and not lost."""
+def test_switch_paused_at_the_end_of_a_trial_loses_nothing() -> None:
+    """The switch is stopped in the last third of a trial and continues 80 ms after the sender's
+    end: the held frames are late but not lost."""
     duration_s, held_s = 0.3, 0.18
     with deployed(reference(), rate="2000") as rig:
         (pid,) = rig.deployment.switch.process_ids()
 
         def lost() -> float:
-            held: list[threading.Timer] = []
+            timers: list[threading.Timer] = []
             begun = time.monotonic()
 
             def hold_at_the_end() -> None:
-                if not held and time.monotonic() - begun >= duration_s - 0.1:
+                if not timers and time.monotonic() - begun >= duration_s - 0.1:
                     os.kill(pid, signal.SIGSTOP)
-                    held.append(threading.Timer(held_s, os.kill, (pid, signal.SIGCONT)))
-                    held[0].start()
+                    timers.append(threading.Timer(held_s, os.kill, (pid, signal.SIGCONT)))
+                    timers[0].start()
 
             measurer = DeployedMeasurer(rig.plan.trial, rig.deployment.ends, hold_at_the_end)
             point = measurer.measure(duration_s, 2_000)
-            assert held, "it was stopped"
-            held[0].join()
+            assert timers, "the switch was stopped"
+            timers[0].join()
             return point.lost_frames - measurer.side_counts[-1].socket_drops
 
         find(0, 0, lost)
@@ -221,9 +225,10 @@ def test_a_switch_that_pauses_at_the_end_of_a_trial_loses_nothing() -> None:
     "latency, round trip", "0.1 and 1 ms each way by the reference", "ours", "4 us above the floor"
 )
 def test_round_trips_are_the_floor_and_twice_the_set_delay() -> None:
-    """Both ways are delayed: 2 us each, of the shortest. (The median grows by more: applications
-    that share a core are in step where the answer comes at once, and look in turns where it comes
-    late. That is the core's doing, and no error of the clock.)"""
+    """Both ways are delayed by 2 us each, which the shortest times show.
+
+    The median grows by more: applications on a shared core are in step if the answer comes at once,
+    and alternate if it is late. That is an effect of the core, not an error of the clock."""
     find_difference(
         {f"{us}": 2e3 * us for us in (100, 1000)}, 2 * 2000, shortest_round_trip_ns, "0"
     )
@@ -232,9 +237,9 @@ def test_round_trips_are_the_floor_and_twice_the_set_delay() -> None:
 def shortest_round_trip_ns(delay_us: str) -> float:
     with deployed(reference(delay_us=delay_us), dimension="latency", rate="2000") as rig:
         trial = rig.plan.trial.model_copy(update={"duration_s": LATENCY_RUN_S})
-        seen = latency.measure(trial, rig.deployment.ends, SHORT, lambda: None).figures.latency
-    assert seen is not None and seen.min_ns <= seen.percentiles_ns["50"]
-    return seen.min_ns
+        figures = latency.measure(trial, rig.deployment.ends, SHORT, lambda: None).figures.latency
+    assert figures is not None and figures.min_ns <= figures.percentiles_ns["50"]
+    return figures.min_ns
 
 
 @pytest.mark.slow

@@ -1,5 +1,5 @@
-"""Probes beside traffic both ways time each direction by itself: a BPF program at one port of the
-bridge makes one direction slower by a set time, by the kernel's clock, and not the other."""
+"""Probes beside bidirectional traffic time each direction separately: a BPF program at one port of
+the bridge delays one direction by a set time, by the kernel's clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASKED = {"bidirectional": "true", "method": "one-way", "burst": "4"}
     "kernel", "1 to 2 ms; the other way less",
 )  # fmt: skip
 def test_each_direction_has_its_own_times() -> None:
-    """What comes in by port 0 goes forward, what comes in by port 1 goes back."""
+    """Frames that enter by port 0 go forward, frames that enter by port 1 go back."""
     probes = {"rate": str(RATE_PPS), "probe_rate": str(PROBE_RATE_PPS)}
     with deployed(LinuxBridge(), **ASKED, **probes) as rig:
         for port in (0, 1):
@@ -38,13 +38,13 @@ def test_each_direction_has_its_own_times() -> None:
 
 
 def wrong_directions(rig: Rig, slow_port: int) -> int:
-    """How many directions have other times than they must have when one port is slow. Load and
-    probes of both directions are all there."""
+    """Return the number of directions with wrong times when one port is slow. Load and probes of
+    both directions are complete."""
     measurer = DeployedMeasurer(rig.plan.trial, rig.deployment.streams, lambda: None)
     with struck(rig.bridge, delayed(DELAY_NS), slow_port):
         point, found = measurer.measure_latency(DURATION_S, 2 * RATE_PPS, 4)
     slow, other = found.directions if slow_port == 0 else reversed(found.directions)
-    assert slow.latency.min_ns >= DELAY_NS, "nothing is faster than the program"
+    assert slow.latency.min_ns >= DELAY_NS, "no frame is faster than the program"
     assert slow.latency.count + other.latency.count == found.count
     assert found.min_ns == min(slow.latency.min_ns, other.latency.min_ns)
     assert point.offered_frames > 0

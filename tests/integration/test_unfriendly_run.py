@@ -1,5 +1,5 @@
-"""A bench on a machine as it is found: a mount point whose name is no text, a standard error that
-nobody reads."""
+"""A bench on an unusual machine: a mount point whose name is not text, a standard error that nobody
+reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration.test_clean import ROOT, deploy, remains_soon
 pytestmark = [*needs_engine, needs_root]
 ENGINE = engine_path()
 BENCH = [sys.executable, "-m", "switchmark"]
-# Before a command: a file system in a private mount namespace, at a point of any bytes.
+# Prefix of a command: a file system in a private mount namespace, at a point of any bytes.
 MOUNTED = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"']
 
 
@@ -32,15 +32,15 @@ def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 def odd_folder(parent: Path) -> str:
-    """Its name is no UTF-8, and has what mountinfo escapes."""
+    """Make a folder whose name is not UTF-8 and has characters that mountinfo escapes."""
     folder = os.fsdecode(os.fsencode(parent) + b"/\xff\xfe a\\b")
     Path(folder).mkdir(parents=True)
     return folder
 
 
 def measured(results: Path, before: list[str], **more: object) -> int:
-    """The exit code of a short run; its one trial is kept. What the machine starved is measured
-    again."""
+    """Return the exit code of a short run with one stored trial; a trial without a core is
+    repeated."""
     if not (found := make_switch("linux-bridge").availability()).available:
         pytest.skip(f"linux-bridge: {found.reason}")
     keys = ("duration=0.5s", "trim.warm_up=0.1s", "environment=netns", "repetitions=1")
@@ -59,13 +59,14 @@ def measured(results: Path, before: list[str], **more: object) -> int:
     return int(done.returncode)
 
 
-def test_a_mount_point_that_is_no_text_hinders_no_run(state: Path, tmp_path: Path) -> None:
+def test_mount_point_that_is_not_text_does_not_hinder_a_run(state: Path, tmp_path: Path) -> None:
     before = [*MOUNTED, odd_folder(tmp_path)]
     assert measured(tmp_path / "results", before, capture_output=True) == 0
 
 
-def test_nor_a_cleaner(state: Path, tmp_path: Path) -> None:
-    """In the folder of the dead session it is another's, and stays; elsewhere it is passed over."""
+def test_mount_point_that_is_not_text_does_not_hinder_clean(state: Path, tmp_path: Path) -> None:
+    """In the folder of the dead session it belongs to another user and stays; elsewhere it is
+    ignored."""
     bench = deploy("netns", "--wait")
     assert bench.stdout is not None
     session_id = bench.stdout.readline().strip()
@@ -88,6 +89,6 @@ def test_nor_a_cleaner(state: Path, tmp_path: Path) -> None:
     assert remains_soon(state, session_id) == []
 
 
-def test_a_full_standard_error_stops_no_run(state: Path, tmp_path: Path) -> None:
+def test_full_standard_error_does_not_stop_a_run(state: Path, tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         assert measured(tmp_path / "results", [], stderr=full, stdout=subprocess.DEVNULL) == 0

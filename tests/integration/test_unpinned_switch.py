@@ -1,6 +1,6 @@
-"""A switch that is not pinned, through the whole bench: while traffic flows the kernel says that
-every thread of it may run on every core; beside it one that is pinned. Both are one limited by a
-quota, too, which is of as many cores as if it were pinned."""
+"""An unpinned switch through the whole bench: the kernel allows every thread of it on every core
+while traffic flows; in comparison, a pinned switch. A quota limits both to one core, and has as
+many cores as for a pinned switch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHORT = {"duration": "600ms", "trim.warm_up": "100ms", "trim.cool_down": "100ms"
 
 
 def run(switch_cpus: str) -> tuple[Record, set[frozenset[int]]]:
-    """One trial that was not starved, and the cores that the kernel allowed the switch's threads
+    """Return a trial that had its cores, and the cores that the kernel allowed the switch's threads
     meanwhile."""
     for _ in range(ATTEMPTS):
         record, allowed = run_once(switch_cpus)
@@ -38,9 +38,9 @@ def run(switch_cpus: str) -> tuple[Record, set[frozenset[int]]]:
 
 
 def run_once(switch_cpus: str) -> tuple[Record, set[frozenset[int]]]:
-    """One trial."""
-    asked = {"rate": "2k", "burst": "1", "cpu_limit": "50%", **SHORT}
-    plan = planned(reference(), switch_cpus=switch_cpus, **asked)
+    """Run one trial."""
+    options = {"rate": "2k", "burst": "1", "cpu_limit": "50%", **SHORT}
+    plan = planned(reference(), switch_cpus=switch_cpus, **options)
     allowed: set[frozenset[int]] = set()
 
     def look(_: float | None) -> None:
@@ -56,7 +56,7 @@ def run_once(switch_cpus: str) -> tuple[Record, set[frozenset[int]]]:
 
 
 @pytest.mark.parametrize("switch_cpus", ["auto", "any"])
-def test_the_kernel_moves_a_switch_that_is_not_pinned_and_no_other(switch_cpus: str) -> None:
+def test_kernel_moves_an_unpinned_switch_only(switch_cpus: str) -> None:
     record, allowed = run(switch_cpus)
     assert record.status == "finished", record.message
     assert record.placement is not None and record.cpu_quota is not None

@@ -1,4 +1,4 @@
-"""Verdicts provoked on real switches: each mark is that of a whole trial's record."""
+"""Marks provoked on real switches, each in the record of a whole trial."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ pytestmark = [
 LEARNING, STATIC = ConnectMode.LEARNING, ConnectMode.STATIC_MAC
 SHORT = {"duration": "1.2s", "interval": "100ms", "trim.warm_up": "0.1s", "trim.cool_down": "0.1s"}
 SOME_SAMPLES_S = 0.4
-MORE_THAN_A_BUFFER = 200_000  # frames of 1500 B: 2 KiB each and more of the 256 MiB that it may use
+MORE_THAN_A_BUFFER = 200_000  # frames of 1500 B, which take 2 KiB each of at most 256 MiB
 
 
 class CarelessBridge(LinuxBridge):
-    """Learns and floods, whatever it was asked for."""
+    """Learns and floods, whatever its mode."""
 
     def connect(self) -> None:
-        asked, self.mode = self.mode, LEARNING
+        mode, self.mode = self.mode, LEARNING
         super().connect()
-        self.mode = asked
+        self.mode = mode
 
 
 def found(rig: Rig) -> str:
@@ -57,7 +57,7 @@ def found(rig: Rig) -> str:
 
 @pytest.mark.parametrize("mode", [LEARNING, STATIC])
 @pytest.mark.parametrize("make", [LinuxBridge, OvsNetdev])
-def test_a_switch_keeps_the_mode_it_was_asked_for(make: type[Switch], mode: ConnectMode) -> None:
+def test_switch_keeps_the_requested_mode(make: type[Switch], mode: ConnectMode) -> None:
     switch = make()
     if not switch.availability().available:
         pytest.skip(f"{switch.name}: {switch.availability().reason}")
@@ -65,7 +65,7 @@ def test_a_switch_keeps_the_mode_it_was_asked_for(make: type[Switch], mode: Conn
         assert found(rig) == ""
 
 
-def test_a_switch_in_another_mode_is_found_out() -> None:
+def test_switch_in_another_mode_is_detected() -> None:
     with deployed(CarelessBridge(), connect_mode=STATIC.value) as rig:
         assert "a table of addresses passed" in found(rig)
 
@@ -77,8 +77,9 @@ def judged(
     switch: Switch, on: str = "", act: Act | None = None, baseline: Baseline | None = None,
     **settings: str,
 ) -> Record:  # fmt: skip
-    """A whole trial and its record. When traffic has flowed for some samples, `act` is told the
-    process id of the application in the role `on`."""
+    """Run a whole trial; return its record.
+
+    After some samples, `act` is called with the process id of the application in the role `on`."""
     plan = planned(switch, **{**SHORT, **settings})
     with open_session(measuring=False) as session:
 
@@ -107,16 +108,16 @@ def marks_of(record: Record) -> set[str]:
 
 
 def pid_of(session_id: str, role: str) -> int:
-    """Of the session's one engine in this role."""
-    for one in procfs.session_processes(session_id):
-        words = Path(f"/proc/{one.pid}/cmdline").read_bytes().split(b"\0")
-        if len(words) > 1 and words[1] == role.encode():
-            return one.pid
+    """Return the session's engine in this role."""
+    for process in procfs.session_processes(session_id):
+        command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        if len(command) > 1 and command[1] == role.encode():
+            return process.pid
     raise AssertionError(f"no {role} runs")
 
 
-def held_for(seconds: float) -> Act:
-    """Stop a process for so long at least."""
+def stopped_for(seconds: float) -> Act:
+    """Stop a process for at least so long."""
 
     def act(pid: int) -> None:
         os.kill(pid, signal.SIGSTOP)
@@ -125,18 +126,18 @@ def held_for(seconds: float) -> Act:
     return act
 
 
-def test_a_sender_that_is_held_up_stretches_its_trial_and_makes_it_unstable() -> None:
-    """Stopped in the trial, until after its end."""
-    found = judged(LinuxBridge(), "sender", held_for(2.5), rate="5k", duration="2.5s")
+def test_stopped_sender_makes_the_trial_longer_and_unstable() -> None:
+    """Stopped in the trial until after its end."""
+    found = judged(LinuxBridge(), "sender", stopped_for(2.5), rate="5k", duration="2.5s")
     assert {"duration-stretched", "unstable", "schedule-missed"} <= marks_of(found)
 
 
-def test_a_receiver_that_is_held_up_is_the_limit() -> None:
-    """Its own socket overflows meanwhile: that is not the switch's loss. On a slow machine it takes
-    longer until more has come than the socket holds."""
+def test_stopped_receiver_is_the_limit() -> None:
+    """Its own socket overflows meanwhile, which is not a loss of the switch. On a slow machine it
+    takes longer until the socket is full."""
     for duration_s in (2.5, 5, 10):
         settings = {"packet_size": "1500", "duration": f"{duration_s}s"}
-        found = judged(LinuxBridge(), "receiver", held_for(0.7 * duration_s), **settings)
+        found = judged(LinuxBridge(), "receiver", stopped_for(0.7 * duration_s), **settings)
         sent = sum(one.result["totals"]["tx_offered"] for one in found.engines)
         if 0.7 * sent > MORE_THAN_A_BUFFER:
             break
@@ -145,8 +146,8 @@ def test_a_receiver_that_is_held_up_is_the_limit() -> None:
 
 
 class AgeingBridge(LinuxBridge):
-    """Can be told to forget addresses soon after it has heard them; a receiver of one-way traffic
-    is not heard again, and what is for it then goes to all ports."""
+    """Can forget addresses soon after it learnt them. A receiver of one-way traffic is not learnt
+    again, so frames to it then go to all ports."""
 
     def forget(self, *_: int) -> None:
         bridge = next(
@@ -155,9 +156,9 @@ class AgeingBridge(LinuxBridge):
         self.namespace.batch("ip", [f"link set dev {bridge} type bridge ageing_time 20"])
 
 
-def test_a_bridge_that_has_forgotten_floods() -> None:
-    """In mid-trial: all verification frames before it had arrived where they should. Applications
-    on one core that want one each are told of, too."""
+def test_bridge_that_forgot_addresses_floods() -> None:
+    """During the trial, after all verification frames arrived correctly. Applications that share
+    one core although each needs one are also marked."""
     bridge = AgeingBridge()
     found = judged(
         bridge, "receiver", bridge.forget, rate="5k", duration="3s", application_cpus="0"
@@ -167,18 +168,16 @@ def test_a_bridge_that_has_forgotten_floods() -> None:
     assert found.verdict is not None and not found.verdict.valid
 
 
-def test_a_trial_in_a_mode_that_was_not_asked_for_is_not_valid() -> None:
+def test_trial_in_another_mode_is_not_valid() -> None:
     found = judged(CarelessBridge(), rate="5k", connect_mode=STATIC.value)
     assert "wrong-connect-mode" in marks_of(found)
     assert found.verdict is not None and not found.verdict.valid
 
 
 @pytest.mark.slow
-def test_a_sender_that_can_no_more_is_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An engine that sends 20 kpps when it is asked for all it can: over the wire, and through a
-    switch that could do more."""
+def test_saturated_sender_is_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that sends at most 20 kpps, over the wire and through a switch that could forward
+    more."""
     slow = tmp_path / "switchmark-traffic"
     slow.write_text(
         f'#!/bin/sh\nfor word; do shift\n[ "$word" = max ] && word=20k\n'
@@ -186,29 +185,29 @@ def test_a_sender_that_can_no_more_is_the_limit(
     )
     slow.chmod(0o755)
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(slow))
-    seen = []
+    records = []
     for _ in range(ATTEMPTS):
         wire = judged(make_switch("direct")).throughput
         assert wire is not None
         found = judged(LinuxBridge(), baseline=Baseline(forwarded_pps=wire.forwarded_pps))
         if "generator-bound" in marks_of(found):
             return
-        seen.append(found)
-    if all("disturbed" in marks_of(one) for one in seen):
+        records.append(found)
+    if all("disturbed" in marks_of(one) for one in records):
         pytest.skip("machine too busy for two trials at the same rate")
-    pytest.fail(f"never generator-bound: {[one.limit for one in seen]}")
+    pytest.fail(f"never generator-bound: {[one.limit for one in records]}")
 
 
-def test_an_undisturbed_trial_is_valid() -> None:
-    seen: list[list[str]] = []
+def test_undisturbed_trial_is_valid() -> None:
+    marks: list[list[str]] = []
 
     def invalid() -> float:
         found = judged(LinuxBridge(), rate="5k")
         assert found.verdict is not None
-        seen.append(found.verdict.marks)
+        marks.append(found.verdict.marks)
         return not found.verdict.valid
 
     try:
         find(0, 0, invalid)
     finally:
-        print(seen)
+        print(marks)

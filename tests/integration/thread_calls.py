@@ -1,4 +1,4 @@
-"""A system call that another process's thread is made to do, by ptrace(2): what may it do there?"""
+"""Makes a thread of another process execute a system call by ptrace(2), to test its permissions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ptrace(request: int, thread: int, address: object = None, data: object = Non
 
 @contextmanager
 def stopped_in_a_call(thread: int) -> Iterator[Registers]:
-    """The thread, once it is stopped in a system call of its own; afterwards that goes on."""
+    """The thread, stopped in one of its system calls, which goes on afterwards."""
     registers = Registers()
     ptrace(SEIZE, thread)
     for _ in range(1000):
@@ -67,33 +67,33 @@ def stopped_in_a_call(thread: int) -> Iterator[Registers]:
 
 
 def call_of(thread: int, number: int, first: int, second: int = 0, third: int = 0) -> int:
-    """What the kernel answers to this call of the thread: -errno where it refuses."""
+    """Return the kernel's result of this call of the thread: -errno if it refuses."""
     with stopped_in_a_call(thread) as before:
         return _asked(thread, before, before.rip - 2, number, first, second, third)
 
 
 def call_by(instruction: int, thread: int, number: int, first: int, second: int) -> int:
-    """The same of a thread that may never make a call, by an instruction somewhere else."""
+    """Make a call in a thread that may never make one, by an instruction at another address."""
     with stopped(thread) as before:
         return _asked(thread, before, instruction, number, first, second)
 
 
 def _asked(thread: int, before: Registers, instruction: int, number: int, *arguments: int) -> int:
-    asked = Registers.from_buffer_copy(before)
-    asked.rip, asked.rax, asked.orig_rax = instruction, number, 2**64 - 1
+    call = Registers.from_buffer_copy(before)
+    call.rip, call.rax, call.orig_rax = instruction, number, 2**64 - 1
     for name, value in zip(("rdi", "rsi", "rdx"), arguments, strict=False):
-        setattr(asked, name, value)
-    ptrace(SET, thread, None, ctypes.byref(asked))
-    while asked.rip == instruction:  # a signal that came before it stops it once more
+        setattr(call, name, value)
+    ptrace(SET, thread, None, ctypes.byref(call))
+    while call.rip == instruction:  # an earlier signal stops it once more
         ptrace(STEP, thread)
         os.waitpid(thread, WALL)
-        ptrace(GET, thread, None, ctypes.byref(asked))
-    return ctypes.c_int64(asked.rax).value
+        ptrace(GET, thread, None, ctypes.byref(call))
+    return ctypes.c_int64(call.rax).value
 
 
 @contextmanager
 def stopped(thread: int) -> Iterator[Registers]:
-    """The thread, wherever it is stopped; afterwards that goes on."""
+    """The thread, stopped anywhere; it goes on afterwards."""
     registers = Registers()
     ptrace(SEIZE, thread)
     ptrace(INTERRUPT, thread)
@@ -107,7 +107,7 @@ def stopped(thread: int) -> Iterator[Registers]:
 
 
 def instruction_of(pid: int) -> int:
-    """Where the instruction for system calls lies in a process: in what the kernel maps there."""
+    """Return the address of a system call instruction in the kernel's mapping of a process."""
     maps = Path(f"/proc/{pid}/maps").read_text()
     begin, end = (int(one, 16) for one in re.findall(r"(\w+)-(\w+) .*\[vdso\]", maps)[0])
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
@@ -116,5 +116,5 @@ def instruction_of(pid: int) -> int:
 
 
 def landlock_version() -> int:
-    """The version of Landlock that the kernel has; 0: none."""
+    """Return the kernel's version of Landlock; 0 without it."""
     return max(0, _LIBC.syscall(444, None, 0, 1))

@@ -1,8 +1,8 @@
-"""Switches whose truth is known, and what methods find of it (on switchmark/certify's stand).
+"""Switches with known true values, and the search for them (on the rig of switchmark/certify).
 
-The machine may be busy with other things. So runs are repeated (`find`): one figure within the
-tolerance is enough, since noise only ever leads away from a set value; a machine that was
-disturbed in most runs is named as the reason of a skip. It never passes without a figure.
+Runs are repeated on a busy machine (`find`). One figure within the tolerance is enough, since noise
+only leads away from a set value. If most runs were disturbed, the test is skipped with this reason.
+It never passes without a figure.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.ports import device_of
 from switchmark.trial.judge import DISTURBED_CORES
 
-ATTEMPTS = 4  # that nobody disturbed
+ATTEMPTS = 4  # undisturbed attempts
 MOST_ATTEMPTS = 12
-STOLEN_S = 0.01  # by the hypervisor: a tick, longer than what a sender makes up for
+STOLEN_S = 0.01  # by the hypervisor: a tick, longer than a sender can catch up
 MOST_TURNS, BUSY_TURNS = 23, 14
 
 
 def reference(**faults: float | str) -> Reference:
-    """The reference switch with these faults: `limit_pps=100_000`."""
+    """Return the reference switch with these faults, for example `limit_pps=100_000`."""
     switch = Reference()
     switch.configure({name: str(value) for name, value in faults.items()})
     return switch
 
 
 def shape(switch: LinuxBridge, pps: int, frame_bytes: int, bucket_s: float = 0.005) -> None:
-    """Let the bridge's port to the receiver pass so many frames a second (`tc tbf`); the kernel
-    counts no FCS. So much time's frames may pass at once."""
+    """Let the bridge's port to the receiver pass so many frames a second (`tc tbf`), and the frames
+    of `bucket_s` at once. The kernel does not count the FCS."""
     bits = pps * (frame_bytes - 4) * 8
     burst = round(pps * (frame_bytes - 4) * bucket_s)
     where = f"qdisc add dev {device_of(switch.ports[1])} root"
@@ -50,7 +50,7 @@ def shape(switch: LinuxBridge, pps: int, frame_bytes: int, bucket_s: float = 0.0
 
 
 def shape_by_htb(switch: LinuxBridge, pps: int, frame_bytes: int, bucket_s: float = 0.005) -> None:
-    """The same by a class of `tc htb` and a queue of so many frames before it."""
+    """Limit the rate by a class of `tc htb` with a queue of so many frames before it."""
     frame = frame_bytes - 4
     burst, device = round(pps * frame * bucket_s), device_of(switch.ports[1])
     rates = f"rate {pps * frame * 8} burst {burst} cburst {burst}"
@@ -62,13 +62,13 @@ def shape_by_htb(switch: LinuxBridge, pps: int, frame_bytes: int, bucket_s: floa
 
 
 def unshape(switch: LinuxBridge) -> None:
-    """Take the limit away again."""
+    """Remove the limit."""
     switch.namespace.batch("tc", [f"qdisc del dev {device_of(switch.ports[1])} root"])
 
 
 def meter(rig: Rig, pps: int, bucket_s: float = 0.01) -> None:
-    """Let an Open vSwitch pass so many frames a second of those that come from the sender: a meter
-    of its own datapath, in packets, which drops the others."""
+    """Let an Open vSwitch pass so many frames a second from the sender; a meter of its datapath
+    counts packets and drops the others."""
     switch = rig.deployment.switch
     assert isinstance(switch, OvsSwitch)
     run, bridge = rig.deployment.session.host.run, f"unix:{switch.instance._openflow}"
@@ -82,30 +82,31 @@ def meter(rig: Rig, pps: int, bucket_s: float = 0.01) -> None:
 def find(
     truth: float, within: float, attempt: Callable[[], float], attempts: int = ATTEMPTS
 ) -> None:
-    """Try until the figure lies within the tolerance of the truth.
+    """Repeat until the figure lies within the tolerance of the true value.
 
-    Fails when it never did in so many attempts that nobody disturbed: neither other programs (as
-    the bench's own mark has it) nor the hypervisor. Where there are too few of them the machine
-    cannot tell, and the test is skipped with the figures. A trial that failed (its processes got
-    no core in time) gave no figure."""
-    seen: list[str] = []
+    Fail if it never did in `attempts` undisturbed attempts: neither other programs (by the bench's
+    own mark) nor the hypervisor took the cores. If there are too few of them, skip with the
+    figures. A failed trial, whose processes got no core in time, gives no figure."""
+    story_lines: list[str] = []
     calm = 0
-    while calm < attempts and len(seen) < MOST_ATTEMPTS:
+    while calm < attempts and len(story_lines) < MOST_ATTEMPTS:
         clocks, stolen_s = CpuTimes.read(), MachineTime.read().stolen_s
         try:
             value = attempt()
         except TrialFailed as failure:
-            what = str(failure)
+            outcome = str(failure)
         else:
             if abs(value - truth) <= within:
                 return
-            what = f"{value:.6g}"
+            outcome = f"{value:.6g}"
         cores, stolen_s = clocks.others_cores(), MachineTime.read().stolen_s - stolen_s
         calm += cores <= DISTURBED_CORES and stolen_s < STOLEN_S
-        seen.append(f"{what} while others used {cores:.1f} cores and {stolen_s:.2f} s were stolen")
-    story = "; ".join(seen)
+        story_lines.append(
+            f"{outcome} while others used {cores:.1f} cores and {stolen_s:.2f} s were stolen"
+        )
+    story = "; ".join(story_lines)
     if calm < attempts:
-        pytest.skip(f"machine too busy to tell: {story}; the truth is {truth:g} +- {within:g}")
+        pytest.skip(f"machine too busy to decide: {story}; the truth is {truth:g} +- {within:g}")
     pytest.fail(f"never within {within:g} of {truth:g}: {story}")
 
 
@@ -116,42 +117,44 @@ def find_difference(
     floor: str = "",
     most_turns: int = MOST_TURNS,
 ) -> None:
-    """Measure what was set and the floor in turns, until the differences decide.
+    """Measure the set values and the floor in turns, until the differences decide.
 
-    `truths` are the set values by the name that `measure` takes; `floor` is the name of nothing
-    set. Every turn measures all of them next to each other, in random order, since the floor moves
-    from trial to trial; a turn's difference is one observation. The median difference has its
-    interval of order statistics at planned looks (statistics.boundaries). A truth is found when
-    the whole interval lies within the tolerance; the test fails when an interval lies outside of
-    it; where neither is so at the last look, or others were busy meanwhile, the skip says so."""
+    `truths` are the set values by the name that `measure` accepts; `floor` is the name without a
+    set value. Every turn measures all of them in random order, since the floor changes from trial
+    to trial; a turn's difference is one observation. The median difference has its interval of
+    order statistics at planned interim analyses (statistics.boundaries). The test passes if the
+    whole interval lies within the tolerance, and fails if it lies outside. If neither holds at the
+    last analysis, or other programs were busy, the test is skipped."""
     rule = rule_for(1, most_turns)
     order = random.Random(1)
-    seen: dict[str, list[float]] = {name: [] for name in truths}
+    differences: dict[str, list[float]] = {name: [] for name in truths}
     open_names, busy = set(truths), 0
     for turn in range(1, rule.looks[-1] + 1):
         names = [floor, *sorted(open_names)]
         order.shuffle(names)
         clocks = CpuTimes.read()
-        with contextlib.suppress(TrialFailed):  # no core in time: no figure
+        with contextlib.suppress(TrialFailed):  # without a core there is no figure
             values = {name: measure(name) for name in names}
             for name in open_names:
-                seen[name].append(values[name] - values[floor] - truths[name])
+                differences[name].append(values[name] - values[floor] - truths[name])
         busy += clocks.others_cores() > DISTURBED_CORES
         for name in sorted(open_names) if rule.is_look(turn) else ():
-            found = judge(seen[name], within, rule)
+            found = judge(differences[name], within, rule)
             if found.outcome == REFUTED:
-                pytest.fail(f"{name}: off by {found.low:g} to {found.high:g}: {seen}")
+                pytest.fail(f"{name}: off by {found.low:g} to {found.high:g}: {differences}")
             if found.outcome == PROVEN:
                 open_names.remove(name)
         if not open_names:
             return
         if rule.is_look(turn) and turn >= BUSY_TURNS and busy > turn / 2:
-            pytest.skip(f"other programs were busy in {busy} of {turn} turns: {seen}")
-    pytest.skip(f"machine too noisy to tell to {within:g} in {rule.looks[-1]} turns: {seen}")
+            pytest.skip(f"other programs were busy in {busy} of {turn} turns: {differences}")
+    pytest.skip(
+        f"machine too noisy to decide within {within:g} in {rule.looks[-1]} turns: {differences}"
+    )
 
 
 def buffer_frames(rig: Rig, limit_pps: float) -> float:
-    """What back-to-back bursts find that may pass a limiter at once."""
+    """Return the frames that pass a limiter at once, by back-to-back bursts."""
     found = back_to_back(
         rig.measurer, rate_pps=4 * limit_pps, throughput_pps=limit_pps,
         shortest_s=1e-3, longest_s=0.05, repetitions=1,
@@ -160,8 +163,9 @@ def buffer_frames(rig: Rig, limit_pps: float) -> float:
 
 
 def search_over_truth(rig: Rig, passes_frames: float, min_pps: float, max_pps: float) -> float:
-    """NDR and PDR in one search with trials of a second, in which so many frames pass a limiter:
-    what was found over what the goal's loss makes of that; of the one that is further off."""
+    """Search NDR and PDR with trials of a second, in which so many frames pass a limiter.
+
+    Return the found rate divided by the rate that the goal's loss allows, of the worse goal."""
     trial_s, ratios = 1.0, {"NDR": 0.0, "PDR": 0.005}
     goals = [
         Goal(name=name, loss_ratio=ratio, final_trial_s=trial_s, duration_sum_s=2 * trial_s,

@@ -1,10 +1,9 @@
-"""Two hosts on this machine, for tests of what goes on between hosts.
+"""Two hosts on this machine, for tests between hosts.
 
-A host is a process with a network, a file system view (its own /run, /tmp, /root, /home and
-/dev/shm), a name and, where asked, a clock of its own; and an sshd. Two networks join them: one
-for control, and the cable, whose rate the kernel limits in a namespace of its own between the
-two ends, so that nothing the hosts do can lift the limit.
-"""
+A host is a process with a network, a file system view (with /run, /tmp, /root, /home and /dev/shm),
+a name and optionally another clock, and an sshd. Two networks join them: one for control, and the
+cable, whose rate the kernel limits in a separate namespace between the two ends, so that the hosts
+cannot lift the limit."""
 
 from __future__ import annotations
 
@@ -26,13 +25,13 @@ from switchmark.certify.support.stand import AUTOGROUP_NICE, set_autogroup_nice
 ROOT = Path(__file__).parent.parent.parent
 SSHD = "/usr/sbin/sshd"
 PRIVATE = {"/run": 755, "/tmp": 1777, "/root": 700, "/home": 755, "/dev/shm": 1777}
-QUIET = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"  # a cable says nothing of itself
-DEADLINE_S = 60.0  # only what hangs needs so long
+QUIET = "echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"  # a cable sends no frames
+DEADLINE_S = 60.0  # only a hanging process needs so long
 MISSING = "no sshd here (apt install openssh-server)"
 
 
 def sh(*args: str, inside: int | None = None, check: bool = True) -> str:
-    """Run a command, in the namespaces of a process; returns what it printed."""
+    """Run a command in the namespaces of a process; return its output."""
     done = subprocess.run(
         [*(enter(inside) if inside else []), *args],
         check=False,
@@ -46,10 +45,10 @@ def sh(*args: str, inside: int | None = None, check: bool = True) -> str:
 
 
 def programs() -> dict[str, str]:
-    """Where a user's own switches lie: both hosts see them at the same place."""
-    ours = {"SWITCHMARK_TRAFFIC", "SWITCHMARK_STATE_DIR", "SWITCHMARK_TESTBED"}
+    """Return the paths of a user's own switches, which are the same on both hosts."""
+    own_variables = {"SWITCHMARK_TRAFFIC", "SWITCHMARK_STATE_DIR", "SWITCHMARK_TESTBED"}
     found = {name: value for name, value in os.environ.items() if name.startswith("SWITCHMARK_")}
-    return {name: value for name, value in found.items() if value and name not in ours}
+    return {name: value for name, value in found.items() if value and name not in own_variables}
 
 
 def enter(pid: int) -> list[str]:
@@ -57,7 +56,7 @@ def enter(pid: int) -> list[str]:
 
 
 def children(pid: int) -> list[int]:
-    """Of a process, by its threads."""
+    """Return the children of a process, by its threads."""
     found = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
@@ -66,8 +65,8 @@ def children(pid: int) -> list[int]:
 
 
 def kept_folders() -> list[Path]:
-    """What both hosts need and would lose with their own /root or /tmp: the checkout, Python and
-    the engine, where these lie there."""
+    """Return the folders in /root or /tmp that both hosts need: the checkout, Python and the
+    engine."""
     engine = Path(os.environ.get("SWITCHMARK_TRAFFIC", ROOT / "engine"))
     needed = [ROOT, Path(sys.prefix), Path(sys.base_prefix), engine.parent]
     needed += [Path(one).resolve().parents[1] for one in programs().values() if Path(one).exists()]
@@ -76,11 +75,15 @@ def kept_folders() -> list[Path]:
 
 
 def _private_folders(aside: Path) -> str:
-    """The commands that give a host folders of its own, with what is kept where it was."""
-    kept = {aside / str(number): folder for number, folder in enumerate(kept_folders())}
-    steps = [f"mkdir -p {place}; mount --rbind {folder} {place}" for place, folder in kept.items()]
+    """Return the commands that give a host private folders, with kept folders at their places."""
+    mounts = {aside / str(number): folder for number, folder in enumerate(kept_folders())}
+    steps = [
+        f"mkdir -p {place}; mount --rbind {folder} {place}" for place, folder in mounts.items()
+    ]
     steps += [f"mount -t tmpfs -o mode={mode} own {folder}" for folder, mode in PRIVATE.items()]
-    steps += [f"mkdir -p {folder}; mount --move {place} {folder}" for place, folder in kept.items()]
+    steps += [
+        f"mkdir -p {folder}; mount --move {place} {folder}" for place, folder in mounts.items()
+    ]
     return "; ".join(steps)
 
 
@@ -90,15 +93,15 @@ class HostSpace:
 
     name: str
     address: str
-    folder: Path  # outside of what it has of its own
-    ahead_s: int = 0  # of its monotonic clock
+    folder: Path  # outside of its private folders
+    ahead_s: int = 0  # offset of its monotonic clock
     pid: int = 0
     holder: subprocess.Popen[bytes] | None = None
     sshd: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
         mounts = _private_folders(self.folder / f"{self.name}_kept")
-        # What /sys tells of network devices is of the namespace in which it was mounted.
+        # /sys lists the network devices of the namespace in which it was mounted.
         mounts += "; mount -t sysfs own /sys"
         script = f"{mounts}; hostname {self.name}; echo up; exec sleep infinity"
         clock = ["--time", "--monotonic", str(self.ahead_s)] if self.ahead_s else []
@@ -114,7 +117,7 @@ class HostSpace:
         sh("ip", "link", "set", "lo", "up", inside=self.pid)
 
     def serve(self) -> None:
-        """Start its sshd, which knows one key."""
+        """Start its sshd, which accepts one key."""
         key = self.folder / f"{self.name}_host_key"
         sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
         config = self.folder / f"{self.name}_sshd_config"
@@ -131,33 +134,34 @@ class HostSpace:
         log.close()
 
     def sshd_sessions(self) -> list[int]:
-        """The processes that serve a connection."""
+        """Return the processes that serve a connection."""
         assert self.sshd is not None
         return children(self.sshd.pid)
 
     def agent(self) -> int:
-        """The process of the agent that a bench has started there."""
+        """Return the process of the agent that a bench has started there."""
         (found,) = (pid for pid in self.pids() if b"memfd_create" in _words_of(pid))
         return found
 
     def processes(self) -> list[str]:
-        """What runs on it but for the holder and sshd, by its command line. (How long sshd keeps
-        a connection that is cut is its own affair.)"""
+        """Return the command lines on it except for the holder and sshd.
+
+        sshd may keep a cut connection for any time."""
         return list(self.programs().values())
 
     def programs(self) -> dict[int, str]:
-        """The same, by process."""
-        own = {self.pid, *(one.pid for one in (self.sshd, self.holder) if one)}
+        """Return the same by process."""
+        own_pids = {self.pid, *(one.pid for one in (self.sshd, self.holder) if one)}
         found = {}
         for pid in self.pids():
             with suppress(OSError):
-                if pid not in own:
-                    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                    found[pid] = b" ".join(words).decode(errors="replace")[:200]
+                if pid not in own_pids:
+                    command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                    found[pid] = b" ".join(command).decode(errors="replace")[:200]
         return {pid: one for pid, one in found.items() if not one.startswith("sshd: ")}
 
     def pids(self) -> list[int]:
-        """All its processes: those of its name space."""
+        """Return all processes of its PID namespace."""
         here = Path(f"/proc/{self.pid}/ns/uts").readlink()
         found = []
         for path in Path("/proc").glob("[0-9]*"):
@@ -167,19 +171,19 @@ class HostSpace:
         return found
 
     def add_account(self, name: str) -> None:
-        """An account without rights, which this host alone knows."""
+        """Add an account without rights that exists on this host alone."""
         known = self.folder / "passwd"
         known.write_text(Path("/etc/passwd").read_text() + f"{name}:x:12345:12345::/home:/bin/sh\n")
         sh("mount", "--bind", str(known), "/etc/passwd", inside=self.pid)
 
     def remains(self) -> list[str]:
-        """What a session has left on it: processes, namespaces, devices, files."""
+        """Return leftovers of a session: processes, namespaces, devices, files."""
         found = [f"process {one}" for one in self.processes()]
         listed = sh("sh", "-c", "ls -d /run/netns/* /run/switchmark/*.ledger /run/switchmark/sm* "
                     "/tmp/* /var/tmp/switchmark-* /dev/shm/* 2>/dev/null || true",
                     inside=self.pid)  # fmt: skip
-        kept = kept_folders()  # with the folders in which they lie
-        found += [one for one in listed.split() if not any(k.is_relative_to(one) for k in kept)]
+        shared = kept_folders()  # with the folders in which they lie
+        found += [one for one in listed.split() if not any(k.is_relative_to(one) for k in shared)]
         links = sh("ip", "-o", "link", "show", inside=self.pid).splitlines()
         found += [line for line in links if not line.split()[1].startswith(("lo:", "ctl", "cable"))]
         return found
@@ -197,13 +201,13 @@ class HostSpace:
 def _words_of(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # (it has ended)
+    except OSError:  # it has ended
         return b""
 
 
 @dataclass
 class TwoHosts:
-    """Both, joined. `left` is where the bench runs."""
+    """Both hosts, joined. The bench runs on `left`."""
 
     folder: Path
     left: HostSpace
@@ -256,40 +260,41 @@ class TwoHosts:
         sh("ip", "link", "add", "cable0", "netns", str(host.pid), "type", "veth",
            "peer", "name", end, "netns", middle)  # fmt: skip
         sh("ip", "link", "set", "cable0", "up", inside=host.pid)
-        for words in (
+        for arguments in (
             f"{end} master bridge0",
             f"{end} type bridge_slave learning off",
             f"{end} up",
         ):
-            sh("nsenter", "-t", middle, "-n", "ip", "link", "set", *words.split())
+            sh("nsenter", "-t", middle, "-n", "ip", "link", "set", *arguments.split())
 
     def plug_in_anew(self, host: HostSpace) -> None:
-        """The host's end of the cable is where it was at first. (The kernel destroys a veth end
-        with the namespace that it lies in, and would have given a NIC back.)"""
+        """Restore the host's end of the cable.
+
+        The kernel destroys a veth end with its namespace, but would give back a NIC."""
         assert self.cable is not None
         end = "c0" if host is self.left else "c1"
         sh("nsenter", "-t", str(self.cable.pid), "-n", "ip", "link", "delete", end, check=False)
         self._plug_in(host)
 
     def limit(self, mbit: int) -> None:
-        """Both directions of the cable: so many Mbit/s of frames without their FCS."""
+        """Limit both directions of the cable to so many Mbit/s of frames without FCS."""
         assert self.cable is not None
         for end in ("c0", "c1"):
-            words = f"qdisc replace dev {end} root tbf rate {mbit}mbit burst 16kb limit 64kb"
-            sh("nsenter", "-t", str(self.cable.pid), "-n", "tc", *words.split())
+            arguments = f"qdisc replace dev {end} root tbf rate {mbit}mbit burst 16kb limit 64kb"
+            sh("nsenter", "-t", str(self.cable.pid), "-n", "tc", *arguments.split())
 
     def let_cable_poll(self) -> None:
-        """The ends in the cable take frames from XDP, as NICs do. (A veth end does only while it
-        polls, which it does with receive offload.)"""
+        """Let the ends of the cable take frames from XDP like NICs.
+
+        A veth end does so only while it polls, which receive offload enables."""
         assert self.cable is not None
         for end in ("c0", "c1"):
-            words = f"ethtool -K {end} gro on"
-            sh("nsenter", "-t", str(self.cable.pid), "-n", *words.split())
+            arguments = f"ethtool -K {end} gro on"
+            sh("nsenter", "-t", str(self.cable.pid), "-n", *arguments.split())
 
     @contextmanager
     def delayed(self, there_s: float) -> Iterator[None]:
-        """Meanwhile the cable takes so long from left to right (and nothing set on the way back),
-        and has no limit."""
+        """Delay the cable from left to right, without a limit, for the block."""
         assert self.cable is not None
         inside = ["nsenter", "-t", str(self.cable.pid), "-n"]
         for end in ("c0", "c1"):
@@ -310,10 +315,10 @@ class TwoHosts:
                 sh(*inside, "ip", "link", "set", end, "type", "bridge_slave", "learning", "off")
 
     def cable_frames(self) -> int:
-        """Frames that have come into the cable from the left."""
+        """Return the frames that have entered the cable from the left."""
         assert self.cable is not None
-        words = ["ip", "-s", "-j", "link", "show", "dev", "c0"]
-        (found,) = json.loads(sh("nsenter", "-t", str(self.cable.pid), "-n", *words))
+        command = ["ip", "-s", "-j", "link", "show", "dev", "c0"]
+        (found,) = json.loads(sh("nsenter", "-t", str(self.cable.pid), "-n", *command))
         return int(found["stats64"]["rx"]["packets"])
 
     def _write_testbed(self) -> None:
@@ -329,7 +334,7 @@ class TwoHosts:
             f"  right: {{address: {self.right.address}, user: root, key: key, "
             f"known_hosts: known_hosts, settings: {json.dumps(programs())}}}\n"
             "cables:\n  - {left: cable0, right: cable0}\n"
-            "health: {busy_cores: 1000, wire_tolerance: 1000}\n"  # (both are on this machine)
+            "health: {busy_cores: 1000, wire_tolerance: 1000}\n"  # both are on this machine
         )
 
     @property
@@ -338,8 +343,8 @@ class TwoHosts:
 
     def bench(self, *args: str, engine: Path) -> subprocess.Popen[str]:
         """Start `switchmark ARGS` on the left host."""
-        words = [sys.executable, "-m", "switchmark.cli.main", *args]
-        return self.start(words, SWITCHMARK_TRAFFIC=str(engine))
+        command = [sys.executable, "-m", "switchmark.cli.main", *args]
+        return self.start(command, SWITCHMARK_TRAFFIC=str(engine))
 
     def start(self, command: Sequence[str], **more: str) -> subprocess.Popen[str]:
         """Start a program on the left host."""
@@ -364,14 +369,14 @@ class TwoHosts:
 
     @contextmanager
     def favoured(self) -> Iterator[None]:
-        """Meanwhile all that starts on the hosts comes before other work on this machine."""
+        """Give all new processes of the hosts priority over other programs for the block."""
         over = threading.Event()
 
         def favour() -> None:
-            seen: set[int] = set()
+            favoured: set[int] = set()
             while not over.wait(0.05):
-                for pid in {*self.left.pids(), *self.right.pids()} - seen:
-                    seen.add(pid)
+                for pid in {*self.left.pids(), *self.right.pids()} - favoured:
+                    favoured.add(pid)
                     set_autogroup_nice(pid, AUTOGROUP_NICE)
 
         thread = threading.Thread(target=favour)
@@ -383,7 +388,7 @@ class TwoHosts:
             thread.join()
 
     def remains(self, patience_s: float = DEADLINE_S) -> list[str]:
-        """What is left on either host, once what is being undone has been undone."""
+        """Return leftovers on either host after pending cleanup has ended."""
         deadline = time.monotonic() + patience_s
         while (left := [*self.left.remains(), *self.right.remains()]) and (
             time.monotonic() < deadline
@@ -405,13 +410,13 @@ class TwoHosts:
 
 
 def run(bench: subprocess.Popen[str], timeout_s: float = 300.0) -> tuple[int, str, str]:
-    """The end of a bench: its exit code, and what it printed."""
+    """Wait for the end of a bench; return exit code and output."""
     out, err = bench.communicate(timeout=timeout_s)
     return bench.returncode, out, err
 
 
 def missing() -> str | None:
-    """Why there can be no hosts on this machine."""
+    """Return why hosts are impossible on this machine."""
     needed: Sequence[str] = (SSHD, "ssh-keygen", "ssh-keyscan", "unshare", "nsenter", "tc")
     for program in needed:
         if shutil.which(program) is None:

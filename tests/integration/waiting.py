@@ -1,7 +1,7 @@
-"""Waiting for what a test has set going.
+"""Waiting for events that a test has started.
 
-By polling, and with one long deadline: what comes on a quiet machine in a millisecond may take
-many seconds on a starved one, and only what never comes is an error.
+It polls with one long deadline: an event that takes a millisecond on an idle machine may take many
+seconds on a busy one, and only an event that never comes is an error.
 """
 
 from __future__ import annotations
@@ -12,20 +12,19 @@ from pathlib import Path
 
 DEADLINE_S = 60.0
 POLL_S = 0.01
-TAUGHT_FRAMES = 350  # fewer are sent to teach a switch and to verify
+TAUGHT_FRAMES = 350  # more than are sent for learning and verification
 
 
-def until(condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
-    """Poll until `condition` holds; fails with `what` at the deadline."""
+def until(condition: Callable[[], bool], event: str, timeout_s: float = DEADLINE_S) -> None:
+    """Poll until `condition` holds; fail with `event` at the deadline."""
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {event}"
         time.sleep(POLL_S)
 
 
 def frames_sent(pid: int) -> int:
-    """Frames that have left by the device of a process's network that sent most; 0 where it is
-    gone."""
+    """Return the frames sent by the busiest device of a process's network; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
     except OSError:

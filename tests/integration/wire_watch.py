@@ -1,5 +1,5 @@
-"""An observer of its own at a node's device: a packet socket that knows nothing of the engine but
-where its stamp lies. It is there before the node's application is, so it misses nothing."""
+"""An observer at a node's device: a packet socket independent of the engine, except for the place
+of its stamp. It starts before the node's application, so that it misses no frame."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SOL_PACKET, PACKET_STATISTICS, PACKET_AUXDATA = 263, 6, 8  # linux/if_packet.h
 VLAN_VALID = 0x10  # TP_STATUS_VLAN_VALID
 TAG_TYPES = (0x8100, 0x88A8)
 POLL_S = 0.05
-MARK, DATA = 0x53, 1  # of the engine's stamp (engine/traffic/frame.h)
+MARK, DATA = 0x53, 1  # the engine's stamp (engine/traffic/frame.h)
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFrame:
-    """One frame of the engine's data, as it was on the wire."""
+    """A data frame of the engine as it was on the wire."""
 
     size_bytes: int  # with FCS and all tags
     tags: tuple[tuple[int, int], ...]  # (EtherType, VLAN ID), outermost first
@@ -34,11 +34,11 @@ class SeenFrame:
     flow: tuple[bytes, bytes, int, int]  # source and destination address, then ports
     stream: int
     sequence: int
-    intended_ticks: int  # of the sender's clock, when it was due; the low 48 bits
+    intended_ticks: int  # due time by the sender's clock, the low 48 bits
 
 
 class Watch(threading.Thread):
-    """Keeps every frame that comes in at a device, until it goes down with its node."""
+    """Stores every frame that arrives at a device, until the device goes down with its node."""
 
     def __init__(self, namespace: str, device: str) -> None:
         super().__init__(daemon=True)
@@ -51,14 +51,14 @@ class Watch(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Until it is told that nothing more comes, or the device goes down."""
+        """Receive until nothing more comes or the device goes down."""
         with suppress(OSError):
             while not self._over.is_set():
                 with suppress(TimeoutError):
                     self._take(0)
 
     def finish(self) -> None:
-        """Read what is still there, and let go of the device. Idempotent."""
+        """Read the remaining frames and close the socket. Idempotent."""
         if self._over.is_set():
             return
         self._over.set()
@@ -82,7 +82,7 @@ class Watch(threading.Thread):
         self.raw.append((data, tag))
 
     def data_frames(self) -> list[SeenFrame]:
-        """The engine's data, in the order of its arrival; the node must have been closed."""
+        """Return the engine's data frames in order of arrival; the node must be closed."""
         assert self._over.is_set(), "the node is still there"
         assert self.missed == 0, "the observer itself was too slow"
         found = (_decode(data, tag) for data, tag in self.raw)
@@ -90,7 +90,7 @@ class Watch(threading.Thread):
 
 
 def _decode(data: bytes, stripped: tuple[int, int] | None) -> SeenFrame | None:
-    """None: not the engine's data. The kernel takes the outermost tag off the frame."""
+    """Return None if it is not the engine's data. The kernel removes the outermost tag."""
     tags = [stripped] if stripped else []
     at, kind = 14, struct.unpack_from("!H", data, 12)[0]
     while kind in TAG_TYPES:
@@ -124,25 +124,25 @@ class WatchingEnvironment:
 
     @property
     def name(self) -> str:
-        """That of the environment itself."""
+        """The name of the environment itself."""
         return self.within.name
 
     def availability(self) -> Availability:
-        """As the environment."""
+        """The environment's availability."""
         return self.within.availability()
 
     def port_kinds(self) -> tuple[PortKind, ...]:
-        """As the environment."""
+        """The environment's port kinds."""
         return self.within.port_kinds()
 
     def create(self, session: Session, spec: NodeSpec) -> Node:
-        """The node, observed if it is the one."""
+        """Create the node, observed if it is the chosen node."""
         node = self.within.create(session, spec)
         self._look_at([node])
         return node
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[Node, Node]:
-        """The nodes, one of which may be observed."""
+        """Create the nodes, one of which may be observed."""
         nodes = self.within.create_wire(session, a, b)
         self._look_at(nodes)
         return nodes
@@ -159,7 +159,7 @@ class WatchingEnvironment:
 
 
 def _before(node: Node, first: Callable[[], None]) -> None:
-    """Do this before the node is closed: a socket would keep its namespace and devices."""
+    """Call this before the node is closed, as a socket would keep its namespace and devices."""
     for name in ("close", "begin_close"):
         if (then := getattr(node, name, None)) is not None:
             setattr(node, name, lambda then=then: (first(), then())[1])
