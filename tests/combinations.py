@@ -54,11 +54,11 @@ INSIDE = {
         *_each("vale", "v2v", "netns", PortKind.VALE),
         *_each("vale", "v2v", "netns", VETH),
     ],
-    "../vm/test_vm_vale.py::test_containers_have_ports_of_its_own": [
+    "../vm/test_vm_vale.py::test_containers_have_vale_ports": [
         *_each("vale", "v2v", "bare lxc docker", PortKind.VALE),
         *_each("vale", "loopback-1", "lxc", PortKind.VALE),
     ],
-    "../vm/test_vm_vale.py::test_between_two_machines_each_has_ports_of_its_own": [
+    "../vm/test_vm_vale.py::test_two_machines_have_vale_ports_each": [
         *_between("vale", "v2v", "netns lxc", PortKind.VALE),
         *_between("vale", "v2v", "netns", VETH),
     ],
@@ -119,7 +119,7 @@ RUN: dict[str, list[Combination]] = {
     "../vm/test_vm_environment.py::test_pairs_and_chains_one_way_and_both": IN_MACHINES,
     "../vm/test_vm_environment.py::test_one_pair_through_other_switches": OTHERS_IN_MACHINES,
     **INSIDE,
-    "../vm/test_vm_far_machines.py::test_an_end_or_a_vnf_in_a_guest_on_each_host": [
+    "../vm/test_vm_far_machines.py::test_end_or_vnf_in_a_guest_on_each_host": [
         *_between("linux-bridge", "v2v loopback-2", "qemu", PortKind.TAP),
         *_between("ovs-dpdk", "v2v", "qemu", VHOST),
     ],

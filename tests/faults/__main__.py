@@ -1,4 +1,4 @@
-"""The matrix: cases by seed until the time is over, then a table and the failing seeds."""
+"""The fault matrix: cases by seed until the time is over, then a table and the failing seeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.contained import problem
 from tests.faults import machines, snapshot
 from tests.faults.bench import MACHINES
-from tests.faults.case import HOST, LOCAL, REMOTE, ROOT, USER, Case, There, draw
+from tests.faults.case import HOST, LOCAL, REMOTE, ROOT, USER, Case, Scope, draw
 from tests.faults.decoys import decoys
 from tests.faults.inflict import FAULTS, Fault
 from tests.faults.judge import judge
@@ -31,38 +31,42 @@ from tests.integration.ordinary_user import user_with, why_not
 from tests.integration.two_hosts import missing
 from tests.known_state import establish
 
-CONTAINERS_AND_NAMESPACES = ("netns", "lxc", "docker")  # where a switch can be, too
-NOT_DRAWN = ("direct", "reference")  # the bare wire, and known truth
-LONG_MINUTES = 60.0  # some cases of such a run have virtual machines
+CONTAINERS_AND_NAMESPACES = (
+    "netns",
+    "lxc",
+    "docker",
+)  # environments that can also contain a switch
+NOT_DRAWN = ("direct", "reference")  # the bare wire and the reference
+LONG_MINUTES = 60.0  # cases of longer runs may have virtual machines
 
 
 def main() -> int:
-    """0: nothing found; 1: something, with its seeds; 3: nothing can be tried here."""
+    """Return 0 without findings, 1 with findings, 3 if no case can run here."""
     establish()
-    asked = _arguments()
-    pairs, with_machines = _pairs(asked), _pairs_with_machines(asked)
+    options = _arguments()
+    pairs, with_machines = _pairs(options), _pairs_with_machines(options)
     if not pairs and not with_machines:
         print("faults: no switch or no environment can run here; see switchmark doctor")
         return 3
-    words = {word for pair in [*pairs, *with_machines] for word in pair}
-    print("with", ", ".join(sorted(words)), flush=True)
-    top = Path(f"/var/tmp/faults{os.getpid()}")  # (a far host has a /tmp of its own)
+    names = {word for pair in [*pairs, *with_machines] for word in pair}
+    print("with", ", ".join(sorted(names)), flush=True)
+    top = Path(f"/var/tmp/faults{os.getpid()}")  # a remote host has another /tmp
     top.mkdir(mode=0o755)
     snapshot.leave_out_mounts()
-    ends, rows = time.monotonic() + 60 * asked.minutes, list[Row]()
+    ends, rows = time.monotonic() + 60 * options.minutes, list[Row]()
     try:
         with decoys():
-            for number, case in enumerate(_cases(asked, pairs, with_machines)):
+            for number, case in enumerate(_cases(options, pairs, with_machines)):
                 rows.append(Row.of(judge(case, top / str(number))))
                 tell(rows[-1])
-                if asked.tell_to is not None:
-                    os.write(asked.tell_to, f"{rows[-1].line()}\n".encode())
+                if options.tell_to is not None:
+                    os.write(options.tell_to, f"{rows[-1].line()}\n".encode())
                 longest_s = max(one.seconds for one in rows)
-                if time.monotonic() + (longest_s if asked.within else 0) > ends:
+                if time.monotonic() + (longest_s if options.within else 0) > ends:
                     break
     finally:
         shutil.rmtree(top, ignore_errors=True)
-    if asked.tell_to is None:
+    if options.tell_to is None:
         tell_all(rows)
     return 1 if any(one.findings for one in rows) else 0
 
@@ -85,25 +89,25 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _pairs(asked: argparse.Namespace) -> list[tuple[str, str]]:
-    """What this machine can run together, as far as it is asked for."""
-    switches = asked.switches.split(",") if asked.switches else _there(SWITCHES, NOT_DRAWN)
-    environments = asked.environments.split(",") if asked.environments else None
+def _pairs(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the requested pairs of switch and environment that can run here."""
+    switches = options.switches.split(",") if options.switches else _there(SWITCHES, NOT_DRAWN)
+    environments = options.environments.split(",") if options.environments else None
     environments = environments or _there(ENVIRONMENTS, MACHINES)
     return _usable(switches, [one for one in environments if one not in MACHINES])
 
 
-def _pairs_with_machines(asked: argparse.Namespace) -> list[tuple[str, str]]:
-    """Those of virtual machines: where they are asked for, or the run is long and has all."""
-    environments = [one for one in MACHINES if one in asked.environments.split(",")]
+def _pairs_with_machines(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return pairs with virtual machines, if requested or in long runs of all environments."""
+    environments = [one for one in MACHINES if one in options.environments.split(",")]
     if not environments:
-        if asked.environments or asked.case is not None or asked.minutes < LONG_MINUTES:
+        if options.environments or options.case is not None or options.minutes < LONG_MINUTES:
             return []
         environments = _there(ENVIRONMENTS, ())
     if (problem := machines.problem()) is not None:
         print("without virtual machines:", problem)
         return []
-    switches = asked.switches.split(",") if asked.switches else _there(SWITCHES, NOT_DRAWN)
+    switches = options.switches.split(",") if options.switches else _there(SWITCHES, NOT_DRAWN)
     return _usable(
         [one for one in switches if one in machines.SWITCHES],
         [one for one in environments if one in MACHINES],
@@ -111,54 +115,54 @@ def _pairs_with_machines(asked: argparse.Namespace) -> list[tuple[str, str]]:
 
 
 def _usable(switches: list[str], environments: list[str]) -> list[tuple[str, str]]:
-    there = installed()
+    found = installed()
     # Cases forward frames between their own ends, which routers do not.
     return [
         (switch, environment)
         for switch in switches
-        if not there.switches[switch].only_routes
+        if not found.switches[switch].only_routes
         for environment in environments
-        if usable_ports(there.switches[switch], there.environments[environment])
+        if usable_ports(found.switches[switch], found.environments[environment])
     ]
 
 
 def _cases(
-    asked: argparse.Namespace,
+    options: argparse.Namespace,
     pairs: list[tuple[str, str]],
     with_machines: list[tuple[str, str]],
 ) -> Iterator[Case]:
-    """By seed, without end, unless it is one."""
-    phases = _chosen(asked.phases, list(PHASES), "phases")
-    locations = _chosen(asked.locations, [LOCAL, REMOTE], "locations")
+    """Yield cases by increasing seed without end, or the requested case."""
+    phases = _chosen(options.phases, list(PHASES), "phases")
+    locations = _chosen(options.locations, [LOCAL, REMOTE], "locations")
     locations = locations if missing() is None else [LOCAL]
-    users = _users(asked)
+    users = _users(options)
     known = {fault.name: fault for fault in (*FAULTS, *machines.OWN)}
-    names = _chosen(asked.faults, list(known), "faults")
+    names = _chosen(options.faults, list(known), "faults")
 
-    def there(pairs: list[tuple[str, str]], faults: list[Fault]) -> There:
-        wanted = [
+    def there(pairs: list[tuple[str, str]], faults: list[Fault]) -> Scope:
+        chosen = [
             fault for fault in faults
             if fault.name in names
             and (USER in users or not fault.only_user)
             and (ROOT in users or fault.user)
         ]  # fmt: skip
         if ROOT not in users:
-            own = [one for one in pairs if one[0] in USER_SWITCHES and one[1] == "netns"]
-            return There(own, wanted, phases, [LOCAL], {}, users)
-        return There(pairs, wanted, phases, locations, _places(asked), users)
+            user_pairs = [one for one in pairs if one[0] in USER_SWITCHES and one[1] == "netns"]
+            return Scope(user_pairs, chosen, phases, [LOCAL], {}, users)
+        return Scope(pairs, chosen, phases, locations, _places(options), users)
 
     local = there(pairs, FAULTS)
     guests = there(with_machines, machines.MACHINE_FAULTS)
     if not (pairs and local.faults) and not (with_machines and guests.faults):
-        sys.exit("faults: none of these faults befalls what can run here; ask for other ones")
-    for seed in [asked.case] if asked.case is not None else count(asked.seed, asked.every):
+        sys.exit("faults: none of these faults applies to what can run here; request others")
+    for seed in [options.case] if options.case is not None else count(options.seed, options.every):
         rare = seed % machines.EVERY == 0 or not pairs or not local.faults
         yield draw(seed, guests if with_machines and guests.faults and rare else local)
 
 
-def _users(asked: argparse.Namespace) -> list[str]:
-    """Who runs benches here, as far as it is asked for."""
-    users = _chosen(asked.users, [ROOT, USER], "users")
+def _users(options: argparse.Namespace) -> list[str]:
+    """Return the requested users that can run benches here."""
+    users = _chosen(options.users, [ROOT, USER], "users")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
         reason = why_not(user_with(Path(home))) if USER in users else None
     if reason is not None:
@@ -168,7 +172,7 @@ def _users(asked: argparse.Namespace) -> list[str]:
 
 
 def _chosen(given: str, known: list[str], option: str) -> list[str]:
-    """What an option names; all where it is not given."""
+    """Return the values of an option; all if it is not given."""
     names = given.split(",") if given else known
     if unknown := set(names) - set(known):
         sys.exit(f"faults: --{option}: there is no {', '.join(sorted(unknown))}; there is: "
@@ -176,11 +180,11 @@ def _chosen(given: str, known: list[str], option: str) -> list[str]:
     return names
 
 
-def _places(asked: argparse.Namespace) -> dict[str, list[str]]:
-    """Where each switch can be on this machine, as far as it is asked for."""
+def _places(options: argparse.Namespace) -> dict[str, list[str]]:
+    """Return the requested environments of each switch on this machine."""
     known = [HOST, *CONTAINERS_AND_NAMESPACES]
-    wanted = _chosen(asked.switch_environments, known, "switch-environments")
-    here = [one for one in wanted if problem(one) is None]
+    requested = _chosen(options.switch_environments, known, "switch-environments")
+    here = [one for one in requested if problem(one) is None]
     return {
         name: [one for one in can.runs_in if one in here]
         for name, can in installed().switches.items()
@@ -188,7 +192,7 @@ def _places(asked: argparse.Namespace) -> dict[str, list[str]]:
 
 
 def _there(registry, without):  # type: ignore[no-untyped-def]
-    """What this machine can run, by name."""
+    """Return the names of the registry that can run here."""
     names = [name for name in registry if name not in without]
     return [name for name in names if registry[name]().availability().available]
 

@@ -1,5 +1,5 @@
-"""The bench as a user starts it, and what can be seen of where it is: its ledger, its processes,
-its results. Nothing is asked of the bench itself."""
+"""The bench as a user starts it, and its state as seen from outside: its ledger, its processes and
+its results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration.waiting import frames_sent
 
 ROOT = Path(__file__).parents[2]
 SIZES = (64, 1500)  # a trial each
-MACHINES = ("qemu",)  # environments whose trials take many times as long, where they are emulated
+MACHINES = ("qemu",)  # environments whose trials are slow if they are emulated
 MACHINES_PATIENCE = 3.0
 CAMPAIGN = """
 name: faults
@@ -42,7 +42,7 @@ OF_USER_BRIDGE = f"""switch_options: {{attach: {USER_BRIDGE}}}
 addresses: 198.18.7.201/24+198.18.7.202/24
 """
 BENCH_INSIDE = 2  # the process number of a bench below the first process
-# What makes and holds containers; the rest of a session is engines and switches.
+# Programs that make and hold containers; the rest of a session is engines and switches.
 CONTAINER_PROGRAMS = (
     "lxc-execute", "lxc-start", "[lxc monitor]", "dockerd", "docker", "containerd",
     "containerd-shim-runc-v2", "runc",
@@ -51,7 +51,7 @@ CONTAINER_PROGRAMS = (
 
 @dataclass
 class Places:
-    """Where a bench keeps what it has; each on a file system of its own, which faults may fill."""
+    """Folders of a bench, each on a separate file system that faults may fill."""
 
     state: Path
     results: Path
@@ -61,19 +61,19 @@ class Places:
 
 @dataclass
 class Job:
-    """A bench that runs."""
+    """A running bench."""
 
     places: Places
     process: subprocess.Popen[bytes]
     errors: Path  # its standard error
     session: str = ""
     started: float = field(default_factory=time.monotonic)
-    lines_before: int = 0  # of its ledger, when the trial that is meant began
+    lines_before: int = 0  # lines of its ledger when the disturbed trial began
     stored_before: int = 0
     groups: list[Path] = field(default_factory=list)  # cgroups that a fault made for it
-    hosts: TwoHosts | None = None  # it runs on the left one
+    hosts: TwoHosts | None = None  # the bench runs on the left host
     has_machines: bool = False
-    user: OrdinaryUser | None = None  # it runs as this one, in namespaces of its own
+    user: OrdinaryUser | None = None  # the bench runs as this user, in private namespaces
 
     @classmethod
     def start(
@@ -85,9 +85,9 @@ class Job:
         has_machines: bool = False,
         user: OrdinaryUser | None = None,
     ) -> Job:
-        """Start `switchmark` with these arguments, and this added to its environment."""
+        """Start `switchmark` with these arguments and additional environment variables."""
         errors = places.campaign.with_suffix(".stderr")
-        own = {
+        variables = {
             "SWITCHMARK_STATE_DIR": str(places.state), "SWITCHMARK_CACHE_DIR": str(places.cache),
         } if user is None else user.environment()  # fmt: skip
         with errors.open("wb") as log:
@@ -101,7 +101,7 @@ class Job:
                 env={
                     **os.environ,
                     "PYTHONPATH": str(ROOT),
-                    **own,
+                    **variables,
                     "RUST_BACKTRACE": "0",
                     **({"SWITCHMARK_TESTBED": str(hosts.testbed)} if hosts else {}),
                     **(more or {}),
@@ -114,39 +114,37 @@ class Job:
 
     @property
     def first(self) -> int | None:
-        """The first process of its namespaces, as the host numbers it; None: it has none."""
+        """The first process of its namespaces, as the host numbers it; None without namespaces."""
         found = first_and_bench_of(self.process.pid) if self.user else None
         return found[0] if found else None
 
     @property
     def bench(self) -> int:
-        """The process that measures: the one that was started, or the one below it."""
+        """The process that measures: the started one, or the one below it."""
         found = first_and_bench_of(self.process.pid) if self.user else None
         return found[1] if found else self.process.pid
 
     @property
     def patience(self) -> float:
-        """How many times as long as usual it may take."""
+        """The factor by which it may take longer than usual."""
         return MACHINES_PATIENCE if self.has_machines else 1.0
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return self.process.poll() is None
 
-    def said(self) -> str:
-        """Its standard error up to now."""
+    def stderr(self) -> str:
+        """Return its standard error so far."""
         return self.errors.read_text(errors="replace")
 
     def ledger(self) -> list[str]:
         """The lines of its ledger; none before it has one."""
         state, owner = self.places.state, self.process.pid
-        if self.user:  # (the number of the bench in its own namespace)
+        if self.user:  # the number of the bench in its own namespace
             state, owner = Path(f"/proc/{self.first or 0}/root/run/switchmark"), BENCH_INSIDE
         for path in state.glob("*.ledger"):
-            with suppress(
-                OSError, ValueError, KeyError, IndexError
-            ):  # (it is being begun, or ended)
+            with suppress(OSError, ValueError, KeyError, IndexError):  # it is starting or ending
                 lines = path.read_text().splitlines()
                 if json.loads(lines[0])["pid"] == owner:
                     self.session = path.stem
@@ -154,7 +152,7 @@ class Job:
         return []
 
     def engines(self, role: str = "") -> list[int]:
-        """Its traffic engines (of a role)."""
+        """Return its traffic engines, of a role if it is given."""
         return [
             pid
             for pid, words in self.processes()
@@ -162,21 +160,21 @@ class Job:
         ]
 
     def machines(self) -> list[int]:
-        """Its virtual machines."""
+        """Return its virtual machines."""
         return [
             pid for pid, words in self.processes() if Path(words[0]).name.startswith("qemu-system")
         ]
 
     def frames(self) -> int:
-        """That have left a network in which an engine is (not a guest's)."""
+        """Return the frames that left a network with an engine, except those of guests."""
         return max(map(frames_sent, self.engines()), default=0)
 
     def sending_s(self) -> float:
-        """CPU time of the engine that has used most."""
+        """Return the CPU time of the engine that has used most."""
         return max((process_cpu_s(pid) for pid in self.engines()), default=0.0)
 
     def processes(self) -> list[tuple[int, list[str]]]:
-        """All processes of its session with their command lines: by their mark, and what runs in
+        """Return all processes of its session with their command lines, by their mark, and those in
         its containers by their group."""
         if not self.session:
             return []
@@ -190,17 +188,17 @@ class Job:
         named = []
         for pid in sorted(found - {self.process.pid}):
             with suppress(OSError):
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-                if words:
-                    named.append((pid, words.rstrip("\0").split("\0")))
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+                if command:
+                    named.append((pid, command.rstrip("\0").split("\0")))
         return named
 
     def monitors(self) -> list[int]:
-        """What holds its containers: monitors, and the daemons above them."""
+        """Return the monitors of its containers, and the daemons above them."""
         return [pid for pid, words in self.processes() if _name(words) in CONTAINER_PROGRAMS]
 
     def switches(self) -> list[int]:
-        """Its switches' processes; the simplest are engines, too."""
+        """Return its switches' processes; the simplest switches are engines."""
         engines = {*self.engines()} - {*self.engines("forwarder")}
         holders = ("init", "busybox")  # first processes of containers
         return [
@@ -210,10 +208,10 @@ class Job:
         ]
 
 
-def _name(words: list[str]) -> str:
-    """Of a program; a monitor of LXC's has written a sentence over its own."""
-    name = Path(words[0]).name
-    return "[lxc monitor]" if words[0].startswith("[lxc monitor]") else name
+def _name(command: list[str]) -> str:
+    """Return the name of a program; LXC's monitor has replaced its command line by a sentence."""
+    name = Path(command[0]).name
+    return "[lxc monitor]" if command[0].startswith("[lxc monitor]") else name
 
 
 def campaign(
@@ -224,8 +222,10 @@ def campaign(
     idle: str = "auto",
     more: str = "",
 ) -> tuple[str, int]:
-    """What a case's campaign says (with `more`), and how many trials it has; `place` is where the
-    switch is, `idle` what the applications do while nothing comes. Of machines one a trial."""
+    """Return a case's campaign (with `more`) and its number of trials.
+
+    `place` is the switch's environment, `idle` the idle strategy of applications. Each trial has
+    one virtual machine at most."""
     text = CAMPAIGN.format(
         switch=switch,
         environment=environment,
@@ -240,18 +240,18 @@ def campaign(
 
 
 def stored(places: Places) -> dict[str, tuple[int, int, str]]:
-    """The records that are stored: inode, time of change and status, by file."""
+    """Return the stored records: file name to inode, time of change and status."""
     found = {}
     for path in places.results.glob("*/trials/*.json"):
         if path.name.startswith(".") or ".failed-" in path.name:
             continue
         with suppress(OSError, ValueError, KeyError):
-            told = path.stat()
+            attributes = path.stat()
             status = json.loads(path.read_text())["status"]
-            found[path.name] = (told.st_ino, told.st_mtime_ns, status)
+            found[path.name] = (attributes.st_ino, attributes.st_mtime_ns, status)
     return found
 
 
 def begun(places: Places) -> bool:
-    """Whether there is a run that can be resumed."""
+    """Return True if there is a run that can be resumed."""
     return any(places.results.glob("*/run.json"))

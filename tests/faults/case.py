@@ -1,5 +1,5 @@
-"""A case of the matrix, drawn by its seed: the same seed is the same case where the same can be
-drawn. Each part is drawn by itself, so that what else a machine has does not change it."""
+"""A case of the matrix, drawn by its seed: the same seed gives the same case from the same choices.
+Each part is drawn separately, so that other features of a machine do not change it."""
 
 from __future__ import annotations
 
@@ -12,55 +12,57 @@ from tests.faults.phases import PHASES
 from tests.integration.ordinary_user import SWITCHES as USER_SWITCHES
 
 LOCAL, REMOTE, HOST = "local", "remote", "host"
-ROOT, USER = "root", "user"  # who runs the bench
-USER_SHARE = 0.3  # of the cases that an ordinary user's bench can have
-REMOTE_SHARE = 0.25  # of the cases that can be between two hosts: they take twice as long
-CONTAINED_SHARE = 0.3  # of the cases whose switch can be elsewhere than on the host
-# Between two hosts others have more than two cores can give: both hosts are this machine.
+ROOT, USER = "root", "user"  # the user of the bench
+USER_SHARE = 0.3  # share of the cases that are possible for an ordinary user
+REMOTE_SHARE = 0.25  # share of the cases that can use two hosts; they take twice as long
+CONTAINED_SHARE = 0.3  # share of the cases whose switch can be in a container
+# Other switches between two hosts need more than two cores, as both hosts are this machine.
 BETWEEN = ("linux-bridge", "tc-redirect", "ovs-netdev", "af-packet")
 
 
 @dataclass(frozen=True, slots=True)
-class There:
-    """What can be drawn: on this machine, and as far as it is asked for."""
+class Scope:
+    """The choices: possible on this machine and requested."""
 
-    pairs: Sequence[tuple[str, str]]  # of a switch and an environment
+    pairs: Sequence[tuple[str, str]]  # switch and environment
     faults: Sequence[Fault] = tuple(FAULTS)
     phases: Sequence[str] = tuple(PHASES)
     locations: Sequence[str] = (LOCAL, REMOTE)
-    places: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of a switch
+    places: Mapping[str, Sequence[str]] = field(default_factory=dict)  # environments of each switch
     users: Sequence[str] = (ROOT,)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is done to a bench, and when."""
+    """A fault of a bench, and its moment."""
 
     seed: int
     fault: Fault
     phase: str
     switch: str
     environment: str
-    finished_before: int  # trials, of the two that the campaign has
-    delay: float  # share of the phase's first moments that passes before the fault
+    finished_before: int  # finished trials, of two
+    delay: float  # share of the phase's start that passes before the fault
     location: str = LOCAL
     place: str = HOST  # the switch's environment
     user: str = ROOT
 
 
-def draw(seed: int, there: There) -> Case:
-    """The case of this seed, among what can be drawn."""
+def draw(seed: int, scope: Scope) -> Case:
+    """Return the case of this seed among the choices."""
 
     def of(part: str) -> random.Random:
         return random.Random(f"{seed} {part}")
 
-    faults = [one for one in there.faults if USER in there.users or not one.only_user]
+    faults = [one for one in scope.faults if USER in scope.users or not one.only_user]
     fault = of("fault").choice(faults)
-    own = fault.phases or list(PHASES)
-    phase = of("phase").choice([one for one in own if one in there.phases] or list(there.phases))
-    switch, environment = of("pair").choice(_pairs(fault, there))
-    location = _location(of("location"), fault, switch, environment, there)
-    place = HOST if fault.only_user else _place(of("place"), switch, location, there)
+    phases_of_fault = fault.phases or list(PHASES)
+    phase = of("phase").choice(
+        [one for one in phases_of_fault if one in scope.phases] or list(scope.phases)
+    )
+    switch, environment = of("pair").choice(_pairs(fault, scope))
+    location = _location(of("location"), fault, switch, environment, scope)
+    place = HOST if fault.only_user else _place(of("place"), switch, location, scope)
     return Case(
         seed=seed,
         fault=fault,
@@ -71,35 +73,39 @@ def draw(seed: int, there: There) -> Case:
         delay=of("delay").random(),
         location=location,
         place=place,
-        user=_user(of("user"), fault, (switch, environment, location, place), there),
+        user=_user(of("user"), fault, (switch, environment, location, place), scope),
     )
 
 
-def _pairs(fault: Fault, there: There) -> list[tuple[str, str]]:
-    """Those that it can befall, where they can be between two hosts if it needs these."""
-    pairs = fault.pairs_of(there.pairs)
+def _pairs(fault: Fault, scope: Scope) -> list[tuple[str, str]]:
+    """Return the pairs that it applies to; between two hosts if the fault needs them."""
+    pairs = fault.pairs_of(scope.pairs)
     far = [one for one in pairs if one[0] in BETWEEN]
     return far or pairs if fault.location == REMOTE else pairs
 
 
-def _location(rng: random.Random, fault: Fault, switch: str, environment: str, there: There) -> str:
-    can = fault.travels and switch in BETWEEN and environment == "netns"
-    if fault.location == REMOTE or (can and LOCAL not in there.locations):
+def _location(rng: random.Random, fault: Fault, switch: str, environment: str, scope: Scope) -> str:
+    can_be_remote = fault.travels and switch in BETWEEN and environment == "netns"
+    if fault.location == REMOTE or (can_be_remote and LOCAL not in scope.locations):
         return REMOTE
-    return REMOTE if can and REMOTE in there.locations and rng.random() < REMOTE_SHARE else LOCAL
+    return (
+        REMOTE
+        if can_be_remote and REMOTE in scope.locations and rng.random() < REMOTE_SHARE
+        else LOCAL
+    )
 
 
-def _user(rng: random.Random, fault: Fault, where: tuple[str, ...], there: There) -> str:
+def _user(rng: random.Random, fault: Fault, where: tuple[str, ...], scope: Scope) -> str:
     switch, *rest = where
-    can = fault.user and switch in USER_SWITCHES and rest == ["netns", LOCAL, HOST]
-    if not can or USER not in there.users:
+    can_be_user = fault.user and switch in USER_SWITCHES and rest == ["netns", LOCAL, HOST]
+    if not can_be_user or USER not in scope.users:
         return ROOT
-    return USER if fault.only_user or ROOT not in there.users or rng.random() < USER_SHARE else ROOT
+    return USER if fault.only_user or ROOT not in scope.users or rng.random() < USER_SHARE else ROOT
 
 
-def _place(rng: random.Random, switch: str, location: str, there: There) -> str:
-    """(Between two hosts the switches are on the hosts themselves.)"""
-    places = there.places.get(switch, ())
+def _place(rng: random.Random, switch: str, location: str, scope: Scope) -> str:
+    """Draw the environment of the switch; between two hosts it is always on the host."""
+    places = scope.places.get(switch, ())
     elsewhere = [one for one in places if one != HOST]
     if location == REMOTE or not elsewhere:
         return HOST

@@ -1,6 +1,5 @@
-"""The real-time clock of a bench and of all that it starts steps: a preloaded library adds to it
-what a file says, which the fault changes. Time that passes (CLOCK_MONOTONIC) goes on, as with a
-real step."""
+"""Steps of the real-time clock of a bench and its processes: a preloaded library adds the content
+of a file, which the fault changes. CLOCK_MONOTONIC continues, as with a real step."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ JUMPS_S = (-86400, -3600, -2, 2, 3600, 86400)
 
 
 def prepare(folder: Path) -> Mapping[str, str]:
-    """The environment of a bench whose clock can be stepped; nothing where there is no compiler."""
+    """Return the environment of a bench with such a clock; empty without a compiler."""
     compiler = shutil.which("cc")
     if compiler is None:
         return {}
@@ -32,7 +31,7 @@ def prepare(folder: Path) -> Mapping[str, str]:
 
 
 def jump(job: Job, rng: random.Random) -> Undo | None:
-    """A step there; and back, once the bench has ended."""
+    """Step the clock, and back once the bench has ended."""
     file = job.places.campaign.with_name(FILE)
     if not file.exists():
         return None
@@ -41,6 +40,6 @@ def jump(job: Job, rng: random.Random) -> Undo | None:
 
 
 def _set(file: Path, seconds: int) -> None:
-    """In place: the library has it mapped."""
+    """Write in place, as the library has the file mapped."""
     with file.open("r+b" if file.exists() else "wb") as opened:
         opened.write(struct.pack("=q", seconds))

@@ -1,4 +1,4 @@
-"""What a user has on the host already, named much as the bench names its own: none of it may be
+"""Things of a user on the host with names similar to those of the bench, which must not be
 touched."""
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from tests.faults.bench import USER_BRIDGE
 
 STARTS_S = 120.0
 SCHEMA = Path("/usr/share/openvswitch")
-NAME = f"smdecoy{secrets.token_hex(4)}"  # control groups are seen by all own hosts
+NAME = f"smdecoy{secrets.token_hex(4)}"  # control groups are visible on all private hosts
 
 
 @contextmanager
 def decoys() -> Iterator[None]:
-    """A bridge with a filter and a rule of tc's and netfilter's, a namespace with an address, a
-    route, files, a mount, a cgroup, a process that is called as the engine is, a container and the
-    database of a switch, the last two where the machine has the programs."""
+    """A bridge with rules of tc and netfilter, a namespace with an address, a route, files, a
+    mount, a cgroup, a process with the engine's name, a container and the database of a switch, the
+    last two if the machine has the programs."""
     bridge = f"smb{os.getpid()}"
     program = Path("/run") / NAME / "switchmark-traffic"
     group = Path("/sys/fs/cgroup/cpu") / NAME
     _ip("link", "add", bridge, "type", "bridge")
-    Path(f"/proc/sys/net/ipv6/conf/{bridge}/disable_ipv6").write_text("1")  # it says nothing
+    Path(f"/proc/sys/net/ipv6/conf/{bridge}/disable_ipv6").write_text("1")  # it sends nothing
     _ip("address", "add", "198.51.100.1/24", "dev", bridge)
     _ip("link", "set", bridge, "up")
     _user_bridge()
@@ -55,7 +55,7 @@ def decoys() -> Iterator[None]:
 
 
 def _user_bridge() -> None:
-    """A bridge with a port, to which cases with a network of the user attach their ends."""
+    """Make a bridge with a port, to which cases with a network of the user attach their ends."""
     _ip("link", "add", USER_BRIDGE, "address", "52:54:00:73:6d:01", "mtu", "1600", "type", "bridge")
     _ip("link", "add", f"{USER_BRIDGE}p", "mtu", "1600", "type", "veth", "peer", f"{USER_BRIDGE}q")
     for device in (f"{USER_BRIDGE}p", f"{USER_BRIDGE}q", USER_BRIDGE):
@@ -66,8 +66,8 @@ def _user_bridge() -> None:
 
 def _filter(bridge: str) -> None:
     subprocess.run(["tc", "qdisc", "add", "dev", bridge, "clsact"], check=True)
-    words = ["tc", "filter", "add", "dev", bridge, "ingress", "prio", "7", "protocol", "ip"]
-    subprocess.run([*words, "u32", "match", "u32", "0", "0", "flowid", "1:1"], check=True)
+    command = ["tc", "filter", "add", "dev", bridge, "ingress", "prio", "7", "protocol", "ip"]
+    subprocess.run([*command, "u32", "match", "u32", "0", "0", "flowid", "1:1"], check=True)
     if shutil.which("nft"):
         subprocess.run(["nft", "add", "table", "inet", NAME], check=False)
 
@@ -84,7 +84,7 @@ def _running(*words: str | Path) -> Iterator[None]:
 
 @contextmanager
 def _container(folder: Path) -> Iterator[None]:
-    """Of LXC, which runs `sleep`; its groups bear the decoys' name."""
+    """A container of LXC that runs `sleep`; its groups contain the decoys' name."""
     (folder / NAME / "rootfs").mkdir(parents=True)
     (folder / NAME / "config").write_text(
         f"lxc.uts.name = {NAME}\nlxc.rootfs.path = dir:/\nlxc.net.0.type = empty\n"
@@ -99,7 +99,7 @@ def _container(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _database(folder: Path) -> Iterator[None]:
-    """Of Open vSwitch: a user's own switch has its server beside the bench's."""
+    """An Open vSwitch database: a user's own switch has a server beside the bench's."""
     file = folder / "conf.db"
     subprocess.run(["ovsdb-tool", "create", file, *SCHEMA.glob("vswitch.ovsschema")], check=True)
     door = f"punix:{folder}/db.sock"

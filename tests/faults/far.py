@@ -1,5 +1,5 @@
-"""Faults of another host, and of the way to it. Both hosts are namespaces on this machine
-(`tests/integration/two_hosts.py`): a reboot takes away what is in the other's."""
+"""Faults of another host and of the network to it. Both hosts are namespaces on this machine
+(`tests/integration/two_hosts.py`): a reboot removes everything in the other host's."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ mkdir -p /run/sshd
 
 
 def between_hosts(inflict: Inflict, job: Job, rng: random.Random) -> Undo | None:
-    """The fault, where the bench has a far host."""
+    """Inject the fault if the bench has a remote host."""
     return inflict(job, rng) if job.hosts else None
 
 
 def agents(job: Job) -> list[int]:
-    """The processes that the bench has there."""
+    """Return the processes of the bench there."""
     return sorted(_hosts(job).right.programs())
 
 
 def cut(job: Job, _rng: random.Random) -> Undo | None:
-    """The connection, and nobody says goodbye."""
+    """Cut the connection without closing it."""
     sessions = _hosts(job).right.sshd_sessions()
     _kill(sessions)
     return for_good if sessions else None
 
 
 def out_of_reach(job: Job, _rng: random.Random) -> Undo:
-    """The network of control is down until the bench has ended."""
+    """Take the control network down until the bench has ended."""
     return _down("ctl0", ["ip"], _hosts(job).left.pid)
 
 
 def cable_down(job: Job, _rng: random.Random) -> Undo:
-    """The cable between the applications loses its carrier until the bench has ended."""
+    """Take the carrier of the cable away until the bench has ended."""
     cable = _hosts(job).cable
     assert cable is not None
     return _down("c0", ["nsenter", "-t", str(cable.pid), "-n", "ip"])
 
 
 def reboot(job: Job, _rng: random.Random) -> Undo:
-    """All that ran there is gone, and whatever lay in memory."""
+    """End all processes there, and remove all files in memory."""
     hosts = _hosts(job)
     right = hosts.right
     sh("ip", "link", "set", "ctl0", "down", inside=right.pid)
     assert right.sshd is not None and right.holder is not None
     stay = {right.pid, right.holder.pid, right.sshd.pid}
-    for _ in range(3):  # (what a dying process may have started yet)
+    for _ in range(3):  # a dying process may still start others
         _kill([pid for pid in right.pids() if pid not in stay])
     sh("sh", "-c", FORGET, inside=right.pid, check=False)
     hosts.plug_in_anew(right)

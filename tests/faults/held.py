@@ -1,5 +1,5 @@
-"""What a bench that runs holds of the machine: itself, its agents and engines, and what the kernel
-has of it. Where it is in a host of its own, that host is seen through its processes."""
+"""Resources that a running bench holds on the machine: its own, those of its agents and engines,
+and of the kernel. A private host of a bench is seen through its processes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ BPF_CALL = {"x86_64": 321, "aarch64": 280}
 SHARED = ("tmp", "var/tmp", "dev/shm", "run")
 SPENT = "CPU time of the bench (s), until now"
 ENGINES = "memory of engines (MB)"
-# The next trial may have made its own by then: of these the fewest are compared.
+# The next trial may have made its own by then, so the lowest values are compared.
 COUNTS = (
     "threads", "descriptors", "files in the state folder", "files in shared folders", "namespaces",
     "devices", "cgroups", "mounts", "unix sockets", "BPF programs in the kernel",
 )  # fmt: skip
 
 
-def held(job: Job, ours: Path) -> dict[str, float]:
-    """By what it is. `ours` is the folder of whoever looks."""
+def held_resources(job: Job, own_folder: Path) -> dict[str, float]:
+    """Return the numbers by kind. `own_folder` is the folder of the caller."""
     bench = job.process.pid
     agents = far_programs(job)
     places = [bench, *([job.hosts.right.pid] if job.hosts else [])]
@@ -37,7 +37,7 @@ def held(job: Job, ours: Path) -> dict[str, float]:
         "threads": float(sum(_entries(f"/proc/{pid}/task") for pid in (bench, *agents))),
         "descriptors": float(sum(_entries(f"/proc/{pid}/fd") for pid in (bench, *agents))),
         "files in the state folder": float(sum(1 for _ in job.places.state.rglob("*"))),
-        "files in shared folders": float(sum(_shared_files(pid, ours) for pid in places)),
+        "files in shared folders": float(sum(_shared_files(pid, own_folder) for pid in places)),
         "namespaces": float(sum(_entries(f"/proc/{pid}/root/run/netns") for pid in places)),
         "devices": float(sum(_lines(f"/proc/{pid}/net/dev") - 2 for pid in places)),
         "cgroups": float(_cgroups(job.session)),
@@ -49,7 +49,7 @@ def held(job: Job, ours: Path) -> dict[str, float]:
 
 
 def far_programs(job: Job) -> list[int]:
-    """The agents: what the bench has on another host that is no engine."""
+    """Return the agents: programs of the bench on the other host except engines."""
     if not job.hosts:
         return []
     engines = set(job.engines())
@@ -57,7 +57,7 @@ def far_programs(job: Job) -> list[int]:
 
 
 def memory_mb(pids: Iterable[int]) -> float:
-    """Resident, of all of them."""
+    """Return the resident memory of all of them."""
     pages = 0
     for pid in pids:
         with suppress(OSError):
@@ -66,16 +66,14 @@ def memory_mb(pids: Iterable[int]) -> float:
 
 
 def bpf_programs() -> int:
-    """All that the kernel has: programs have no namespace. 0 where it does not tell."""
+    """Return the number of the kernel's BPF programs, which have no namespace; 0 if unknown."""
     number = BPF_CALL.get(platform.machine())
     if number is None:
         return 0
-    words = (ctypes.c_uint32 * 3)()  # from which, the next one, flags
+    ids = (ctypes.c_uint32 * 3)()  # start, next, flags
     libc, found = ctypes.CDLL(None, use_errno=True), 0
-    while (
-        libc.syscall(number, BPF_PROG_GET_NEXT_ID, ctypes.byref(words), ctypes.sizeof(words)) == 0
-    ):
-        words[0] = words[1]
+    while libc.syscall(number, BPF_PROG_GET_NEXT_ID, ctypes.byref(ids), ctypes.sizeof(ids)) == 0:
+        ids[0] = ids[1]
         found += 1
     return found
 
@@ -92,8 +90,8 @@ def _lines(file: str) -> int:
     return 2
 
 
-def _shared_files(pid: int, ours: Path) -> int:
-    """Of one host; what else is mounted in such a folder is not in it."""
+def _shared_files(pid: int, own_folder: Path) -> int:
+    """Return the number of files in shared folders of a host, without other mounts in them."""
     found = 0
     for name in SHARED:
         top = f"/proc/{pid}/root/{name}"
@@ -101,7 +99,7 @@ def _shared_files(pid: int, ours: Path) -> int:
             folders[:] = [
                 one
                 for one in folders
-                if Path("/", name, os.path.relpath(f"{folder}/{one}", top)) != ours
+                if Path("/", name, os.path.relpath(f"{folder}/{one}", top)) != own_folder
                 and not os.path.ismount(f"{folder}/{one}")
             ]
             found += len(folders) + len(files)
@@ -109,7 +107,7 @@ def _shared_files(pid: int, ours: Path) -> int:
 
 
 def _cgroups(session: str) -> int:
-    """By its name: others have groups there, too."""
+    """Return the number of groups by the session's name, as other programs have groups there."""
     if not session:
         return 0
     return sum(session in one for _, folders, _ in os.walk("/sys/fs/cgroup") for one in folders)

@@ -1,6 +1,6 @@
-"""The faults, a row each: what is done to a bench that runs, and how it is undone.
+"""The faults, one a row: the action on a running bench, and how it is undone.
 
-Every fault acts from outside, as a user, the kernel or an accident would."""
+Every fault acts from outside, like a user, the kernel or an accident."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ HUNGRY = ("ovs-dpdk", "basicfwd", "testpmd", "vpp", "snabb", "bess", "fastclick"
 PROGRAMS = ("ovs-dpdk", "ovs-netdev", "ovs-afxdp", "basicfwd", "testpmd", "vpp", "snabb")
 NAMED = ("netns", "lxc", "docker")  # environments whose nodes have a namespace with a name
 STOPPED_S = 3.0
-MOMENT_S = 1.0  # a trial that is being deployed has its processes soon
+MOMENT_S = 1.0  # a trial in deployment has its processes soon
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One row. `undo` comes once the bench has ended, or after `lasts_s` if that is sooner."""
+    """A fault. `undo` is called once the bench has ended, or after `lasts_s` if that is sooner."""
 
     name: str
     inflict: Inflict
     phases: Sequence[str] = ()  # none: any
-    switches: Sequence[str] = ()  # that it can befall; none: any
+    switches: Sequence[str] = ()  # switches that it applies to; none: any
     environments: Sequence[str] = ()
     lasts_s: float | None = None
-    takes_results: bool = False  # what was stored is gone by the fault itself
+    takes_results: bool = False  # the fault itself removes stored records
     location: str = "local"
-    travels: bool = False  # it is drawn between two hosts, too
+    travels: bool = False  # also drawn between two hosts
     prepare: Callable[[Path], Mapping[str, str]] | None = None  # the bench's environment
-    on_disk: bool = False  # its results are on a disk that can fail
-    campaign: str = ""  # what its campaign says besides
-    user: bool = False  # it is drawn for an ordinary user's bench, too
+    on_disk: bool = False  # the results are on a disk that can fail
+    campaign: str = ""  # additional keys of its campaign
+    user: bool = False  # also drawn for an ordinary user's bench
     only_user: bool = False
 
-    def pairs_of(self, there: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Those of the machine's pairs of a switch and an environment that it can befall; all
-        where it can befall none, and does nothing."""
+    def pairs_of(self, available: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return those of the machine's pairs of switch and environment that it applies to; all if
+        it applies to none and does nothing."""
         fitting = [
             (switch, environment)
-            for switch, environment in there
+            for switch, environment in available
             if (not self.switches or switch in self.switches)
             and (not self.environments or environment in self.environments)
         ]
-        return fitting or list(there)
+        return fitting or list(available)
 
 
 def _nothing(_job: Job, _rng: random.Random) -> Undo:
-    """To see that a case without a fault is one without a finding."""
+    """Do nothing: a case without a fault must have no finding."""
     return for_good
 
 
 def _signal(number: signal.Signals, job: Job, _rng: random.Random) -> Undo | None:
-    """A user signals what was started; SIGKILL and SIGSTOP, which cannot be passed on, may befall
-    the process that measures."""
+    """Signal the started process as a user does; SIGKILL and SIGSTOP, which cannot be passed on,
+    may go to the process that measures."""
     pid = job.bench if number in (signal.SIGKILL, signal.SIGSTOP) else job.process.pid
     return send(pid, number) if job.running else None
 
@@ -81,7 +81,7 @@ def _first(number: signal.Signals, job: Job, _rng: random.Random) -> Undo | None
 def signal_one(
     find: Callable[[Job], list[int]], number: signal.Signals, job: Job, rng: random.Random
 ) -> Undo | None:
-    """Send it to one of those that are found, or will be in a moment; SIGSTOP has an end."""
+    """Send the signal to one of the processes, now or in a moment; SIGSTOP ends later."""
     deadline = time.monotonic() + MOMENT_S
     while not (pids := find(job)) and job.running and time.monotonic() < deadline:
         time.sleep(0.002)
@@ -89,7 +89,7 @@ def signal_one(
 
 
 def _kill_all(job: Job, _rng: random.Random) -> Undo | None:
-    """As the kernel does when memory ends: everything at once."""
+    """Kill all processes at once, like the kernel without memory."""
     if not job.running:
         return None
     pids = [pid for pid, _ in job.processes()]
@@ -130,7 +130,7 @@ def _monitor(number: signal.Signals, lasts_s: float | None = None) -> Fault:
 
 
 def _of_user(name: str, inflict: Inflict, lasts_s: float | None = None) -> Fault:
-    """It befalls what starts an ordinary user's bench in namespaces of its own."""
+    """Make a fault of an ordinary user's bench in private namespaces."""
     return Fault(
         name, inflict, switches=USER_SWITCHES, environments=("netns",), lasts_s=lasts_s,
         user=True, only_user=True,
@@ -145,8 +145,8 @@ def _agent(number: signal.Signals, lasts_s: float | None = None) -> Fault:
 def _far(
     name: str, inflict: Inflict, phases: Sequence[str] = RUNNING, lasts_s: float | None = None
 ) -> Fault:
-    """The receiving half of each path is on another host, which is reached by SSH; nothing is
-    done where this machine can have none."""
+    """Make a fault with the receiving half of each path on another host, reached by SSH; it does
+    nothing if this machine cannot have two hosts."""
     return Fault(
         name, partial(far.between_hosts, inflict), phases, environments=("netns",),
         location="remote", lasts_s=lasts_s,

@@ -1,5 +1,5 @@
-"""One case from its bench's start to the verdict: nothing hangs, nothing is lost, nothing is left,
-`--resume` completes, and nobody sees a traceback."""
+"""A case from the start of its bench to the verdict: nothing hangs, no record is lost, nothing
+remains, `--resume` completes, and no traceback is printed."""
 
 from __future__ import annotations
 
@@ -21,60 +21,60 @@ from tests.faults.undo import Undo
 from tests.integration.ordinary_user import OrdinaryUser, user_with
 from tests.integration.two_hosts import TwoHosts, missing
 
-ENDS_WITHIN_S = 400.0  # only what hangs takes so long, on whatever machine
-RESUMES = 4  # a trial that the machine starved is tried again
+ENDS_WITHIN_S = 400.0  # only a hanging bench takes so long, on any machine
+RESUMES = 4  # a trial without a core is repeated
 DISK_MB = 32
-# What applications do while nothing comes. That they measure is told by the time that they use; in
-# other phases they would only take the cores from the cases beside this one.
+# Idle strategy of applications. The matrix detects that they measure by their CPU time; in other
+# phases polling would only take the cores from the cases beside this one.
 POLLING, SLEEPING = "auto", "sleep"
-DIES_WITHIN_S = 10.0  # the kernel has been told, and needs a core
-SETTLES_S = 60.0  # the kernel takes namespaces and devices away late, on a busy machine later
+DIES_WITHIN_S = 10.0  # the kernel needs a core for that
+SETTLES_S = 60.0  # the kernel removes namespaces and devices late
 
 
 @dataclass
 class Verdict:
-    """What came of a case."""
+    """The result of a case."""
 
     case: Case
-    met: bool  # whether the bench was in the phase before it ended
-    inflicted: bool = False  # whether there was something that the fault could befall
+    met: bool  # the bench was in the phase before it ended
+    inflicted: bool = False  # the fault had a target
     findings: list[str] = field(default_factory=list)
     trials_kept: int = 0
     seconds: float = 0.0
 
 
 def judge(case: Case, folder: Path) -> Verdict:
-    """Run a case in this folder, which is there for it alone."""
+    """Run a case in this folder, which no other case uses."""
     began = time.monotonic()
     with _Rig(folder, case) as rig:
         before = snapshot.take([folder.parent], ())
         verdict = rig.run()
-        after = settled(before, folder.parent, rig.sessions)
+        after = wait_until_unchanged(before, folder.parent, rig.sessions)
         verdict.findings += snapshot.differences(before, after)
     verdict.seconds = time.monotonic() - began
     return verdict
 
 
-def settled(
-    before: dict[str, set[str]], ours: Path, sessions: Sequence[str]
+def wait_until_unchanged(
+    before: dict[str, set[str]], own_folder: Path, sessions: Sequence[str]
 ) -> dict[str, set[str]]:
     deadline = time.monotonic() + SETTLES_S
     while True:
-        after = snapshot.take([ours], sessions)
+        after = snapshot.take([own_folder], sessions)
         if not snapshot.differences(before, after) or time.monotonic() > deadline:
             return after
         time.sleep(0.2)
 
 
 class _Rig:
-    """The places of a case; results and state are small file systems of their own."""
+    """The folders of a case; results and state are small separate file systems."""
 
     def __init__(self, folder: Path, case: Case) -> None:
         self.case = case
         self.folder = folder
         self.sessions: list[str] = []
         self.more: Mapping[str, str] = {}
-        self.hosts: TwoHosts | None = None  # where the case has a far one
+        self.hosts: TwoHosts | None = None  # if the case has a remote host
         self.has_machines = case.environment in MACHINES
         self.trials = 0
         self.user: OrdinaryUser | None = None
@@ -128,7 +128,7 @@ class _Rig:
         undo: Undo | None = None
         try:
             verdict.met = meet(job, case.phase, case.finished_before, case.delay)
-            kept = stored(self.places)
+            stored_before = stored(self.places)
             if verdict.met:
                 undo = case.fault.inflict(job, random.Random(case.seed))
                 verdict.inflicted = undo is not None
@@ -149,10 +149,10 @@ class _Rig:
         self._resume(say)
         after = stored(self.places)
         if not case.fault.takes_results:
-            for name, was in kept.items():
+            for name, was in stored_before.items():
                 if was[2] == "finished" and after.get(name) != was:
                     say(f"lost or measured again: {name}: {was} became {after.get(name)}")
-            verdict.trials_kept = sum(one[2] == "finished" for one in kept.values())
+            verdict.trials_kept = sum(one[2] == "finished" for one in stored_before.values())
         if len(after) != self.trials:
             say(f"{len(after)} records of {self.trials} trials")
         self._clean(say)
@@ -167,7 +167,7 @@ class _Rig:
         )  # fmt: skip
 
     def _resume(self, say: Callable[[str], object]) -> None:
-        """Until every trial has finished; what is wrong with the last attempt is said."""
+        """Resume until every trial has finished; report the errors of the last attempt."""
         wrong = ""
         for _ in range(RESUMES):
             job = self._start(*(["--resume"] if begun(self.places) else []))
@@ -186,7 +186,7 @@ class _Rig:
         say(wrong)
 
     def _failed(self) -> str:
-        """Why trials failed, as their records say."""
+        """Return why trials failed, by their records."""
         import json
 
         messages = set()
@@ -203,11 +203,12 @@ class _Rig:
         self._look(job, say)
         if left := sorted(path.name for path in self.places.state.glob("*.ledger")):
             say(f"ledgers are left: {', '.join(left)}")
-        for one in self.hosts.remains() if self.hosts else ():
-            say(f"left on one of two hosts: {one}")
+        for leftover in self.hosts.remains() if self.hosts else ():
+            say(f"left on one of two hosts: {leftover}")
 
     def _look_for_processes(self, say: Callable[[str], object]) -> None:
-        """Of an ordinary user's bench nothing lives on, and all results are the user's."""
+        """Check that no process of an ordinary user's bench runs and that the user owns all
+        results."""
         if self.user is None:
             return
         deadline = time.monotonic() + DIES_WITHIN_S
@@ -222,30 +223,31 @@ class _Rig:
                     say(f"not the user's: {path}")
 
     def _look(self, job: Job, say: Callable[[str], object]) -> None:
-        """Note its session, and what must never be said."""
+        """Store its session, and check its output for forbidden messages."""
         if job.session:
             self.sessions.append(job.session)
-        said = job.said()
-        if is_faulty(said):
-            say(f"a traceback: {said[-800:]}")
+        stderr = job.stderr()
+        if is_faulty(stderr):
+            say(f"a traceback: {stderr[-800:]}")
 
 
-def is_faulty(said: str) -> bool:
-    """Whether the bench says that it is at fault itself: by a traceback, or of a trial."""
-    return _traceback(said) or "a fault of the bench itself" in said
+def is_faulty(stderr: str) -> bool:
+    """Return True if the bench reports its own fault, by a traceback or in a trial."""
+    return _traceback(stderr) or "a fault of the bench itself" in stderr
 
 
-def _traceback(said: str) -> bool:
-    """Whether a traceback was printed. One that Python prints where it cannot itself start, before
-    it has read a line of the bench, is not the bench's."""
-    if "Traceback" not in said:
+def _traceback(stderr: str) -> bool:
+    """Return True if the bench printed a traceback.
+
+    A traceback of Python itself, before the first line of the bench, does not count."""
+    if "Traceback" not in stderr:
         return False
-    of_start = "Fatal Python error: init_" in said or "<frozen runpy>" in said
-    return not of_start or "/switchmark/__main__.py" in said
+    of_start = "Fatal Python error: init_" in stderr or "<frozen runpy>" in stderr
+    return not of_start or "/switchmark/__main__.py" in stderr
 
 
 def wait(job: Job, seconds: float) -> bool:
-    """Whether it has ended by then; its ledger is looked at meanwhile, for its session's name."""
+    """Return True if it has ended by then; meanwhile its ledger is read for the session's name."""
     deadline = time.monotonic() + seconds * job.patience
     while time.monotonic() < deadline:
         if not job.session:
@@ -257,19 +259,19 @@ def wait(job: Job, seconds: float) -> bool:
 
 
 def end(job: Job) -> None:
-    """Kill it, where it still runs."""
+    """Kill it if it still runs."""
     if job.running:
         job.process.kill()
         job.process.wait()
 
 
 def _last(job: Job) -> str:
-    return " | ".join(job.said().strip().splitlines()[-3:])[-500:]
+    return " | ".join(job.stderr().strip().splitlines()[-3:])[-500:]
 
 
 def _remove_group(group: Path) -> None:
-    """Its processes, if any lived on, go back to where they came from; one that is just dying holds
-    the group for a moment yet."""
+    """Move its processes, if any, back to their former groups; a dying process keeps the group for
+    a moment."""
     deadline = time.monotonic() + SETTLES_S
     while group.exists() and time.monotonic() < deadline:
         for pid in (group / "cgroup.procs").read_text().split():

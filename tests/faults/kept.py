@@ -1,5 +1,5 @@
-"""The cases that are kept (`tools/faults --rows`, tests/faults/seen), and the page made of them:
-`python -m tests.faults.kept` writes their tables into docs/evidence/reliability.md."""
+"""Stored cases (`tools/faults --rows`, tests/faults/seen) and the page with their tables:
+`python -m tests.faults.kept` writes them into docs/evidence/reliability.md."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ PAGE = ROOT / "docs" / "evidence" / "reliability.md"
 BEGIN, END = "<!-- of tests/faults/seen -->\n", "<!-- until here -->"
 
 
-def kept() -> list[Row]:
-    """All that are kept, by seed."""
+def stored_rows() -> list[Row]:
+    """Return all stored rows by seed."""
     files = sorted(FOLDER.glob("*.jsonl"))
     rows = [row for file in files for row in rows_in(file.read_text().splitlines())]
     return sorted(rows, key=lambda row: (row.seed, row.revision))
 
 
 def page(now: str) -> str:
-    """The page with the tables of what is kept."""
+    """Return the page with the tables of the stored rows."""
     before, _, rest = now.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{tables(kept())}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n{tables(stored_rows())}\n\n{END}{after}"
 
 
 if __name__ == "__main__":

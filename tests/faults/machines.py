@@ -1,8 +1,8 @@
-"""Faults of virtual machines, and cases with one: a wire's end on the host sends to a guest.
+"""Faults of virtual machines, and cases with them: the wire ends on the host and in a guest.
 
-QEMU is started as any user's would be who names their own (`SWITCHMARK_QEMU`): a script that adds a
-monitor, by which the guest is reset, paused, and told to end what runs in it, and the word of the
-guest's kernel that lets a keyboard do the latter."""
+A user names the QEMU (`SWITCHMARK_QEMU`): a script that adds a monitor, by which the guest is
+reset, paused, and made to kill its processes, and a kernel argument that permits the latter by
+keyboard."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.faults.bench import ROOT, Job
 from tests.faults.inflict import FAULTS, RUNNING, STOPPED_S, TRAFFIC, Fault, signal_one
 from tests.faults.undo import Inflict, Undo, for_good
 
-EVERY = 101  # of long runs: a case takes some times as long as others
-FOLDER = "machines"  # one for all cases: what is known of KVM is known of this QEMU
-# A switch that polls all the time leaves an emulated machine no core.
+EVERY = 101  # every n-th case of long runs, as such a case takes long
+FOLDER = "machines"  # shared by all cases, as the check for KVM belongs to this QEMU
+# A switch that polls permanently leaves no core to an emulated machine.
 SWITCHES = ("linux-bridge", "tc-redirect", "ovs-netdev", "af-packet")
 ANSWERS_S = 10.0
 
@@ -42,8 +42,9 @@ exec PROGRAM "$@" -append "$words sysrq_always_enabled=1" \\
 
 
 def problem() -> str | None:
-    """Why no case can have a machine; None where one can. (A host of the matrix's own has no
-    network to fetch a kernel by.)"""
+    """Return why no case can have a machine; None if cases can.
+
+    A private host of the matrix has no network to download a kernel."""
     try:
         qemu = packages.qemu()
     except UnavailableError as error:
@@ -57,14 +58,14 @@ def problem() -> str | None:
 
 
 def _portable_engine() -> Path | None:
-    """The engine that any guest can run, where it was built or is named."""
+    """Return the engine for any guest, if it was built or is named."""
     named = os.environ.get(ENGINE_SETTING)
     path = Path(named) if named else ROOT / "build-vm" / "switchmark-traffic"
     return path if path.exists() else None
 
 
 def prepare(folder: Path) -> Mapping[str, str]:
-    """The environment of a bench with machines; what is made for it is made once in this folder."""
+    """Return the environment of a bench with machines; its files are made once in this folder."""
     qemu, kernel, place = packages.qemu(), packages.kernel_at_hand(), folder / FOLDER
     assert kernel is not None
     script = place / "bin" / "qemu-system-x86_64"
@@ -81,7 +82,7 @@ def prepare(folder: Path) -> Mapping[str, str]:
 
 
 def _tell(command: str, job: Job, rng: random.Random, then: str = "") -> Undo | None:
-    """Say something to the monitor of one of its machines; and something else afterwards."""
+    """Send a command to the monitor of one of its machines, and another one afterwards."""
     pids = job.machines()
     if not pids:
         return None
@@ -92,25 +93,25 @@ def _tell(command: str, job: Job, rng: random.Random, then: str = "") -> Undo | 
 
 
 def _say(door: Path, command: str) -> bool:
-    """Whether it could be said: the monitor may be gone, or come yet."""
-    said = False
+    """Return True if the command was sent; the monitor may have ended or not started yet."""
+    was_sent = False
     with socket.socket(socket.AF_UNIX) as monitor, suppress(OSError):
         monitor.settimeout(ANSWERS_S)
         monitor.connect(str(door))
         _read_prompt(monitor)
         monitor.sendall(f"{command}\n".encode())
-        said = True
+        was_sent = True
         _read_prompt(monitor)
-    return said
+    return was_sent
 
 
 def _read_prompt(monitor: socket.socket) -> None:
-    said, deadline = b"", time.monotonic() + ANSWERS_S
-    while not said.rstrip().endswith(b"(qemu)") and time.monotonic() < deadline:
+    output, deadline = b"", time.monotonic() + ANSWERS_S
+    while not output.rstrip().endswith(b"(qemu)") and time.monotonic() < deadline:
         some = monitor.recv(4096)
         if not some:
             return
-        said += some
+        output += some
 
 
 def _machine(number: signal.Signals, lasts_s: float | None = None) -> Fault:

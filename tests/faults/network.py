@@ -1,4 +1,4 @@
-"""Faults of the devices, namespaces, addresses and ports that a bench uses."""
+"""Faults of the devices, namespaces, addresses and ports of a bench."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from switchmark.port.vhost_user import SOCKET_NAME
 from tests.faults.bench import Job
 from tests.faults.undo import Undo, for_good, run
 
-NEXT_NODE_S = 5.0  # until it has a namespace, or the folder of its socket
+NEXT_NODE_S = 5.0  # until it has a namespace or the folder of its socket
 ADDRESSES = ("10.64.0.1/24", "10.64.0.2/24")
 
 
-def change_link(words: Sequence[str], job: Job, rng: random.Random) -> Undo | None:
-    """Of one of the session's devices, in whatever namespace of its own it is."""
+def change_link(arguments: Sequence[str], job: Job, rng: random.Random) -> Undo | None:
+    """Change one of the session's devices, in any of its namespaces."""
     places = [[], *(["-n", name] for name in namespaces(job))]
     found = []
     for place in places:
@@ -37,24 +37,24 @@ def change_link(words: Sequence[str], job: Job, rng: random.Random) -> Undo | No
     if not found:
         return None
     place, name = rng.choice(found)
-    which = ["dev", name] if words[0] == "set" else [name]
-    return for_good if run("ip", *place, "link", words[0], *which, *words[1:]) else None
+    which = ["dev", name] if arguments[0] == "set" else [name]
+    return for_good if run("ip", *place, "link", arguments[0], *which, *arguments[1:]) else None
 
 
 def remove_namespace(job: Job, rng: random.Random) -> Undo | None:
-    """One of those that the session made."""
+    """Remove a namespace of the session."""
     names = namespaces(job)
     return for_good if names and run("ip", "netns", "del", rng.choice(names)) else None
 
 
 def namespaces(job: Job) -> list[str]:
-    """Of the session, by name."""
+    """Return the session's namespaces by name."""
     folder = Path("/run/netns")
     return sorted(p.name for p in folder.glob(f"*{job.session}*")) if job.session else []
 
 
 def take_address(job: Job, _rng: random.Random) -> Undo | None:
-    """Another device of a node gets the address that it has."""
+    """Give the address of a node to another device in its namespace."""
     taken = [
         run("ip", "-n", name, "address", "add", address, "dev", "lo")
         for name in namespaces(job)
@@ -64,11 +64,11 @@ def take_address(job: Job, _rng: random.Random) -> Undo | None:
 
 
 def take_port(job: Job, rng: random.Random) -> Undo | None:
-    """The port of UDP at which a node's engine will listen is another program's."""
+    """Occupy the UDP port on which a node's engine will listen."""
     port = rng.choice((UDP_PORT_A, UDP_PORT_B))
     deadline = time.monotonic() + NEXT_NODE_S
     while job.running and not job.engines("sender") and time.monotonic() < deadline:
-        taken = [one for name in namespaces(job) if (one := _listen(name, port))]
+        taken = [bound for name in namespaces(job) if (bound := _listen(name, port))]
         if taken:
             return partial(_close, taken)
         time.sleep(0.002)
@@ -76,16 +76,16 @@ def take_port(job: Job, rng: random.Random) -> Undo | None:
 
 
 def _listen(namespace: str, port: int) -> socket.socket | None:
-    """None where somebody does already, or the namespace has gone."""
+    """Return a bound socket; None if the port is in use or the namespace is gone."""
 
     def bound() -> socket.socket:
-        one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
-            one.bind(("0.0.0.0", port))
+            bound.bind(("0.0.0.0", port))
         except OSError:
-            one.close()
+            bound.close()
             raise
-        return one
+        return bound
 
     with suppress(OSError, SwitchmarkError):
         return inside(namespace, bound)
@@ -93,17 +93,17 @@ def _listen(namespace: str, port: int) -> socket.socket | None:
 
 
 def _close(taken: list[socket.socket]) -> None:
-    for one in taken:
-        one.close()
+    for bound in taken:
+        bound.close()
 
 
 def take_socket(job: Job, _rng: random.Random) -> Undo | None:
-    """The path at which the next node's engine will listen for a switch is another program's."""
+    """Occupy the path on which the next node's engine will listen for a switch."""
     deadline = time.monotonic() + NEXT_NODE_S
     while job.running and time.monotonic() < deadline:
         for folder in job.places.state.glob(f"{job.session or '-'}/vhost-*"):
-            with suppress(OSError), socket.socket(socket.AF_UNIX) as one:
-                one.bind(str(folder / SOCKET_NAME))
-                return for_good  # (nobody answers there from now on)
+            with suppress(OSError), socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(str(folder / SOCKET_NAME))
+                return for_good  # no program answers there from now on
         time.sleep(0.002)
     return None

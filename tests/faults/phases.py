@@ -1,6 +1,6 @@
-"""The phases of a trial, and how it is seen from outside that the bench is in one.
+"""The phases of a trial, recognised from outside by its ledger, its processes and its results.
 
-By what it leaves in its ledger, its processes and its results: a phase is met, not slept for."""
+A phase is waited for, not slept for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from tests.faults.bench import Job, stored
 from tests.integration.waiting import TAUGHT_FRAMES
 
-DEADLINE_S = 150.0  # a machine that is busy with others is slow; the phase comes all the same
+DEADLINE_S = 150.0  # for a busy machine
 POLL_S = 0.002
-LOOKING_SHARE = 0.2  # of the time: a look at all processes costs the cores that cases need
-FIRST_LESSON_FRAMES = 2  # more are sent when all engines have answered: a guest that has booted
-BUSY_S = 0.08  # CPU time of an engine beyond what it needs to start: traffic
+LOOKING_SHARE = 0.2  # share of the time, as reading all processes takes CPU time
+FIRST_LESSON_FRAMES = 2  # more are sent once all engines answer, after guests booted
+BUSY_S = 0.08  # CPU time of an engine with traffic, beyond its start
 
 
 def _deploys(job: Job, delay: float) -> bool:
@@ -26,14 +26,14 @@ def _verifies(job: Job, _delay: float) -> bool:
 
 
 def _measures(job: Job, delay: float) -> bool:
-    """By the frames of devices, or by the time of an engine that sends to a switch's socket."""
+    """Return True if frames of devices, or CPU time of the sending engine, show traffic."""
     return _measures_in_guest(job, delay) or bool(
         job.ledger() and job.sending_s() > BUSY_S * (1 + delay)
     )
 
 
 def _tears_down(job: Job, _delay: float) -> bool:
-    """Something of the trial's was undone, or its engines, which were there, are gone."""
+    """Return True if an object of the trial was undone, or its engines have ended."""
     lines = job.ledger()
     return any('"undone"' in line for line in lines[job.lines_before + 4 :])
 
@@ -63,7 +63,7 @@ WITH_MACHINES = PHASES | {"verify": _verifies_in_guest, "measure": _measures_in_
 
 
 def meet(job: Job, phase: str, finished_before: int, delay: float) -> bool:
-    """Wait until the bench is in this phase of the trial after so many; False where it ended
+    """Wait until the bench is in this phase of the trial after `finished_before`; False if it ended
     first."""
     if finished_before and not _until(job, lambda: len(stored(job.places)) >= finished_before):
         return False

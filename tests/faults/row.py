@@ -1,4 +1,4 @@
-"""What is kept of a case: a line of JSON, by which it can be believed and tried again later."""
+"""A stored case: a line of JSON with everything needed to check and repeat it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.faults.judge import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A verdict as it is told from one process to another, and kept."""
+    """A verdict as a line that is sent between processes and stored."""
 
     seed: int
     fault: str
@@ -27,16 +27,16 @@ class Row:
     location: str
     switch_environment: str
     met: bool  # the bench was in the phase before it ended
-    inflicted: bool  # there was something that the fault could befall
+    inflicted: bool  # the fault had a target
     findings: list[str]
     trials_kept: int
     seconds: float
     revision: str
-    user: str = ROOT_USER  # older rows are root's
+    user: str = ROOT_USER  # older rows are from root
 
     @classmethod
     def of(cls, verdict: Verdict) -> Row:
-        """What is told of a verdict."""
+        """Return the row of a verdict."""
         case = verdict.case
         return cls(
             seed=case.seed,
@@ -58,7 +58,7 @@ class Row:
 
     @property
     def case(self) -> str:
-        """The case in words."""
+        """Return a description of the case."""
         whose = ", an ordinary user's" if self.user != ROOT_USER else ""
         far = ", between two hosts" if self.location == "remote" else ""
         inside = self.switch_environment
@@ -70,7 +70,7 @@ class Row:
 
     @property
     def again(self) -> str:
-        """The command that tries it again, on whatever machine has this switch."""
+        """Return the command that repeats the case, on any machine with this switch."""
         return shlex.join(
             ["tools/faults", "--case", str(self.seed), "--faults", self.fault,
              "--phases", self.phase, "--switches", self.switch,
@@ -79,22 +79,22 @@ class Row:
         )  # fmt: skip
 
     def line(self) -> str:
-        """As it is kept."""
+        """Return the row as a line of JSON."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 
 def rows_in(lines: Iterable[str]) -> list[Row]:
-    """Those of such lines."""
+    """Return the rows of such lines."""
     return [Row(**json.loads(line)) for line in lines]
 
 
 @cache
 def revision() -> str:
-    """Of this checkout, marked where files differ from it; empty where there is no git."""
-    words = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT)]
-    words += ["describe", "--always", "--exclude=*", "--dirty", "--abbrev=12"]
+    """Return the revision of this checkout, marked if files differ; empty without git."""
+    command = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT)]
+    command += ["describe", "--always", "--exclude=*", "--dirty", "--abbrev=12"]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return ""
     return done.stdout.strip()

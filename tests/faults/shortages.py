@@ -1,4 +1,4 @@
-"""Faults by which a machine has no more of something: processes, memory, descriptors, hugepages."""
+"""Faults by exhausted resources: processes, memory, descriptors, hugepages."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ FREE_HUGEPAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages"
 
 
 def no_more_processes(job: Job, rng: random.Random) -> Undo | None:
-    """Than there are, but for a few."""
+    """Limit processes to a few more than exist."""
     return _limit("pids", "pids.max", lambda used: used + rng.randrange(3), job)
 
 
 def no_more_memory(job: Job, _rng: random.Random) -> Undo | None:
-    """Than a share of what the bench holds."""
+    """Limit memory to a share of the bench's memory."""
     return _limit("memory", "memory.limit_in_bytes", lambda used: 4096 + used // 2, job)
 
 
 def _limit(kind: str, knob: str, limit: Callable[[int], int], job: Job) -> Undo | None:
-    """Put the bench and all that it has started into a group, and draw it tight."""
+    """Move the bench and its processes into a group and lower its limit."""
     if not (CGROUPS / kind).is_dir() or not job.running:
         return None
-    group = CGROUPS / kind / f"faults-{secrets.token_hex(4)}"  # (others may run a matrix, too)
+    group = (
+        CGROUPS / kind / f"faults-{secrets.token_hex(4)}"
+    )  # another matrix may run at the same time
     group.mkdir()
     job.groups.append(group)
     for pid in [job.process.pid, *(pid for pid, _ in job.processes())]:
@@ -55,7 +57,7 @@ def _tasks(group: Path) -> int:
 
 
 def _resident(job: Job) -> int:
-    """Bytes that the bench holds; what it allocates from now on counts in its new group."""
+    """Return the resident bytes of the bench; later allocations count in its new group."""
     with suppress(OSError):
         pages = int(Path(f"/proc/{job.process.pid}/statm").read_text().split()[1])
         return pages * 4096 // 8
@@ -63,7 +65,7 @@ def _resident(job: Job) -> int:
 
 
 def no_more_descriptors(job: Job, rng: random.Random) -> Undo | None:
-    """Than the bench has open, but for a few."""
+    """Limit descriptors to a few more than the bench has open."""
     pid = job.process.pid
     try:
         used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
@@ -74,8 +76,7 @@ def no_more_descriptors(job: Job, rng: random.Random) -> Undo | None:
 
 
 def hugepages_used_up(job: Job, _rng: random.Random) -> Undo | None:
-    """As the kernel tells it to all in this host: they are the whole machine's, and others have
-    them, too."""
+    """Hide free hugepages from this host, as other programs of the machine also need them."""
     few = job.places.campaign.with_name("free_hugepages")
     few.write_text("3\n")
     if not run("mount", "--bind", str(few), str(FREE_HUGEPAGES)):

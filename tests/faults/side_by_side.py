@@ -1,5 +1,5 @@
-"""Several matrices at once (`tools/faults --jobs N`): each in a host of its own with every Nth
-seed, and one table of all. Here, outside of these hosts, rows are kept (`--rows FILE`)."""
+"""Several matrices at the same time (`tools/faults --jobs N`), each in a private host with every
+Nth seed, and one table of all. Rows are stored outside of these hosts (`--rows FILE`)."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ TOOL = Path(__file__).parents[2] / "tools" / "faults"
 
 
 def main() -> int:
-    """As the matrix itself: 0 nothing found, 1 something, 3 nothing can be tried here."""
+    """Return 0 without findings, 1 with findings, 3 if no case can run here."""
     establish()
     parser = argparse.ArgumentParser(prog="tools/faults", description=__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="how many at once (1)")
     parser.add_argument("--seed", type=int, default=1, help="of the first case (1)")
     parser.add_argument("--rows", type=Path, help="a file to which each case adds a line")
-    asked, others = parser.parse_known_args()
-    if asked.jobs < 1:
-        parser.error(f"--jobs: {asked.jobs} is below 1")
-    ours, theirs = os.pipe()
+    options, others = parser.parse_known_args()
+    if options.jobs < 1:
+        parser.error(f"--jobs: {options.jobs} is below 1")
+    reader, writer = os.pipe()
     jobs = [
-        subprocess.Popen(  # (no host outlives this)
-            ["setpriv", "--pdeathsig", "KILL", TOOL, *others, "--seed", str(asked.seed + number),
-             "--every", str(asked.jobs), "--tell-to", str(theirs)],
-            pass_fds=[theirs],
+        subprocess.Popen(  # ends with this process
+            ["setpriv", "--pdeathsig", "KILL", TOOL, *others, "--seed", str(options.seed + number),
+             "--every", str(options.jobs), "--tell-to", str(writer)],
+            pass_fds=[writer],
         )
-        for number in range(asked.jobs)
+        for number in range(options.jobs)
     ]  # fmt: skip
-    os.close(theirs)
+    os.close(writer)
     try:
-        with os.fdopen(ours) as told:
-            rows = _kept(told, asked.rows)
+        with os.fdopen(reader) as lines:
+            rows = _kept(lines, options.rows)
         codes = [job.wait() for job in jobs]
     finally:
         for job in jobs:
-            job.kill()  # (with all in its host)
+            job.kill()  # ends all processes in its host
     if rows:
         tell_all(sorted(rows, key=lambda row: row.seed))
     return max(abs(code) for code in codes)
 
 
-def _kept(told: Iterable[str], file: Path | None) -> list[Row]:
-    """The rows, each of which is in the file as soon as it is told."""
+def _kept(lines: Iterable[str], file: Path | None) -> list[Row]:
+    """Return the rows; each is written to the file as soon as it arrives."""
     rows: list[Row] = []
     with ExitStack() as opened:
         keep = opened.enter_context(file.open("a")) if file else None
-        for line in told:
+        for line in lines:
             rows += rows_in([line])
             if keep:
                 keep.write(line)

@@ -1,7 +1,7 @@
-"""All that a host has of what a bench makes, to be compared before and after.
+"""Everything on a host that a bench could have made, to be compared before and after.
 
-It is taken in a host of namespaces of its own (`tools/faults` makes it), where nobody else is:
-so whatever differs is the bench's, whether or not it bears a name of its own."""
+It is taken in a private host (`tools/faults` makes it) without other programs, so every difference
+belongs to the bench, whether or not it has a name of the bench."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COUNTED = re.compile(r"\[\d+:\d+\]")
 _NAMESPACE = re.compile(r"(cgroup|ipc|mnt|net|pid|time|user|uts):\[\d+\]")
 _OCTAL = re.compile(r"\\([0-7]{3})")  # as mountinfo writes a space
 _TIMER = re.compile(r"\w+_timer [\d.]+ ")
-# What programs of the system make once, for themselves, and everybody has from then on.
+# Files that programs of the system make once and keep.
 OF_THE_SYSTEM = (
     "/run/lxc",
     "/run/netns",
@@ -43,20 +43,22 @@ OF_THE_SYSTEM = (
 
 
 _foreign: set[str] = set()
-_foreign_places: set[str] = set()  # where those are mounted
+_foreign_places: set[str] = set()  # their mount points
 
 
 def leave_out_mounts() -> None:
-    """Leave out mounts that exist by now, and the files in them: they came with this host, from one
-    whose owners may take them away again. A checkout in /tmp is mounted into the host's own /tmp,
-    and tests and Python write into it (.hypothesis, __pycache__)."""
+    """Exclude existing mounts and the files in them: they belong to the surrounding host, whose
+    users may remove them. A checkout in /tmp is mounted into the host's /tmp, and tests and Python
+    write into it (.hypothesis, __pycache__)."""
     _foreign.update(_mounts())
     _foreign_places.update(_mount_places())
 
 
-def take(ours: Iterable[Path], sessions: Iterable[str]) -> dict[str, set[str]]:
-    """By kind of thing. `ours` are the folders of the matrix itself, `sessions` those of the
-    bench whose names are looked for where others are, too (cgroups)."""
+def take(own_folders: Iterable[Path], sessions: Iterable[str]) -> dict[str, set[str]]:
+    """Return the objects by kind.
+
+    `own_folders` are the folders of the matrix itself. `sessions` are those of the bench, whose
+    names are searched among objects of other programs (cgroups)."""
     return {
         "links": _lines("ip", "-d", "-o", "link"),
         "addresses": _lines("ip", "-o", "address"),
@@ -73,7 +75,7 @@ def take(ours: Iterable[Path], sessions: Iterable[str]) -> dict[str, set[str]]:
         "sysctls": _sysctls(),
         "cgroups": _cgroups(list(sessions)),
         "mounts": _mounts(),
-        "files": _files(list(ours)),
+        "files": _files(list(own_folders)),
         "sockets": _sockets(),
         "shared memory": _lines("cat", "/proc/sysvipc/shm"),
         "processes": _processes(),
@@ -81,7 +83,7 @@ def take(ours: Iterable[Path], sessions: Iterable[str]) -> dict[str, set[str]]:
 
 
 def differences(before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
-    """A line for each thing that is more, or less."""
+    """Return a line for each additional or missing object."""
     found = []
     for kind, things in before.items():
         found += [f"{kind}: left behind: {one}" for one in sorted(after[kind] - things)]
@@ -95,7 +97,7 @@ def _lines(*words: str) -> set[str]:
 
 
 def _namespaces() -> set[str]:
-    """By name, with what is in each."""
+    """Return namespaces by name with their content."""
     found = set()
     folder = Path("/run/netns")
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -105,7 +107,7 @@ def _namespaces() -> set[str]:
 
 
 def _filters() -> set[str]:
-    """Of tc, by device and direction."""
+    """Return filters of tc by device and direction."""
     return {
         f"{device.name} {direction}: {line}"
         for device in Path("/sys/class/net").iterdir()
@@ -115,17 +117,17 @@ def _filters() -> set[str]:
 
 
 def _packet_rules() -> set[str]:
-    """Of netfilter, by whichever tool is there; without what they have counted, and when told."""
+    """Return rules of netfilter by any installed tool, without counters and handles."""
     found = set()
-    for words in RULES:
-        if shutil.which(words[0]):
-            lines = {_COUNTED.sub("", line) for line in _lines(*words)}
-            found |= {f"{words[0]}: {line}" for line in lines if line and line[0] != "#"}
+    for command in RULES:
+        if shutil.which(command[0]):
+            lines = {_COUNTED.sub("", line) for line in _lines(*command)}
+            found |= {f"{command[0]}: {line}" for line in lines if line and line[0] != "#"}
     return found
 
 
 def _unnamed_namespaces() -> set[str]:
-    """What processes are in or hold open, by kind and number; mounts hold the rest by name."""
+    """Return namespaces of processes by kind and number; mounts keep the others by name."""
     links = []
     for process in Path("/proc").glob("[0-9]*"):
         for folder in ("ns", "fd"):
@@ -135,7 +137,7 @@ def _unnamed_namespaces() -> set[str]:
 
 
 def bpf_objects() -> set[str]:
-    """Programs, maps and links that processes hold; devices tell what is attached to them."""
+    """Return programs, maps and links that processes hold; devices list attached programs."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/fd/*"):
         if (target := _target(path)).startswith(("anon_inode:bpf", "anon_inode:[bpf")):
@@ -150,7 +152,7 @@ def _target(link: Path) -> str:
 
 
 def _hugepages() -> set[str]:
-    """How many are reserved, by size: not how many are free, which others use, too."""
+    """Return the number of reserved hugepages by size; other programs use free hugepages."""
     found = set()
     for path in HUGEPAGES.glob("*/nr_*hugepages"):
         found.add(f"{path.parent.name}/{path.name}: {path.read_text().strip()}")
@@ -167,7 +169,7 @@ def _sysctls() -> set[str]:
 
 
 def _files_under(top: str) -> Iterator[str]:
-    """The file itself, or those of the folder; what goes away meanwhile is left out."""
+    """Yield the file itself or the files of the folder; disappearing files are skipped."""
     yield top
     for folder, _, files in os.walk(top):
         yield from (f"{folder}/{name}" for name in files)
@@ -191,9 +193,9 @@ def _cgroups(sessions: list[str]) -> set[str]:
 def _mounts() -> set[str]:
     found = set()
     for line in MOUNTS.read_text(errors="replace").splitlines():
-        words = line.split()
-        rest = words[words.index("-") + 1 :]
-        found.add(f"{words[4]} {words[5]} {rest[0]}")
+        columns = line.split()
+        rest = columns[columns.index("-") + 1 :]
+        found.add(f"{columns[4]} {columns[5]} {rest[0]}")
     return found - _foreign
 
 
@@ -202,9 +204,9 @@ def _mount_places() -> set[str]:
     return {_OCTAL.sub(lambda found: chr(int(found[1], 8)), line.split()[4]) for line in lines}
 
 
-def _files(ours: list[Path]) -> set[str]:
+def _files(own_folders: list[Path]) -> set[str]:
     found = set()
-    left_out = {*map(str, ours), *_foreign_places}
+    left_out = {*map(str, own_folders), *_foreign_places}
     for top in FOLDERS:
         for folder, folders, files in os.walk(top):
             folders[:] = [one for one in folders if f"{folder}/{one}" not in left_out]
@@ -216,20 +218,21 @@ def _files(ours: list[Path]) -> set[str]:
 def _sockets() -> set[str]:
     lines = _lines("ss", "-H", "-n", "-a", "-t", "-u", "-w", "-0")
     paths = Path("/proc/net/unix").read_text(errors="replace").splitlines()
-    return lines | {words[7] for line in paths if len(words := line.split()) > 7}
+    return lines | {columns[7] for line in paths if len(columns := line.split()) > 7}
 
 
 def _processes() -> set[str]:
-    """By number: a user's own that was killed and started anew is another one."""
+    """Return processes by number: a program of the user that was killed and restarted is
+    another."""
     found = set()
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            words = (path / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            command = (path / "cmdline").read_bytes().decode(errors="replace").split("\0")
             state = (path / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-            # sshd writes how many wait at its door into its own title.
-            title = words[0].partition(" [listener]")[0]
+            # sshd writes the number of waiting connections into its title.
+            title = command[0].partition(" [listener]")[0]
             if title.startswith("sshd: ") and title.endswith(("[accepted]", "[net]", "[preauth]")):
-                continue  # a connection that is being accepted: it may go on to its next process
+                continue  # sshd is accepting a connection in a temporary process
             if int(path.name) != os.getpid() and title and state != "Z":
-                found.add(f"{path.name} {' '.join([title, *words[1:]])[:150].strip()}")
+                found.add(f"{path.name} {' '.join([title, *command[1:]])[:150].strip()}")
     return found

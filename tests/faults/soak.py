@@ -1,4 +1,4 @@
-"""A campaign of many short trials: what the bench holds after each of them must not grow."""
+"""A campaign of many short trials, after each of which the resources of the bench must not grow."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pathlib import Path
 from switchmark.host.undo.ledger import COMPACT_BYTES
 from tests.faults import one_trial, snapshot
 from tests.faults.bench import Job, Places
-from tests.faults.held import COUNTS, ENGINES, SPENT, held, memory_mb
+from tests.faults.held import COUNTS, ENGINES, SPENT, held_resources, memory_mb
 from tests.integration.two_hosts import TwoHosts
 from tests.known_state import establish
 
-WARM_UP = 50  # trials, in which caches fill
-GROWTH = 0.05  # of the median of the last trials over that of the first after the warm-up
+WARM_UP = 50  # trials in which caches fill
+GROWTH = 0.05  # permitted growth of the median after the warm-up
 LOOKS_S = 0.05
-SPAN = 50  # trials that a median is of
+SPAN = 50  # trials of a median
 CAMPAIGN = """
 name: soak
 switch: {switch}
@@ -39,29 +39,29 @@ repetitions: {trials}
 SPENT_EACH = "CPU time of the bench a trial (s)"
 AROUND = "time around a trial (s), others at work included"
 LEDGER = "kept in the ledger (bytes)"
-LIMITS_S = 3600.0  # a trial takes at most so long: a bench that does nothing more is hung
+LIMITS_S = 3600.0  # a trial takes less, so a bench that takes longer hangs
 
 
 def main() -> int:
-    """0: nothing grew; 1: something did, or the campaign did not end well."""
+    """Return 0 if nothing grew; 1 otherwise, or if the campaign failed."""
     establish()
-    asked = _arguments()
-    if asked.one_trial:
-        return one_trial.run(asked)
-    trials = asked.trials or round(asked.hours * 3600 / asked.seconds_each)
-    top = Path(f"/var/tmp/soak{os.getpid()}")  # (a far host has a /tmp of its own)
+    options = _arguments()
+    if options.one_trial:
+        return one_trial.run(options)
+    trials = options.trials or round(options.hours * 3600 / options.seconds_each)
+    top = Path(f"/var/tmp/soak{os.getpid()}")  # a remote host has another /tmp
     places = Places(top / "state", top / "results", top / "cache", top / "soak.yaml")
     top.mkdir(mode=0o755)
     places.campaign.write_text(
         CAMPAIGN.format(
-            switch=asked.switch, environment=asked.environment, trials=trials,
-            location=asked.location,
+            switch=options.switch, environment=options.environment, trials=trials,
+            location=options.location,
         )
     )  # fmt: skip
     snapshot.leave_out_mounts()
     with ExitStack() as undo:
         hosts = None
-        if asked.location == "remote":
+        if options.location == "remote":
             hosts = TwoHosts.make(top / "hosts")
             undo.callback(hosts.end)
         before = snapshot.take([top], ())
@@ -69,27 +69,27 @@ def main() -> int:
             places, "run", str(places.campaign), "--no-baseline", "--results",
             str(places.results), hosts=hosts,
         )  # fmt: skip
-        seen, stored = _watch(job, trials, top)
+        samples, stored = _watch(job, trials, top)
         code = job.process.wait(LIMITS_S)
         after = snapshot.take([top], [job.session] if job.session else [])
     print(
-        f"{stored} trials through {asked.switch}, {asked.environment}, {len(seen)} looks; "
+        f"{stored} trials through {options.switch}, {options.environment}, {len(samples)} looks; "
         f"exit code {code}"
     )
     for message, times in _failures(places.results).items():
         print(f"failed {times} times: {message}")
-    grown = table(seen)
+    grown = table(samples)
     left = snapshot.differences(before, after)
     for line in left:
         print(line)
     if code not in (0, 1):
-        print(job.said()[-800:])
+        print(job.stderr()[-800:])
     shutil.rmtree(top, ignore_errors=True)
     return 1 if grown or left or code not in (0, 1) or stored < trials else 0
 
 
 def _failures(results: Path) -> Counter[str]:
-    """What trials failed of."""
+    """Return the messages of failed trials with their numbers."""
     records = (json.loads(path.read_text()) for path in results.glob("*/trials/*.json"))
     return Counter(str(one["message"]) for one in records if one["status"] == "failed")
 
@@ -108,13 +108,14 @@ def _arguments() -> argparse.Namespace:
 
 
 def _watch(job: Job, trials: int, top: Path) -> tuple[list[dict[str, float]], int]:
-    """What the bench holds when another record is there, or several: on a machine whose cores
-    others have a look takes longer than a trial, and one for each would come when the bench is
-    long at something else. And how many there are in the end."""
-    seen: list[dict[str, float]] = []
+    """Take a sample after a record, or after several; return the samples and the number of records.
+
+    On a busy machine a sample takes longer than a trial, so that samples after each record would
+    come late."""
+    samples: list[dict[str, float]] = []
     known: set[Path] = set()
-    looked_at, spent_s = 0, 0.0  # records, and the time of the bench, at the last look
-    engines_mb = 0.0  # most at once, since the last record
+    looked_at, spent_s = 0, 0.0  # records, and CPU time of the bench, at the last sample
+    engines_mb = 0.0  # maximum since the last record
     while len(known) < trials:
         stored = {*job.places.results.glob("*/trials/[0-9a-f]*.json")}
         if new := stored - known:
@@ -122,21 +123,21 @@ def _watch(job: Job, trials: int, top: Path) -> tuple[list[dict[str, float]], in
                 look = _look(job, new.pop(), top) | {ENGINES: engines_mb}
                 now_s = look.pop(SPENT)
                 look[SPENT_EACH] = (now_s - spent_s) / (len(stored) - looked_at)
-                seen.append(look)
+                samples.append(look)
                 looked_at, spent_s, engines_mb = len(stored), now_s, 0.0
         known = stored
         engines_mb = max(engines_mb, memory_mb(job.engines()))
         if not job.running:
             break
         time.sleep(LOOKS_S)
-    return seen, len(known)
+    return samples, len(known)
 
 
 def _look(job: Job, record: Path, top: Path) -> dict[str, float]:
-    job.ledger()  # (finds its session)
+    job.ledger()  # finds its session
     timing = json.loads(record.read_text()).get("timing") or {}
     return {
-        **held(job, top),
+        **held_resources(job, top),
         LEDGER: float(_ledger_size(job)),
         AROUND: float(timing.get("overhead_s", 0.0)),
     }
@@ -147,21 +148,21 @@ def _ledger_size(job: Job) -> int:
     return path.stat().st_size if job.session and path.exists() else 0
 
 
-def table(seen: Sequence[Mapping[str, float]]) -> list[str]:
-    """Print what was held at first and at last; returns what grew."""
-    late = seen[WARM_UP:]
+def table(samples: Sequence[Mapping[str, float]]) -> list[str]:
+    """Print the first and last values; return the resources that grew."""
+    late = samples[WARM_UP:]
     if len(late) < 2 * SPAN:
-        print(f"too few trials to compare ({len(seen)}; {WARM_UP + 2 * SPAN} are enough)")
+        print(f"too few trials to compare ({len(samples)}; {WARM_UP + 2 * SPAN} are enough)")
         return ["too few"]
     print("\n| | first | last | change |\n|---|---|---|---|")
     grown = []
-    for name in seen[0]:
+    for name in samples[0]:
         middle = min if name in COUNTS else statistics.median
         first, last = (middle(one[name] for one in part) for part in (late[:SPAN], late[-SPAN:]))
         change = last / first - 1 if first else float(last > 0)
         print(f"| {name} | {first:.4g} | {last:.4g} | {change:+.1%} |")
         if name == LEDGER:
-            change = max(one[name] for one in late) / (2 * COMPACT_BYTES) - 1  # what it may be
+            change = max(one[name] for one in late) / (2 * COMPACT_BYTES) - 1  # the permitted size
         if change > GROWTH and name != AROUND:
             grown.append(name)
     print("\ngrew:", ", ".join(grown) or "nothing")

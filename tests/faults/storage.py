@@ -18,7 +18,7 @@ FILE_SYSTEMS = Path("/sys/fs/ext4")
 
 
 def fill(folder: Callable[[Job], Path], job: Job, _rng: random.Random) -> Undo:
-    """Up to its last byte."""
+    """Fill a folder up to its last byte."""
     path = folder(job) / "filled"
     with suppress(OSError), path.open("wb") as file:
         while True:
@@ -28,7 +28,7 @@ def fill(folder: Callable[[Job], Path], job: Job, _rng: random.Random) -> Undo:
 
 
 def cover_read_only(job: Job, _rng: random.Random) -> Undo | None:
-    """A mount that cannot be written lies over the results: what is open goes on."""
+    """Mount a read-only file system over the results; open files remain writable."""
     folder = str(job.places.results)
     if not run("mount", "--bind", folder, folder):
         return None
@@ -37,26 +37,28 @@ def cover_read_only(job: Job, _rng: random.Random) -> Undo | None:
 
 
 def mount_disk(folder: Path, size_mb: int) -> bool:
-    """Give this folder a disk of its own, a file beside it; whether this machine can."""
+    """Give this folder a separate disk, a file beside it; return True if that is possible."""
     image = _image(folder)
     with image.open("wb") as file:
         file.truncate(size_mb << 20)
-    made = run("mkfs.ext4", "-q", "-I", "256", "-O", "^has_journal", "-e", "remount-ro", str(image))
-    if not made or not run("mount", "-o", "loop", str(image), str(folder)):
+    has_file_system = run(
+        "mkfs.ext4", "-q", "-I", "256", "-O", "^has_journal", "-e", "remount-ro", str(image)
+    )
+    if not has_file_system or not run("mount", "-o", "loop", str(image), str(folder)):
         return False
     (folder / "lost+found").rmdir()
     return True
 
 
 def fail_disk(job: Job, _rng: random.Random) -> Undo | None:
-    """An error of the disk: its file system becomes read-only with all that is open, and what was
-    not written yet never is. (A remount is refused while a file is open to be written.)"""
+    """Fail the disk: its file system becomes read-only also for open files, and unwritten data are
+    lost. A remount is refused while a file is open for writing."""
     folder = job.places.results
     device = (BLOCK_DEVICES / _device(folder)).resolve()
     try:
         backing = Path((device / "loop" / "backing_file").read_text().strip())
         if not backing.samefile(_image(folder)):
-            return None  # (a disk of this machine's: never)
+            return None  # never a real disk of this machine
         (FILE_SYSTEMS / device.name / "trigger_fs_error").write_text("1")
     except OSError:
         return None
@@ -78,7 +80,7 @@ def _device(folder: Path) -> str:
 
 
 def move_away(job: Job, _rng: random.Random) -> Undo | None:
-    """The folder of the run has another name."""
+    """Rename the folder of the run."""
     for path in job.places.results.glob("*/trials"):
         away = job.places.results / "elsewhere" / path.parent.name
         away.parent.mkdir(exist_ok=True)
@@ -88,13 +90,13 @@ def move_away(job: Job, _rng: random.Random) -> Undo | None:
 
 
 def _move_back(away: Path, place: Path) -> None:
-    shutil.rmtree(place, ignore_errors=True)  # (what the bench made anew there meanwhile)
+    shutil.rmtree(place, ignore_errors=True)  # files that the bench made there meanwhile
     away.rename(place)
     away.parent.rmdir()
 
 
 def remove(job: Job, _rng: random.Random) -> Undo | None:
-    """All that is there."""
+    """Remove everything in the folder."""
     found = list(job.places.results.glob("*"))
     for path in found:
         shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What came of many cases: a line for each, and the tables of all."""
+"""Output of cases: a line for each, and the tables of all."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.faults.row import Row
 
 
 def tell(row: Row) -> None:
-    """Print what came of one case."""
-    without = "" if row.inflicted else ", nothing to befall"
+    """Print the result of a case."""
+    without = "" if row.inflicted else ", no target for the fault"
     met = without if row.met else ", ended before the phase"
     state = "FOUND" if row.findings else "ok"
     lines = [f"{state}: {row.case} ({row.seconds:.0f} s{met})"]
@@ -23,19 +23,19 @@ def tell(row: Row) -> None:
     print("\n".join(lines), flush=True)
 
 
-def by(what: str, key: Callable[[Row], str], order: Sequence[str], rows: Sequence[Row]) -> str:
-    """A table of the rows by something that they have; first what is ordered, then the rest."""
+def by(title: str, key: Callable[[Row], str], order: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return a table of the rows by a property; the ordered values first, then the others."""
     done, met, inflicted, found = (Counter[str]() for _ in range(4))
-    for one in rows:
-        name = key(one)
+    for row in rows:
+        name = key(row)
         done[name] += 1
-        met[name] += one.met
-        inflicted[name] += one.inflicted
-        found[name] += bool(one.findings)
+        met[name] += row.met
+        inflicted[name] += row.inflicted
+        found[name] += bool(row.findings)
     names = [name for name in order if name in done]
     names += sorted(set(done) - set(names))
     lines = [
-        f"| {what} | cases | in their phase | inflicted | with findings |",
+        f"| {title} | cases | in their phase | inflicted | with findings |",
         "|---|---|---|---|---|",
         *(
             f"| {name} | {done[name]} | {met[name]} | {inflicted[name]} | {found[name]} |"
@@ -46,7 +46,7 @@ def by(what: str, key: Callable[[Row], str], order: Sequence[str], rows: Sequenc
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """All tables, and what they are of."""
+    """Return all tables and the summary of the rows."""
     seeds = [one.seed for one in rows]
     total = (
         f"{len(rows)} cases, seeds {min(seeds)} to {max(seeds)}; "
@@ -69,8 +69,8 @@ def tables(rows: Sequence[Row]) -> str:
 
 
 def tell_all(rows: Sequence[Row]) -> None:
-    """Print the tables, and the cases with findings."""
+    """Print the tables and the cases with findings."""
     print(f"\n{tables(rows)}")
-    for one in rows:
-        if one.findings:
-            print(f"FOUND: {one.case}: {one.findings[0][:200]}\n    again: {one.again}")
+    for row in rows:
+        if row.findings:
+            print(f"FOUND: {row.case}: {row.findings[0][:200]}\n    again: {row.again}")

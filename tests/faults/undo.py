@@ -1,4 +1,4 @@
-"""How a fault says what it did: by how it is undone."""
+"""The undo action that a fault returns."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from functools import partial
 from tests.faults.bench import Job
 
 Undo = Callable[[], object]
-Inflict = Callable[[Job, random.Random], Undo | None]  # None: there was nothing to befall
+Inflict = Callable[[Job, random.Random], Undo | None]  # None: the fault had no target
 
 
 def for_good() -> None:
-    """It was done, and nothing undoes it."""
+    """Undo nothing: the fault is permanent."""
 
 
 def send(pid: int, number: signal.Signals) -> Undo | None:
-    """Send a signal; only SIGSTOP has an end."""
+    """Send a signal; only SIGSTOP is undone."""
     try:
         os.kill(pid, number)
     except ProcessLookupError:
@@ -35,5 +35,5 @@ def _continue(pid: int) -> None:
 
 
 def run(*words: str) -> bool:
-    """Run a command; whether it did what it was told."""
+    """Run a command; return True if it succeeded."""
     return subprocess.run(words, check=False, capture_output=True).returncode == 0

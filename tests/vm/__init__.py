@@ -1,1 +1,1 @@
-"""Tests in virtual machines: what needs a kernel module or a NIC that the host may lack."""
+"""Tests in virtual machines, for kernel modules and NICs that the host may lack."""

@@ -1,5 +1,5 @@
-"""A guest of 64-bit ARM under software emulation: what user-mode emulation cannot run, because it
-needs a kernel of that architecture (io_uring, Landlock, seccomp, BPF, packet rings, namespaces).
+"""A guest of 64-bit ARM under software emulation, for calls that need a kernel of that architecture
+(io_uring, Landlock, seccomp, BPF, packet rings, namespaces), which user-mode emulation cannot run.
 
     python -m tests.vm.arm64 FOLDER COMMAND...
 
@@ -20,7 +20,7 @@ from switchmark.environment.vm.archive import archive, module_files
 from switchmark.environment.vm.packages import Kernel, unpacked_kernel, with_dependencies
 from tests.vm.guest import PROJECT, share
 
-# A module that is not there is built into the kernel.
+# A module without a file is built into the kernel.
 MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay", "veth", "bridge", "tun", "af_packet_diag")
 LIMIT_S = 1800.0
 VENV = "/opt/switchmark"
@@ -82,15 +82,15 @@ def initramfs(folder: Path, kernel: Kernel) -> Path:
 
 
 def run(folder: Path, command: list[str]) -> int:
-    """Boot, run the command, print what it printed, and return its exit code."""
+    """Boot, run the command, print its output, and return its exit code."""
     kernel = unpacked_kernel(folder / "kernel")
     if kernel is None:
         raise SystemExit(f"{folder / 'kernel'}: no kernel package is unpacked there")
     kernel = with_dependencies(kernel)
-    with tempfile.TemporaryDirectory(prefix="smarm64", dir="/var/tmp") as made:
-        exchange = Path(made)
-        words = START.format(venv=VENV, project=PROJECT, command=shlex.join(command))
-        (exchange / "start").write_text(words)
+    with tempfile.TemporaryDirectory(prefix="smarm64", dir="/var/tmp") as shared:
+        exchange = Path(shared)
+        script = START.format(venv=VENV, project=PROJECT, command=shlex.join(command))
+        (exchange / "start").write_text(script)
         subprocess.run(
             [
                 *("qemu-system-aarch64", "-machine", "virt", "-cpu", "max,pauth-impdef=on"),

@@ -1,4 +1,4 @@
-"""What the tests in virtual machines share: machines, skips with their reason, records."""
+"""Helpers for the tests in virtual machines: machines, skips with their reason, records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.vm.guest import Machine, Outcome, machine
 
 Runner = Callable[..., Outcome]
 
-# Short: in an emulated guest a second of traffic costs many of the host's.
+# Short, as a second of traffic in an emulated guest takes many seconds of the host.
 TRIAL = (
     "python -m switchmark.cli.main trial {what} --environment netns --duration 2s --no-baseline "
     "--quiet --results /tmp/results --set trim.warm_up=0.4s --set trim.cool_down=0.2s "
@@ -31,7 +31,7 @@ mkdir -p /dev/hugepages
 mount -t hugetlbfs hugetlbfs /dev/hugepages
 """
 
-# LXC and Docker put containers into control groups; Docker's layers do not lie on the guest's own.
+# LXC and Docker need control groups; Docker's layers need another file system than the guest's.
 CONTAINERS = """\
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t tmpfs tmpfs /var/tmp
@@ -39,9 +39,9 @@ export XDG_CACHE_HOME=/var/tmp/cache
 """
 
 
-def trial(what: str) -> str:
-    """A line of a job: one trial, its record left in /exchange even where it fails."""
-    return TRIAL.format(what=what)
+def trial(parameters: str) -> str:
+    """Return a line of a job: one trial, whose record goes to /exchange even if it fails."""
+    return TRIAL.format(what=parameters)
 
 
 CONTRACT = " ".join(
@@ -50,17 +50,17 @@ CONTRACT = " ".join(
 
 
 def inside(files: str, which: str) -> str:
-    """A line of a job: those of the host's own tests, run in the guest."""
+    """Return a line of a job: tests of the host, run in the guest."""
     return f"python -m pytest -v -p no:cacheprovider {files} -k {shlex.quote(which)}\n"
 
 
 def contract(which: str) -> str:
-    """A line of a job: the tests that every switch passes, for one of them."""
+    """Return a line of a job: the tests of every switch, for one switch."""
     return inside(CONTRACT, which)
 
 
 def check_contract(outcome: Outcome, count: int) -> None:
-    """So many tests ran inside, and passed: none is skipped for want of the switch."""
+    """Check that so many tests ran inside and passed, without a skip for lack of the switch."""
     outcome.check()
     passed = re.search(r"(\d+) passed", outcome.output)
     assert passed is not None and int(passed[1]) == count, outcome.output[-3000:]
@@ -68,7 +68,7 @@ def check_contract(outcome: Outcome, count: int) -> None:
 
 @pytest.fixture
 def new_machine() -> Callable[..., Machine]:
-    """Machines by their properties; a test is skipped by name where one cannot be had."""
+    """Make machines by their properties; a test is skipped by name if that is impossible."""
     if os.geteuid() != 0:
         pytest.skip("needs root: guests are given the host's files as root has them")
 
@@ -83,12 +83,12 @@ def new_machine() -> Callable[..., Machine]:
 
 @pytest.fixture
 def keep() -> Iterator[Callable[[Outcome], Outcome]]:
-    """Outcomes whose folders go when the test has ended."""
+    """Outcomes whose folders are removed when the test has ended."""
     folders: list[Path] = []
 
-    def remember(one: Outcome) -> Outcome:
-        folders.append(one.folder)
-        return one
+    def remember(outcome: Outcome) -> Outcome:
+        folders.append(outcome.folder)
+        return outcome
 
     yield remember
     for folder in folders:
@@ -96,8 +96,7 @@ def keep() -> Iterator[Callable[[Outcome], Outcome]]:
 
 
 def records(outcome: Outcome, count: int = 1) -> list[Record]:
-    """The records that the guest's bench has stored, read as any other results, in the order of
-    their measurement."""
+    """Return the records that the guest's bench has stored, in the order of their measurement."""
     runs = sorted((outcome.folder / "results").glob("trial-*"))
     found = [record for run in runs for record in open_run(run).records()]
     assert len(found) == count, (
@@ -107,7 +106,7 @@ def records(outcome: Outcome, count: int = 1) -> list[Record]:
 
 
 def check_forwarded(record: Record, switch: str, mode: str) -> None:
-    """A trial that ran to its end, verified, with no frame unaccounted for."""
+    """Check a trial that ran to its end, verified, with every frame accounted for."""
     assert record.status == "finished", record.message
     assert (record.trial.switch, record.connect_mode) == (switch, mode)
     assert record.verification is not None

@@ -1,8 +1,8 @@
-"""A virtual machine that runs one job and ends: boots the distribution's kernel with the host's
-files under a layer in memory, runs a shell script as root, hands back its output and exit code.
+"""A virtual machine that runs one job and ends: it boots the distribution's kernel with the host's
+files under a layer in memory, runs a shell script as root, and returns its output and exit code.
 
-KVM where a guest really boots on it, software emulation else. Emulated guests prove that
-something works; how fast it works they do not tell.
+It uses KVM if a guest really boots on it, otherwise software emulation. Emulated guests show that
+something works, but not how fast.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tests.vm.packages import qemu
 
 PROJECT = Path(__file__).parents[2]
 MEMORY_MB = 1536
-LIMIT_S = 180.0  # of each job
-PATIENCE = 4  # on a machine that others use
+LIMIT_S = 180.0  # limit of each job
+PATIENCE = 4  # on a machine with other programs
 POLL_S = 0.2
 KVM_TRIAL_S = 20.0
 DEV_KVM = Path("/dev/kvm")
 EMULATED = "tcg,thread=multi"
-# A guest that gets no core while it looks at its timers believes them broken, and panics.
+# A guest without a core while it checks its timers considers them broken and panics.
 KERNEL_WORDS = "console=ttyS0 panic=-1 quiet net.ifnames=0 no_timer_check"
 
 START = """\
@@ -52,16 +52,16 @@ exec /bin/busybox poweroff -f
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the job printed, and how it and the machine ended."""
+    """The output of the job, and the end of job and machine."""
 
-    code: int | None  # None: it did not come to its end
+    code: int | None  # None: the job did not end
     output: str
     console: str
     seconds: float
-    folder: Path  # what the job left in /exchange
+    folder: Path  # files of the job in /exchange
 
     def check(self) -> None:
-        """Fail the test unless the job ended well."""
+        """Fail the test unless the job succeeded."""
         assert self.code == 0, (
             f"the guest's job ended with {self.code} after {self.seconds:.0f} s:\n"
             f"{self.output[-6000:]}\n-- console --\n{self.console[-2000:]}"
@@ -70,14 +70,14 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Machine:
-    """A guest to be: its kernel, its QEMU, and devices beyond the shared folders."""
+    """The description of a guest: kernel, QEMU, and devices beside the shared folders."""
 
     kernel: Kernel
     qemu: Qemu
     accelerator: str
     devices: tuple[str, ...] = ()
     append: str = ""
-    processors: str = "2"  # as QEMU's -smp takes them
+    processors: str = "2"  # value of QEMU's -smp
     emulated_cpu: str = "max"
     memory_mb: int = MEMORY_MB
 
@@ -86,7 +86,7 @@ class Machine:
         return self.accelerator == EMULATED
 
     def command(self, exchange: Path) -> list[str]:
-        """The QEMU command line; the machine ends by itself when its job has."""
+        """Return the QEMU command line; the machine ends by itself after its job."""
         shares = {"root": Path("/"), "modules": self.kernel.root / "lib/modules"}
         return [
             str(self.qemu.program),
@@ -108,7 +108,7 @@ class Machine:
         return self.start(job).end(limit_s)
 
     def start(self, job: str) -> Running:
-        """Boot, and run the job. To be ended."""
+        """Boot, and run the job; the caller ends the machine."""
         exchange = new_exchange(job)
         with (exchange / "qemu").open("w") as errors:
             process = subprocess.Popen(
@@ -122,15 +122,15 @@ class Machine:
 
 @dataclass(frozen=True)
 class Running:
-    """A machine that is switched on."""
+    """A running machine."""
 
     process: subprocess.Popen[bytes]
     exchange: Path
     begun: float
 
     def end(self, limit_s: float = LIMIT_S) -> Outcome:
-        """Wait until it is off. What its threads waited for a core that others had is no time of
-        its own, up to PATIENCE times the limit."""
+        """Wait until it is off. Time in which its threads waited for a core does not count, up to
+        PATIENCE times the limit."""
         try:
             while self.process.poll() is None and self.passed_s() < PATIENCE * limit_s:
                 if self.passed_s() - waited_s(self.process.pid) > limit_s:
@@ -142,13 +142,14 @@ class Running:
         return outcome(self.exchange, self.passed_s())
 
     def passed_s(self) -> float:
-        """Since it was switched on."""
+        """Return the seconds since it was switched on."""
         return time.monotonic() - self.begun
 
 
 def waited_s(pid: int) -> float:
-    """How long the threads of a process stood in the queue for a core, all together: what one of
-    a guest's CPUs has to do, the others often wait for."""
+    """Return how long the threads of a process waited for a core together, in seconds.
+
+    Often all CPUs of a guest wait for one of them."""
     waited = 0
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         with suppress(OSError):
@@ -157,7 +158,7 @@ def waited_s(pid: int) -> float:
 
 
 def new_exchange(job: str) -> Path:
-    """A folder that host and guest both write to, with what the guest runs after booting, in
+    """Return a folder for host and guest with the script that the guest runs after booting, inside
     the project's folder."""
     exchange = Path(tempfile.mkdtemp(prefix="smvm", dir="/var/tmp"))
     (exchange / "job").write_text(job)
@@ -172,8 +173,8 @@ def new_exchange(job: str) -> Path:
 
 
 def guest_engine() -> Path:
-    """The engine that guests run: `SWITCHMARK_VM_TRAFFIC` where it is set, for an emulated CPU
-    may lack instructions that the host's own engine was built with."""
+    """Return the engine that guests run: `SWITCHMARK_VM_TRAFFIC` if it is set, as an emulated CPU
+    may lack instructions of the host's own engine."""
     named = os.environ.get("SWITCHMARK_VM_TRAFFIC")
     if named and not os.access(named, os.X_OK):
         raise UnavailableError(f"SWITCHMARK_VM_TRAFFIC={named}: not an executable file")
@@ -181,14 +182,14 @@ def guest_engine() -> Path:
 
 
 def share(tag: str, path: Path, *, writable: bool) -> list[str]:
-    """A folder of the host that the guest mounts by its tag."""
+    """Return QEMU's options for a folder of the host that the guest mounts by its tag."""
     access = "" if writable else ",readonly=on"
     folder = f"local,path={path},mount_tag={tag},security_model=none,multidevs=remap{access}"
     return ["-virtfs", folder]
 
 
 def outcome(exchange: Path, seconds: float) -> Outcome:
-    """What is in the exchange folder now."""
+    """Return the present content of the exchange folder."""
 
     def text(name: str) -> str:
         path = exchange / name
@@ -206,7 +207,7 @@ def outcome(exchange: Path, seconds: float) -> Outcome:
 
 @cache
 def accelerator(program: Qemu, guest_kernel: Kernel) -> str:
-    """`kvm` where our kernel gets as far as running a job on it, else emulation."""
+    """Return `kvm` if the test kernel runs a job on it, otherwise emulation."""
     if os.access(DEV_KVM, os.R_OK | os.W_OK):
         tried = Machine(guest_kernel, program, "kvm").run("true", KVM_TRIAL_S)
         shutil.rmtree(tried.folder, ignore_errors=True)
@@ -225,9 +226,9 @@ def machine(
     emulated_cpu: str = "max",
     memory_mb: int = MEMORY_MB,
 ) -> Machine:
-    """A machine of the distribution's kernel, or of the release that a module was built for.
+    """Return a machine with the distribution's kernel, or with the kernel of a module's release.
 
-    Raises UnavailableError with what is missing."""
+    Raises UnavailableError with the missing program or file."""
     guest_kernel, program = kernel(release), qemu(with_igb=with_igb)
     how = accelerator(program, guest_kernel)
     return Machine(guest_kernel, program, how, devices, append, processors, emulated_cpu, memory_mb)

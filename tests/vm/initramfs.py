@@ -1,8 +1,7 @@
-"""What a guest of the tests boots: an initramfs that holds BusyBox and the modules needed to reach
-the host's files over 9p.
+"""The initramfs of a test guest: BusyBox and the modules needed to reach the host's files over 9p.
 
-The guest's root is the host's own, read-only, under a layer in memory: our engine, the bench
-and its Python are there as they are on the host, and nothing the guest does reaches the host.
+The guest's root is the host's own, read-only, under a layer in memory: engine, bench and Python are
+available as on the host, and changes in the guest never reach the host.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ exec $b chroot /host /bin/sh /exchange/start
 
 
 def initramfs(kernel: Kernel) -> Path:
-    """The archive, made anew each time: it takes a tenth of a second."""
+    """Build the archive, which takes a tenth of a second."""
     if not BUSYBOX.exists() or b"statically" not in file_kind(BUSYBOX):
         raise UnavailableError("no static BusyBox at /bin/busybox; apt install busybox-static")
     modules = module_files(kernel, BOOT_MODULES)
@@ -60,5 +59,5 @@ def initramfs(kernel: Kernel) -> Path:
 
 
 def file_kind(path: Path) -> bytes:
-    """`statically` where an ELF file asks for no dynamic linker."""
+    """Return `statically` if an ELF file needs no dynamic linker."""
     return b"" if b"/ld-linux-x86-64" in path.read_bytes() else b"statically"

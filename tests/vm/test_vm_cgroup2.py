@@ -1,5 +1,5 @@
-"""CPU quotas where control groups of version 2 have the `cpu` controller: the kernel's own, in a
-guest that mounts nothing else, for switches on the host and in containers."""
+"""CPU quotas with the `cpu` controller of control groups version 2, in a guest that mounts no other
+hierarchy, for switches on the host and in containers."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def measured(
     machine: Machine,
     keep: Callable[[Outcome], Outcome],
 ) -> list[Record]:
-    """A trial of each limit; no group of ours is left."""
-    what = f"basicfwd --rate 500 --set connect_mode=cross-connect{more} --set cpu_limit="
-    job = "".join(f"{trial(what + limit)} || true\n" for limit in limits)
+    """Run a trial of each limit; no group of the bench may remain."""
+    parameters = f"basicfwd --rate 500 --set connect_mode=cross-connect{more} --set cpu_limit="
+    job = "".join(f"{trial(parameters + limit)} || true\n" for limit in limits)
     outcome = keep(machine.run(f"{PREPARE}{job}{FINISH}"))
     outcome.check()
     assert (outcome.folder / "groups").read_text() == ""
-    if not more:  # (LXC and Docker switch all controllers on, and leave them so.)
+    if not more:  # LXC and Docker enable all controllers permanently.
         before, after = ((outcome.folder / name).read_text() for name in ("before", "after"))
         assert after == before
     return records(outcome, len(limits))
 
 
 def check_quota(record: Record, share: float) -> None:
-    """A program that never stops polling used what it was allowed to, and was stopped in most
-    periods, as the kernel counts them."""
+    """Check that a program that always polls used its quota and was throttled in most periods, by
+    the kernel's counts."""
     check_forwarded(record, "basicfwd", "cross-connect")
     quota = record.cpu_quota
     assert quota is not None and quota.used_cores is not None
@@ -64,7 +64,7 @@ def check_quota(record: Record, share: float) -> None:
     assert record.verdict is not None and "limit-not-in-force" not in record.verdict.marks
 
 
-def test_a_program_on_the_host(
+def test_quota_of_a_program_on_the_host(
     new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
     half, eighth = measured(["50%", "12.5%"], "", new_machine(), keep)
@@ -77,7 +77,7 @@ def test_a_program_on_the_host(
 def test_limits_are_read_and_refused(
     new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
-    """As on a host with groups of version 1: a quota, memory and tasks, of parents, too."""
+    """As with groups of version 1: a quota, memory and tasks, also those of parents."""
     job = inside("tests/integration/test_place_limits.py", "process_reads or memory or less_than")
     enabled = "echo '+cpu +memory +pids' >/sys/fs/cgroup/cgroup.subtree_control\n"
     outcome = keep(new_machine().run(f"{PREPARE}{enabled}{job}"))
@@ -85,13 +85,15 @@ def test_limits_are_read_and_refused(
 
 
 @pytest.mark.parametrize("place", ["lxc", "docker"])
-def test_a_program_in_a_container(
+def test_quota_of_a_program_in_a_container(
     place: str, new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
-    """In the group that its container has."""
+    """The group belongs to its container."""
     more = f" --set switch_environment={place}"
     (record,) = measured(["25%"], more, new_machine(), keep)
     check_quota(record, 0.25)
     assert record.cpu_quota is not None
-    assert not record.cpu_quota.group.endswith("-limit"), "a group of ours, not the container's"
+    assert not record.cpu_quota.group.endswith("-limit"), (
+        "a group of the bench, not the container's"
+    )
     assert f"in {place}]" in record.topology[0]

@@ -1,5 +1,5 @@
-"""The environment `qemu` leaves nothing behind, whenever the bench is killed; and touches nothing
-of a user's."""
+"""The environment `qemu` leaves nothing behind, whenever the bench is killed, and touches nothing
+of a user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [needs_root]
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The one that was fetched before, whatever the cache."""
+    """Use the kernel that was downloaded before, whatever the cache."""
     need([], ["qemu"])
     try:
         monkeypatch.setenv(packages.KERNEL_SETTING, str(packages.kernel().root))
@@ -48,35 +48,35 @@ def test_killed_after_any_line_of_the_ledger(state: Path, decoys: dict[str, str]
 
 
 def users(where: dict[str, str]) -> dict[str, object]:
-    """What the decoys are; others on this machine come and go."""
-    seen = test_environments.look(where)
-    del seen["namespaces"]
-    for what, entries in seen.items():
+    """Return the state of the decoys alone, as other programs come and go."""
+    state = test_environments.look(where)
+    del state["namespaces"]
+    for key, entries in state.items():
         if isinstance(entries, list):
-            seen[what] = [entry for entry in entries if "decoy" in json.dumps(entry)]
-    assert seen["addr"] and seen["route"]
-    return seen
+            state[key] = [entry for entry in entries if "decoy" in json.dumps(entry)]
+    assert state["addr"] and state["route"]
+    return state
 
 
 def is_up(device: str) -> bool:
     return Path("/sys/class/net", device, "operstate").read_text() == "up\n"
 
 
-def test_what_a_user_runs_is_not_changed(
+def test_programs_of_a_user_are_not_changed(
     bench: Bench, tmp_path: Path, all_decoys: dict[str, str]
 ) -> None:
-    """A machine of the user's own, too, with its tap in a bridge."""
+    """Also a virtual machine of the user with its tap in a bridge."""
     run = test_environments.run
     run("ip", "tuntap", "add", "decoytap0", "mode", "tap")
-    own = [
+    user_machine = [
         *(packages.qemu_program() or "", "-nodefaults", "-display", "none", "-S", "-m", "64"),
         *("-netdev", "tap,id=n,ifname=decoytap0,script=no,downscript=no"),
     ]
-    process = subprocess.Popen(own, stdin=subprocess.DEVNULL)
+    process = subprocess.Popen(user_machine, stdin=subprocess.DEVNULL)
     try:
         run("ip", "link", "set", "decoytap0", "addrgenmode", "none")
         run("ip", "link", "set", "decoytap0", "master", "decoybr0", "up")
-        for device in ("decoytap0", "decoybr0"):  # the kernel notices in its own time
+        for device in ("decoytap0", "decoybr0"):  # the kernel updates them some time later
             until(partial(is_up, device), f"{device} up", 30)
         before = users(all_decoys)
         file = campaign_file(
@@ -89,9 +89,9 @@ def test_what_a_user_runs_is_not_changed(
         assert code == 0, err
         assert {record.trial.switch for record in bench.records()} == {"linux-bridge", "ovs-dpdk"}
         after = users(all_decoys)
-        for what, was in before.items():
-            assert after[what] == was, what
-        assert process.poll() is None, "the user's machine runs on"
+        for key, was in before.items():
+            assert after[key] == was, key
+        assert process.poll() is None, "the user's machine still runs"
     finally:
         process.kill()
         process.wait()

@@ -1,5 +1,5 @@
-"""The environment `qemu` as a user has it: machines of our own image behind real switches, over
-vhost-user and taps, in pairs and in chains; and nothing of them left after `kill -9`."""
+"""The environment `qemu` for a user: machines of the bench's image behind real switches, over
+vhost-user and taps, in pairs and in chains, without leftovers after `kill -9`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.integration.main_job import (
 
 pytestmark = [needs_root]
 
-# A switch that polls would starve the machines of few cores.
+# A switch that polls would take the cores from the machines.
 SWITCHES = {
     "linux-bridge": ("tap", "raw-mmsg", ""),
     "ovs-dpdk": ("vhost-user", "dpdk", "switch_options: pmd_maxsleep_us:500\n"),
@@ -41,7 +41,7 @@ IN_PAIRS_AND_CHAINS = [
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    """With an empty cache, but the kernel that was fetched before."""
+    """A bench with an empty cache, except for the kernel that was downloaded before."""
     need([], ["qemu"])
     try:
         monkeypatch.setenv(packages.KERNEL_SETTING, str(packages.kernel().root))
@@ -51,21 +51,23 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 
 def check(record: Record) -> None:
-    """What every trial with machines must show, emulated or not, however busy the host is."""
-    what = describe(record)
-    assert record.status == "finished", what
-    assert record.verification is not None and record.verification.passed, what
-    assert record.machines, what
-    emulated = {"emulation" in one["accelerator"] for one in record.machines.values()}
+    """Check a trial with machines, emulated or not, however busy the host is."""
+    text = describe(record)
+    assert record.status == "finished", text
+    assert record.verification is not None and record.verification.passed, text
+    assert record.machines, text
+    emulated = {"emulation" in machine["accelerator"] for machine in record.machines.values()}
     assert len(emulated) == 1
     assert record.verdict is not None
-    assert ("software-emulated" in record.verdict.marks) == emulated.pop(), what
+    assert ("software-emulated" in record.verdict.marks) == emulated.pop(), text
     assert record.verdict.valid or "software-emulated" in record.verdict.marks
-    for name, one in record.machines.items():
+    for name, machine in record.machines.items():
         assert record.placement is not None
-        assert one["pinned_to"] == str(record.placement.application_cores[name][0]), what
-        assert one["guest_kernel"].startswith("Linux ") and float(one["clock_error_us"]) >= 0
-    assert record.reconciliation is not None and record.reconciliation.sent > 0, what
+        assert machine["pinned_to"] == str(record.placement.application_cores[name][0]), text
+        assert (
+            machine["guest_kernel"].startswith("Linux ") and float(machine["clock_error_us"]) >= 0
+        )
+    assert record.reconciliation is not None and record.reconciliation.sent > 0, text
     kind, io, _ = SWITCHES[record.trial.switch]
     assert (record.port_kind, record.io) == (kind, io)
 
@@ -93,7 +95,7 @@ def test_pairs_and_chains_one_way_and_both(
 
 
 def check_scenario(record: Record, scenario: str) -> None:
-    """Which of its ends are machines, and that frames went through all that it names."""
+    """Check which ends are machines, and that frames went through all nodes."""
     chain = int(scenario.partition("-")[2] or 0)
     wires = record.wire_ends
     assert wires == {"p2v": ["tx0"], "v2v": []}.get(scenario, ["tx0", "rx0"])
@@ -131,7 +133,7 @@ def test_one_pair_through_other_switches(bench: Bench, tmp_path: Path, switch: s
 
 @pytest.mark.parametrize("switch", ["af-packet", "ovs-dpdk"])
 def test_kinds_of_vnf(bench: Bench, tmp_path: Path, switch: str) -> None:
-    """With the guest's own driver, whatever is behind its ports."""
+    """With the guest's own driver on every kind of port."""
     need([switch])
     file = campaign_file(
         tmp_path,
@@ -149,8 +151,8 @@ def test_kinds_of_vnf(bench: Bench, tmp_path: Path, switch: str) -> None:
         assert all(path.arrived > 0 for path in record.reconciliation.paths), describe(record)
 
 
-def test_a_program_of_the_users_with_two_virtual_cpus(bench: Bench, tmp_path: Path) -> None:
-    """It has its two devices, and the engine that the guest holds; then one that dies at once."""
+def test_program_of_the_user_with_two_virtual_cpus(bench: Bench, tmp_path: Path) -> None:
+    """Its two devices, and the engine in the guest; then a program that ends at once."""
     good, bad = tmp_path / "good" / "my-vnf", tmp_path / "bad" / "my-vnf"
     for program, text in (
         (good, 'grep -c "" "${0%/*}/table"; exec /usr/bin/switchmark-traffic forwarder --port '
@@ -209,7 +211,7 @@ def test_nothing_is_left_after_kill_9(bench: Bench, tmp_path: Path) -> None:
     finally:
         job.process.send_signal(signal.SIGKILL)
         job.process.communicate(timeout=30)
-    assert len(machines) == 1, "the receiver's"
+    assert len(machines) == 1, "only the receiver's machine"
     code, _, err = bench.run("clean")
     assert code == 0, err
     assert bench.left(session) == []

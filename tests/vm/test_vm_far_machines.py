@@ -1,5 +1,5 @@
-"""Virtual machines between two hosts (`location: remote`): an end, or a VNF, in a guest on each,
-behind a switch of that host; and nothing of a guest left there, whoever dies.
+"""Virtual machines between two hosts (`location: remote`): an end, or a VNF, in a guest on each
+host behind a switch of that host, without leftovers whichever process dies.
 
 The hosts are namespaces of this machine with an sshd each; every host runs QEMU itself."""
 
@@ -27,7 +27,7 @@ from tests.integration.two_hosts import TwoHosts, missing, run
 __all__ = ["engine"]
 pytestmark = [needs_root, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
-BOOTED_S = 300.0  # only a bench that hangs needs so long
+BOOTED_S = 300.0  # only a hanging bench needs so long
 RUN_S = 900.0
 QEMU = "qemu-system-x86_64"
 CAMPAIGN = """
@@ -45,24 +45,24 @@ sweeps:
   - {switch: linux-bridge, scenario: v2v, dimension: latency}
   - {switch: linux-bridge, scenario: loopback-2, vnf: bridge, connect_mode: cross-connect}
 """
-# One that polls leaves an emulated machine no core.
+# A polling switch leaves no core to an emulated machine.
 OVS_DPDK = "  - {switch: ovs-dpdk, scenario: v2v, switch_options: {pmd_maxsleep_us: 500}}\n"
 
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[TwoHosts]:
-    """Two hosts that know the kernel that was fetched before."""
+    """Two hosts with the kernel that was downloaded before."""
     need([], ["qemu"])
     with pytest.MonkeyPatch.context() as patched:
         try:
             patched.setenv(packages.KERNEL_SETTING, str(packages.kernel().root))
         except UnavailableError as error:
             pytest.skip(str(error))
-        made = TwoHosts.make(Path(f"/var/tmp/smfar{os.getpid()}"), ahead_s=AHEAD_S)
+        pair = TwoHosts.make(Path(f"/var/tmp/smfar{os.getpid()}"), ahead_s=AHEAD_S)
         try:
-            yield made
+            yield pair
         finally:
-            made.end()
+            pair.end()
 
 
 def command(hosts: TwoHosts, *args: str) -> list[str]:
@@ -70,7 +70,7 @@ def command(hosts: TwoHosts, *args: str) -> list[str]:
     return [*args, "--no-baseline", "--quiet", "--json", *results]
 
 
-def test_an_end_or_a_vnf_in_a_guest_on_each_host(hosts: TwoHosts, engine: Path) -> None:
+def test_end_or_vnf_in_a_guest_on_each_host(hosts: TwoHosts, engine: Path) -> None:
     file = hosts.folder / "campaign.yaml"
     also = make_switch("ovs-dpdk").availability().available
     file.write_text(CAMPAIGN + OVS_DPDK * also)
@@ -99,33 +99,32 @@ def test_an_end_or_a_vnf_in_a_guest_on_each_host(hosts: TwoHosts, engine: Path) 
 
 
 def check(record: Record, machines: list[str]) -> None:
-    """Both are machines, each of its own host, and cost that host something."""
+    """Check that both are machines, one on each host, and used CPU time there."""
     assert record.status == "finished", describe(record)
     assert record.verification is not None and record.verification.passed, describe(record)
     assert sorted(record.machines) == sorted(machines)
-    here, there = (record.machines[name] for name in machines)
+    here, remote = (record.machines[name] for name in machines)
     far = record.far_host
     assert far is not None and far.placement is not None and record.placement is not None
-    assert there["pinned_to"] == str(far.placement.application_cores[machines[1]][0])
+    assert remote["pinned_to"] == str(far.placement.application_cores[machines[1]][0])
     assert here["pinned_to"] == str(record.placement.application_cores[machines[0]][0])
-    assert there["accelerator"] == here["accelerator"], "one machine is below both hosts"
+    assert remote["accelerator"] == here["accelerator"], "both hosts are on one machine"
     assert record.verdict is not None
-    emulated = "emulation" in there["accelerator"]
+    emulated = "emulation" in remote["accelerator"]
     assert ("software-emulated" in record.verdict.marks) == emulated, describe(record)
     if not record.vnfs:
-        assert float(there["clock_error_us"]) > 0
-    assert far.cpu is not None and far.cpu.applications_cores_used > 0.01, "its QEMU works"
+        assert float(remote["clock_error_us"]) > 0
+    assert far.cpu is not None and far.cpu.applications_cores_used > 0.01, "its QEMU runs"
 
 
 def check_times(sender: EngineRun, receiver: EngineRun) -> None:
-    """Clocks that began with their guests, on hosts that are hours apart, became one."""
+    """Clocks that began with their guests, on hosts hours apart, were converted to one clock."""
     spans = [(one.intervals[0].t_ns, one.intervals[-1].t_ns) for one in (sender, receiver)]
     assert spans[0][0] < spans[1][1] and spans[1][0] < spans[0][1]
 
 
 def begin_traffic(hosts: TwoHosts, engine: Path) -> subprocess.Popen[str]:
-    """A bench in the middle of a trial from a wire here to a guest there: more frames have come
-    over the cable than are sent to teach and to verify."""
+    """Start a bench and wait until a trial sends traffic from a wire here to a guest there."""
     before = hosts.cable_frames()
     args = trial_args(environment="qemu", scenario="p2v", rate="200", burst="1")
     bench = hosts.bench(*command(hosts, *args, *settings("verify.timeout=20s")), engine=engine)
@@ -141,7 +140,7 @@ def machines_of(hosts: TwoHosts) -> list[str]:
     return [words for words in hosts.right.processes() if QEMU in words]
 
 
-def test_a_killed_bench_leaves_no_machine_on_the_other_host(hosts: TwoHosts, engine: Path) -> None:
+def test_killed_bench_leaves_no_machine_on_other_host(hosts: TwoHosts, engine: Path) -> None:
     bench = begin_traffic(hosts, engine)
     bench.kill()
     bench.communicate()
@@ -150,7 +149,7 @@ def test_a_killed_bench_leaves_no_machine_on_the_other_host(hosts: TwoHosts, eng
     assert hosts.remains() == []
 
 
-def test_a_lost_connection_ends_the_machine(hosts: TwoHosts, engine: Path) -> None:
+def test_lost_connection_ends_the_machine(hosts: TwoHosts, engine: Path) -> None:
     bench = begin_traffic(hosts, engine)
     for pid in hosts.right.sshd_sessions():
         os.kill(pid, 9)
@@ -162,7 +161,7 @@ def test_a_lost_connection_ends_the_machine(hosts: TwoHosts, engine: Path) -> No
     assert hosts.remains() == []
 
 
-def test_what_a_killed_agent_left_the_next_one_ends(hosts: TwoHosts, engine: Path) -> None:
+def test_machines_of_a_killed_agent_are_ended_by_the_next(hosts: TwoHosts, engine: Path) -> None:
     fail_without_agent(hosts, begin_traffic(hosts, engine))
     code, _, err = run(hosts.bench("list", "hosts", engine=engine))
     assert code == 0, err

@@ -15,7 +15,7 @@ modprobe openvswitch
 cp -r /tmp/results /exchange/
 """
 GROUPS = "mount -t cgroup2 cgroup2 /sys/fs/cgroup\n"
-# The other switches of Open vSwitch bear its name, too.
+# Other switches of Open vSwitch also have its name.
 ONLY = "ovs and not netdev and not dpdk and not afxdp"
 
 
@@ -34,10 +34,10 @@ def test_ovs_kernel_datapath(
 
 
 @pytest.mark.parametrize("place", ["lxc", "docker"])
-def test_its_daemons_in_a_container(
+def test_daemons_in_a_container(
     place: str, new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
-    """The datapath is the kernel's, in the network of the container."""
+    """The datapath is the kernel's, in the network namespace of the container."""
     line = trial(f"ovs --rate 500 --set switch_environment={place}")
     job = f"modprobe openvswitch\n{GROUPS}{line} || true\ncp -r /tmp/results /exchange/\n"
     outcome = keep(new_machine().run(job))
@@ -58,8 +58,8 @@ def test_contract(
     new_machine: Callable[..., Machine],
     keep: Callable[[Outcome], Outcome],
 ) -> None:
-    """The tests that every switch passes, in parts that an emulated guest has time for: frames in
-    all three modes; starting, stopping, dying, `kill -9` and cleaning; what it refuses, a second
-    one on the same ports and beside the first, what is missing."""
+    """The tests of every switch, in parts that are short enough for an emulated guest: frames in
+    all three modes; starting, stopping, dying, `kill -9` and cleaning; refusals, a second instance
+    on the same ports and beside the first, missing resources."""
     job = f"modprobe openvswitch\n{contract(f'{ONLY} and {which}')}"
     check_contract(keep(new_machine().run(job)), count)

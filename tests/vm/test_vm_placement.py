@@ -1,6 +1,6 @@
-"""SMT siblings and NUMA nodes, in a guest that has two sockets with a NUMA node each, and two
-threads a core. The plan is judged by what the guest's kernel says of its CPUs, a trial by where
-its programs were allowed to run."""
+"""SMT siblings and NUMA nodes, in a guest with two sockets (a NUMA node each) and two threads a
+core. The plan is compared with the CPUs that the guest's kernel reports, a trial with the cores
+that its programs were allowed to use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from switchmark.host.facts import parse_cpu_list
 from tests.vm.conftest import check_forwarded, records, trial
 from tests.vm.guest import MEMORY_MB, Machine, Outcome
 
-SOCKETS = 2  # of two threads a core, and a node each
+SOCKETS = 2  # each with two threads a core, and a node
 
 
 def nodes(cpus: int) -> tuple[str, ...]:
-    """Half of the CPUs and of the memory for each."""
+    """Return QEMU's options for nodes with half of the CPUs and of the memory each."""
     half = cpus // SOCKETS
     return tuple(
         word
@@ -50,7 +50,7 @@ watch() {
 }
 """
 RUN = ("smt=siblings", "numa=other", APART)
-WHAT = "af-packet --rate 200 --set idle=sleep"  # few, and no program that keeps a core busy
+WHAT = "af-packet --rate 200 --set idle=sleep"  # few frames, and no polling program
 TELL = """\
 cd /sys/devices/system/cpu
 for cpu in cpu[0-9]*; do
@@ -68,7 +68,7 @@ python -m switchmark.cli.main plan /tmp/campaign.yaml
 
 @dataclass(frozen=True)
 class Cpus:
-    """As the guest's kernel has them."""
+    """The CPUs as the guest's kernel reports them."""
 
     siblings: dict[int, set[int]]
     nodes: list[set[int]]
@@ -82,22 +82,22 @@ class Cpus:
             [set(parse_cpu_list(line)) for line in nodes],
         )
 
-    def check(self, asked: str, switch: set[int], applications: set[int]) -> None:
-        """That placement is what was asked for."""
+    def check(self, request: str, switch: set[int], applications: set[int]) -> None:
+        """Check that the placement is the requested one."""
         assert switch and applications and not switch & applications
         used = switch | applications
         with_switch = [cpu for cpu in applications if self.siblings[cpu] & switch]
-        assert len(with_switch) == (len(applications) if asked == "smt=siblings" else 0)
-        if asked == "smt=avoid":
+        assert len(with_switch) == (len(applications) if request == "smt=siblings" else 0)
+        if request == "smt=avoid":
             assert not any(self.siblings[cpu] & used - {cpu} for cpu in used), used
         (of_switch,) = (n for n, node in enumerate(self.nodes) if switch <= node)
-        there = applications & self.nodes[of_switch]
-        if asked == "numa=other":
-            assert not there
-        elif asked == APART:  # what is outside, and what is beside the switch
-            assert len(there) == len(applications - there) == 1
-        elif asked in ("numa=same", "smt=siblings"):
-            assert there == applications
+        near_applications = applications & self.nodes[of_switch]
+        if request == "numa=other":
+            assert not near_applications
+        elif request == APART:  # applications outside and beside the switch's node
+            assert len(near_applications) == len(applications - near_applications) == 1
+        elif request in ("numa=same", "smt=siblings"):
+            assert near_applications == applications
 
 
 def run(
@@ -106,12 +106,12 @@ def run(
     new_machine: Callable[..., Machine],
     keep: Callable[[Outcome], Outcome],
 ) -> tuple[Outcome, Cpus]:
-    """What came of a job in such a guest, and its CPUs."""
+    """Run a job in such a guest; return the outcome and its CPUs."""
     cpus = SOCKETS * cores_a_socket * 2
     guest = new_machine(
         processors=f"{cpus},sockets={SOCKETS},cores={cores_a_socket},threads=2",
         devices=nodes(cpus),
-        # (The kernel believes in threads of emulated CPUs of this maker's only.)
+        # The kernel accepts threads of emulated CPUs of this vendor only.
         emulated_cpu="max,vendor=GenuineIntel",
     )
     outcome = keep(guest.run(TELL + job))
@@ -122,54 +122,60 @@ def run(
     return outcome, found
 
 
-def test_the_plan(new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]) -> None:
+def test_plan_places_by_topology(
+    new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
+) -> None:
     outcome, cpus = run(PLAN, 2, new_machine, keep)
-    for asked, placement in planned(outcome):
-        cpus.check(asked, *cores_of(placement))
+    for request, placement in planned(outcome):
+        cpus.check(request, *cores_of(placement))
     assert "map of the cores" in outcome.output
 
 
-def test_where_the_programs_of_trials_ran(
+def test_programs_of_trials_run_on_planned_cores(
     new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
     job = WATCH
-    for asked in RUN:
-        line = trial(f"{WHAT} --set {asked}" + (" --set scenario=p2v" if asked == APART else ""))
-        job += f"watch {asked} &\nwatcher=$!\n{line} || true\nkill $watcher || true\n"
+    for request in RUN:
+        line = trial(
+            f"{WHAT} --set {request}" + (" --set scenario=p2v" if request == APART else "")
+        )
+        job += f"watch {request} &\nwatcher=$!\n{line} || true\nkill $watcher || true\n"
     outcome, cpus = run(job + "cp -r /tmp/results /exchange/\n", 2, new_machine, keep)
-    for asked, record in zip(RUN, records(outcome, len(RUN)), strict=True):
+    for request, record in zip(RUN, records(outcome, len(RUN)), strict=True):
         check_forwarded(record, "af-packet", "cross-connect")
         assert record.placement is not None
         placed = cores_of(record.placement.model_dump())
-        cpus.check(asked, *placed)
-        assert ran(outcome, asked) == placed, asked
+        cpus.check(request, *placed)
+        assert ran(outcome, request) == placed, request
 
 
 def planned(outcome: Outcome) -> list[tuple[str, dict[str, Any]]]:
-    """What was asked for, and the plan's placement of it."""
+    """Return each request with the plan's placement."""
     plan = json.loads((outcome.folder / "plan.json").read_text())
     found = []
-    for one in plan["placements"]:
-        asked = [f"{key}={one[key]}" for key in ("smt", "numa") if one[key] != "auto"]
-        found.append((asked[0] if asked else "auto", one["placement"]))
-    assert sorted(asked for asked, _ in found) == sorted(ASKED)
+    for plan_entry in plan["placements"]:
+        request = [
+            f"{key}={plan_entry[key]}" for key in ("smt", "numa") if plan_entry[key] != "auto"
+        ]
+        found.append((request[0] if request else "auto", plan_entry["placement"]))
+    assert sorted(request for request, _ in found) == sorted(ASKED)
     return found
 
 
 def cores_of(placement: dict[str, Any]) -> tuple[set[int], set[int]]:
-    """Of the switch, and of the applications."""
+    """Return the cores of the switch and of the applications."""
     applications = placement["application_cores"].values()
     return set(placement["switch_cores"]), {core for own in applications for core in own}
 
 
-def ran(outcome: Outcome, asked: str) -> tuple[set[int], set[int]]:
-    """Where switch and applications were allowed to run, as the kernel said meanwhile; not before
-    they were put there."""
+def ran(outcome: Outcome, request: str) -> tuple[set[int], set[int]]:
+    """Return the cores that switch and applications were allowed to use, as the kernel reported
+    after their placement."""
     switch: set[int] = set()
     applications: set[int] = set()
-    for line in (outcome.folder / f"ran-{asked}").read_text().splitlines():
-        allowed, _, words = line.partition(" ")
+    for line in (outcome.folder / f"ran-{request}").read_text().splitlines():
+        allowed, _, command = line.partition(" ")
         cpus = set(parse_cpu_list(allowed))
         if len(cpus) == 1:
-            (switch if " forwarder " in words else applications).update(cpus)
+            (switch if " forwarder " in command else applications).update(cpus)
     return switch, applications

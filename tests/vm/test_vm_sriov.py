@@ -1,4 +1,4 @@
-"""The embedded switch of a NIC: QEMU's emulated igb, whose virtual functions are real to Linux."""
+"""The embedded switch of a NIC: QEMU's emulated igb with virtual functions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NIC = (
     *("-netdev", "hubport,id=n0,hubid=0", "-device", "igb,bus=rp0,netdev=n0,romfile="),
 )
 IGB = ("-device", "intel-iommu,intremap=off", *NIC)
-# vfio hands interrupts on only where the IOMMU remaps them (with KVM: not in the kernel's irqchip).
+# vfio passes on interrupts only if the IOMMU remaps them (with KVM: not in the kernel's irqchip).
 REMAPPED = ("-machine", "kernel-irqchip=split", "-device", "intel-iommu,intremap=on", *NIC)
-TWO_MACHINES_MB = 2560  # all below 4 GiB: with more this igb answers none of its functions
-NESTED_S = 6 * LIMIT_S  # a machine in an emulated machine
-DEAF = "PF still resetting"  # a VF's driver, where the physical function does not answer it
-SLOWLY = 10  # by how much such a one may be slower than on a host
+TWO_MACHINES_MB = 2560  # below 4 GiB, as with more memory the functions of this igb fail
+NESTED_S = 6 * LIMIT_S  # for a machine in an emulated machine
+DEAF = "PF still resetting"  # message of a VF's driver if the physical function does not answer
+SLOWLY = 10  # permitted factor over the time on a host
 PREPARE = """\
 modprobe igb
 export SWITCHMARK_SRIOV_PF=eth0
@@ -88,7 +88,7 @@ def test_containers_have_virtual_functions(
 def test_virtual_functions_of_the_applications(
     new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
 ) -> None:
-    """vfio-pci has the VFs, and the engine drives them by DPDK, behind an IOMMU."""
+    """The engine drives the VFs of vfio-pci by DPDK, behind an IOMMU."""
     machine = new_machine(with_igb=True, devices=REMAPPED, append="intel_iommu=on")
     line = trial("sriov --rate 500 --set io=dpdk --set switch_options=vf_driver:vfio")
     outcome = keep(machine.run(f"{HUGEPAGES}{PREPARE}{line} || true\n{FINISH}"))
@@ -104,15 +104,15 @@ def test_virtual_functions_of_the_applications(
 
 @pytest.fixture
 def host_of_machines(new_machine: Callable[..., Machine]) -> Machine:
-    """A guest that has room for machines of its own, and an IOMMU for them."""
+    """A guest with room for virtual machines, and an IOMMU for them."""
     return new_machine(
         with_igb=True, devices=REMAPPED, append="intel_iommu=on", memory_mb=TWO_MACHINES_MB
     )
 
 
 def nested(machine: Machine, job: str) -> str:
-    """A job whose bench starts machines with the same QEMU and kernel. The emulated CPU has AMD's
-    virtualization, so that KVM runs them, which is some times faster than emulating them again."""
+    """Return a job whose bench starts machines with the same QEMU and kernel. The emulated CPU has
+    AMD's virtualization, so that KVM runs them, which is faster than emulating them again."""
     return (
         "modprobe kvm_amd || true\n"
         f"export SWITCHMARK_VM_PATIENCE={SLOWLY}\n"
@@ -140,7 +140,9 @@ def test_virtual_machines_have_virtual_functions(
     assert record.machines["tx0"]["functions"] != record.machines["rx0"]["functions"]
     kernel = (outcome.folder / "kernel").read_text()
     if "reached its peer" in record.message and DEAF in kernel:
-        pytest.skip(f"both machines ran with their VFs, but the emulated NIC is deaf: {DEAF}")
+        pytest.skip(
+            f"both machines ran with their VFs, but the emulated NIC does not answer: {DEAF}"
+        )
     check_forwarded(record, "sriov", "veb")
     assert record.verification is not None and record.verification.witness_frames == 0
 
@@ -160,7 +162,7 @@ mkdir -p /tmp/results
 """
 
 
-def test_functions_of_machines_are_given_back_after_kill_9(
+def test_functions_of_machines_are_returned_after_kill_9(
     host_of_machines: Machine, keep: Callable[[Outcome], Outcome]
 ) -> None:
     line = trial("sriov --rate 100 --set environment=qemu")
@@ -173,5 +175,5 @@ def test_functions_of_machines_are_given_back_after_kill_9(
 
 
 def test_contract(igb: Machine, keep: Callable[[Outcome], Outcome]) -> None:
-    """The tests that every switch passes, those that need no second NIC."""
+    """The tests of every switch, except those that need a second NIC."""
     check_contract(keep(igb.run(f"{PREPARE}{contract('sriov')}")), 7)

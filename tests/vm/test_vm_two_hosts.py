@@ -1,5 +1,5 @@
-"""Two machines as hosts (`location: remote`): each has a kernel, a clock, an sshd and a switch of
-its own. Two wires join them, one for control and the cable, each a socket between two QEMUs."""
+"""Two machines as hosts (`location: remote`) with separate kernels, clocks, sshd and switches. Two
+wires join them, one for control and the cable, each a socket between two QEMUs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tests.vm.conftest import CONTAINERS, check_forwarded, records, trial
 from tests.vm.guest import LIMIT_S, Machine, Outcome, Running
 
 SSHD = "/usr/sbin/sshd"
-WIRES = ("control", "cable")  # in the guest eth0 and eth1
-STREAM_SINCE = (7, 2)  # the first QEMU whose network goes over a Unix socket
+WIRES = ("control", "cable")  # eth0 and eth1 in the guest
+STREAM_SINCE = (7, 2)  # the first QEMU with networks over Unix sockets
 SOCKET_S = 30.0
-TRIALS_S = 1.5 * LIMIT_S  # two of them
+TRIALS_S = 1.5 * LIMIT_S  # for two trials
 DIMENSIONS = ("throughput", "latency")
-HEAD_START_S = 2.0  # of the first machine's clock, which counts from its start
-KNOWN_TO_NS = 50_000_000  # an emulated machine answers sooner, once in twenty times
-GRACE_S = 30.0  # to switch itself off
+HEAD_START_S = 2.0  # by which the first machine's clock is ahead
+KNOWN_TO_NS = 50_000_000  # an emulated machine answers faster once in twenty times
+GRACE_S = 30.0  # for the shutdown
 ADDRESS = {"left": "192.0.2.1", "right": "192.0.2.2"}
-KNOWS_S = 600  # how long one host waits for the other, if nobody ends it sooner
+KNOWS_S = 600  # longest wait of a host for the other
 
 PREPARE = """\
 modprobe virtio_net
@@ -58,12 +58,12 @@ cp -r /tmp/results /exchange/
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Keys, the sshd's settings and the testbed file; guests see the host's files."""
+    """Keys, the settings of sshd and the testbed file; guests can read the host's files."""
     if not Path(SSHD).exists() or shutil.which("ssh-keygen") is None:
         pytest.skip("no sshd here (apt install openssh-server)")
     for name in ("key", "host_key"):
-        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)]
-        subprocess.run(words, check=True)
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / name)]
+        subprocess.run(command, check=True)
     right = ADDRESS["right"]
     (tmp_path / "known_hosts").write_text(f"{right} {(tmp_path / 'host_key.pub').read_text()}")
     (tmp_path / "sshd_config").write_text(
@@ -80,8 +80,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def wires(folder: Path, number: int, cable: str) -> tuple[str, ...]:
-    """The two NICs of a machine, that of the cable of this model; the first machine's QEMU
-    listens."""
+    """Return the two NICs of a machine, with the cable's NIC of this model; the first machine's
+    QEMU listens."""
     behind = {"igb": "igb,bus=rp0", "virtio": "virtio-net-pci"}
     port = ("-device", "pcie-root-port,id=rp0,slot=1,chassis=1") if cable == "igb" else ()
     return port + tuple(
@@ -98,8 +98,8 @@ def wires(folder: Path, number: int, cable: str) -> tuple[str, ...]:
 
 
 def jobs_of(folder: Path, trials: str) -> dict[str, str]:
-    """What each machine does: the first measures, the second serves it."""
-    words = {
+    """Return the job of each machine: the first measures, the second serves."""
+    values = {
         "remains": REMAINS,
         "folder": folder,
         "sshd": SSHD,
@@ -107,7 +107,7 @@ def jobs_of(folder: Path, trials: str) -> dict[str, str]:
         "knows": KNOWS_S,
         "trials": trials,
     }
-    return {"left": LEFT.format(**words), "right": RIGHT.format(**words)}
+    return {"left": LEFT.format(**values), "right": RIGHT.format(**values)}
 
 
 def joined(
@@ -116,7 +116,7 @@ def joined(
     new_machine: Callable[..., Machine],
     cable: str = "virtio",
 ) -> list[Outcome]:
-    """Both machines, joined, to the end of their jobs."""
+    """Run both machines, joined, to the end of their jobs."""
     running: list[Running] = []
     ends: list[Outcome] = []
     try:
@@ -128,16 +128,16 @@ def joined(
             running.append(guest.start(prepare + job))
             listens(folder, running[0])
             time.sleep(0 if number else HEAD_START_S)
-    finally:  # with the first the others are over, however it ended
-        for number, one in enumerate(running):
-            ends.append(one.end(one.passed_s() + GRACE_S if number else TRIALS_S))
+    finally:  # the others end after the first, however it ended
+        for number, machine in enumerate(running):
+            ends.append(machine.end(machine.passed_s() + GRACE_S if number else TRIALS_S))
     return ends
 
 
-def listens(folder: Path, one: Running) -> None:
+def listens(folder: Path, machine: Running) -> None:
     deadline = time.monotonic() + SOCKET_S
     while not all((folder / wire).exists() for wire in WIRES):
-        assert one.process.poll() is None, (one.exchange / "qemu").read_text()
+        assert machine.process.poll() is None, (machine.exchange / "qemu").read_text()
         assert time.monotonic() < deadline, "QEMU does not listen"
         time.sleep(0.05)
 
@@ -147,10 +147,12 @@ def test_trials_between_two_machines(
     new_machine: Callable[..., Machine],
     keep: Callable[[Outcome], Outcome],
 ) -> None:
-    """One of throughput, and one of round trips, whose way there is timed by both clocks."""
-    what = "linux-bridge --rate 200 --set location=remote --dimension"
-    jobs = jobs_of(folder, "".join(f"{trial(f'{what} {one}')} || true\n" for one in DIMENSIONS))
-    left, right = (keep(one) for one in joined(folder, jobs, new_machine))
+    """A trial of throughput, and a trial of round trips with one-way times by both clocks."""
+    parameters = "linux-bridge --rate 200 --set location=remote --dimension"
+    jobs = jobs_of(
+        folder, "".join(f"{trial(f'{parameters} {outcome}')} || true\n" for outcome in DIMENSIONS)
+    )
+    left, right = (keep(outcome) for outcome in joined(folder, jobs, new_machine))
     left.check()
     right.check()
     assert right.output.split() == ["right"]
@@ -163,8 +165,8 @@ def test_trials_between_two_machines(
         far = record.far_host
         assert far is not None and (far.name, far.hostname) == ("right", "right")
         assert far.near_interface == far.far_interface == "eth1"
-    for one in (left, right):
-        assert (one.folder / "left").read_text() == "", "a session has left something"
+    for outcome in (left, right):
+        assert (outcome.folder / "left").read_text() == "", "a session has left something"
 
 
 @pytest.mark.parametrize("environment", ["netns", "lxc"])
@@ -175,11 +177,11 @@ def test_trials_between_two_nics_with_their_own_switch(
     keep: Callable[[Outcome], Outcome],
 ) -> None:
     """A virtual function of the cable's NIC on each machine, joined by both embedded switches."""
-    what = f"sriov --rate 200 --set location=remote --set environment={environment}"
+    parameters = f"sriov --rate 200 --set location=remote --set environment={environment}"
     both = CONTAINERS if environment == "lxc" else ""
-    jobs = jobs_of(folder, f"{trial(what)} || true\n")
+    jobs = jobs_of(folder, f"{trial(parameters)} || true\n")
     jobs = {name: both + job for name, job in jobs.items()}
-    left, right = (keep(one) for one in joined(folder, jobs, new_machine, "igb"))
+    left, right = (keep(outcome) for outcome in joined(folder, jobs, new_machine, "igb"))
     left.check()
     right.check()
     (record,) = records(left)
@@ -191,23 +193,23 @@ def test_trials_between_two_nics_with_their_own_switch(
     for side in ("", "far:"):
         assert record.switch_details[f"{side}nic"] == "eth1"
         assert record.switch_details[f"{side}vfs"] == "2"
-    for one in (left, right):
-        assert (one.folder / "left").read_text() == "", "a session has left something"
+    for outcome in (left, right):
+        assert (outcome.folder / "left").read_text() == "", "a session has left something"
 
 
 def check_times(record: Record) -> None:
-    """The two clocks began with their machines, so what they are apart dwarfs what was timed; and
-    a way there takes no longer than there and back, as surely as the offset is known."""
+    """Check the times: the offset of the two clocks is far larger than the times, and a one-way
+    time is at most the round trip, within the uncertainty of the offset."""
     assert record.status == "finished", record.message
     assert record.verification is not None and record.verification.passed
-    there, back = record.one_way, record.latency
-    assert there is not None and back is not None
-    assert there.count > 0 and back.count > 0
-    unsure_ns, far = there.clock_uncertainty_ns, record.far_host
+    one_way, back = record.one_way, record.latency
+    assert one_way is not None and back is not None
+    assert one_way.count > 0 and back.count > 0
+    unsure_ns, far = one_way.clock_uncertainty_ns, record.far_host
     assert far is not None and far.clock_before is not None and far.clock_after is not None
     assert unsure_ns is not None and 0 < unsure_ns < KNOWN_TO_NS
     assert abs(far.clock_before.ahead_ns) > HEAD_START_S * 1e9 / 4
-    assert there.percentiles_ns["50"] - unsure_ns <= back.percentiles_ns["50"]
+    assert one_way.percentiles_ns["50"] - unsure_ns <= back.percentiles_ns["50"]
     assert record.verdict is not None
-    median = there.percentiles_ns["50"]
+    median = one_way.percentiles_ns["50"]
     assert ("clocks-uncertain" in record.verdict.marks) == (unsure_ns >= median)

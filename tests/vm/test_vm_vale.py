@@ -1,7 +1,6 @@
 """VALE and the engine's netmap backend, with a netmap.ko that the user has built.
 
-`SWITCHMARK_NETMAP` names the folder that it lies in; the guest boots the kernel that it was
-built for."""
+`SWITCHMARK_NETMAP` names its folder; the guest boots the kernel of that module."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from tests.vm.conftest import (
 from tests.vm.guest import Machine, Outcome, guest_engine
 from tests.vm.test_vm_two_hosts import folder, jobs_of, joined
 
-__all__ = ["folder"]  # a fixture of those tests
+__all__ = ["folder"]  # fixture of the tests below
 
 SETTING, PKT_GEN = "SWITCHMARK_NETMAP", "SWITCHMARK_PKT_GEN"
 COMPARE = ("--runs=3", "--seconds=0.4", "--case=sender", "--case=receiver", "--disturbed=0.3")
@@ -38,19 +37,19 @@ LINE = re.compile(r"^(vale|pipe) +(\w+) +([\d.]+) +[\d.]+ % +pkt-gen +([\d.]+)",
 def module() -> Path:
     folder = os.environ.get(SETTING)
     if not folder:
-        pytest.skip(f"no netmap.ko is named; set {SETTING} to the folder of one")
+        pytest.skip(f"no netmap.ko is named; set {SETTING} to its folder")
     path = Path(folder, "netmap.ko").resolve()
     if not path.is_file():
         pytest.skip(f"{SETTING}={folder}: no netmap.ko in it")
     engine = guest_engine()
-    told = subprocess.run([engine, "--help"], capture_output=True, text=True, check=False)
-    if not re.search(r"^\s*netmap\b", told.stdout, re.MULTILINE):
+    help_run = subprocess.run([engine, "--help"], capture_output=True, text=True, check=False)
+    if not re.search(r"^\s*netmap\b", help_run.stdout, re.MULTILINE):
         pytest.skip(f"{engine} is built without netmap; build with -Dnetmap_headers=FOLDER")
     return path
 
 
 def release_of(module: Path) -> str:
-    """The kernel that a module was built for."""
+    """Return the kernel release that a module was built for."""
     found = re.search(rb"vermagic=(\S+)", module.read_bytes())
     assert found is not None, f"{module} does not say which kernel it is for"
     return found[1].decode()
@@ -86,13 +85,13 @@ def test_vale_in_records(
     assert record.reconciliation is not None
     assert record.reconciliation.agrees, record.reconciliation.findings
     counted = record.reconciliation.paths[0].switch_received
-    assert (counted is not None) == (port_kind == "veth"), "VALE itself counts nothing"
+    assert (counted is not None) == (port_kind == "veth"), "VALE has no counters"
 
 
 def test_taps_of_virtual_machines_are_attached(
     module: Path, guest: Machine, keep: Callable[[Outcome], Outcome]
 ) -> None:
-    """Frames pass between two taps, which a test holds as two virtual machines would."""
+    """Frames pass between two taps, which a test holds like two virtual machines."""
     job = f"insmod {shlex.quote(str(module))}\nmodprobe tun\n"
     check_contract(
         keep(guest.run(job + inside("tests/integration/test_switch_taps.py", "vale"))), 1
@@ -103,17 +102,17 @@ def test_taps_of_virtual_machines_are_attached(
     ("environment", "scenario"),
     [("bare", "v2v"), ("lxc", "v2v"), ("docker", "v2v"), ("lxc", "loopback-1")],
 )
-def test_containers_have_ports_of_its_own(
+def test_containers_have_vale_ports(
     environment: str,
     scenario: str,
     module: Path,
     guest: Machine,
     keep: Callable[[Outcome], Outcome],
 ) -> None:
-    """A container has no /dev/netmap, and no right but its own namespace: its ports are handed in.
-    Nothing is left."""
-    what = f"vale --rate 2k --set environment={environment} --set scenario={scenario}"
-    job = f"insmod {shlex.quote(str(module))}\n{CONTAINERS}{trial(what)} || true\n"
+    """A container has no /dev/netmap and no capability outside its namespace: its ports are passed
+    in. Nothing remains."""
+    parameters = f"vale --rate 2k --set environment={environment} --set scenario={scenario}"
+    job = f"insmod {shlex.quote(str(module))}\n{CONTAINERS}{trial(parameters)} || true\n"
     left = "ls /run/netns /run/switchmark /sys/class/net >/exchange/left\n"
     outcome = keep(guest.run(f"{job}{left}cp -r /tmp/results /exchange/\n"))
     outcome.check()
@@ -127,29 +126,30 @@ def test_containers_have_ports_of_its_own(
     assert not re.search(r"^sm[0-9a-f]{6}", (outcome.folder / "left").read_text(), re.MULTILINE)
 
 
-def test_between_two_machines_each_has_ports_of_its_own(
+def test_two_machines_have_vale_ports_each(
     module: Path,
     folder: Path,
     new_machine: Callable[..., Machine],
     keep: Callable[[Outcome], Outcome],
 ) -> None:
-    """A VALE switch on each, the cable's NIC attached to it: one trial of bare namespaces, one of
-    containers, whose ports the agent over there hands in, and one with veth in their place."""
+    """A VALE switch on each with the cable's NIC: a trial of bare namespaces, a trial of
+    containers, whose ports the remote agent passes in, and a trial with veth instead."""
     points = ("", " --set environment=lxc", " --set port_kind=veth")
     load = f"insmod {shlex.quote(str(module))}\n{CONTAINERS}"
     trials = "".join(
-        f"{trial(f'vale --rate 200 --set location=remote{one}')} || true\n" for one in points
+        f"{trial(f'vale --rate 200 --set location=remote{outcome}')} || true\n"
+        for outcome in points
     )
     jobs = {name: load + job for name, job in jobs_of(folder, trials).items()}
     release = release_of(module)
     left, right = (
-        keep(one)
-        for one in joined(folder, jobs, lambda **more: new_machine(release=release, **more))
+        keep(outcome)
+        for outcome in joined(folder, jobs, lambda **more: new_machine(release=release, **more))
     )
     left.check()
     right.check()
-    own, contained, stood_in = records(left, len(points))
-    for record, kind in ((own, "vale"), (contained, "vale"), (stood_in, "veth")):
+    bare, contained, stood_in = records(left, len(points))
+    for record, kind in ((bare, "vale"), (contained, "vale"), (stood_in, "veth")):
         check_forwarded(record, "vale", "learning")
         assert record.port_kind == kind
         assert record.reconciliation is not None
@@ -158,11 +158,11 @@ def test_between_two_machines_each_has_ports_of_its_own(
         assert details["attached eth1"] == details["far:attached eth1"] == "generic (virtio_net)"
         assert ("stand_in" in details) == (kind == "veth")
         ports = record.switch_counters_after["ports"]
-        cable = {"2", "3"}  # this end, the other's: behind the ports of nodes
+        cable = {"2", "3"}  # both ends come after the ports of nodes
         assert set(ports) == (cable if kind == "vale" else {"0", "1"} | cable)
         assert all(ports[end]["rx_frames"] or ports[end]["tx_frames"] for end in cable)
-    for one in (left, right):
-        assert (one.folder / "left").read_text() == "", "a session has left something"
+    for outcome in (left, right):
+        assert (outcome.folder / "left").read_text() == "", "a session has left something"
 
 
 def test_vale_is_changed_while_it_forwards(
@@ -177,22 +177,22 @@ def test_vale_is_changed_while_it_forwards(
     assert record.method is not None
     names = {one.name for one in record.method.figures}
     assert {"4 ports added: outage", "4 ports removed: silence"} <= names
-    told = [f"{one.name}: {one.value:.3g}" for one in record.method.figures]
+    figures = [f"{one.name}: {one.value:.3g}" for one in record.method.figures]
     assert not any("did not flow again" in note for note in record.method.notes), (
         record.method.notes,
-        told,
+        figures,
     )
 
 
 @pytest.mark.parametrize(
-    ("what", "count"),
+    ("tests", "count"),
     [(inside("tests/integration/test_engine_netmap.py", "netmap"), 12), (contract("vale"), 8)],
     ids=["backend", "contract"],
 )
 def test_inside(
-    what: str, count: int, module: Path, guest: Machine, keep: Callable[[Outcome], Outcome]
+    tests: str, count: int, module: Path, guest: Machine, keep: Callable[[Outcome], Outcome]
 ) -> None:
-    check_contract(keep(guest.run(f"insmod {shlex.quote(str(module))}\n{what}")), count)
+    check_contract(keep(guest.run(f"insmod {shlex.quote(str(module))}\n{tests}")), count)
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def pkt_gen() -> str:
 def by_pkt_gen(
     points: Sequence[str], module: Path, pkt_gen: str, guest: Machine
 ) -> tuple[Outcome, list[Record]]:
-    """A guest that measures these points with `generator: pkt-gen`, and its records."""
+    """Return the records of a guest that measures these points with `generator: pkt-gen`."""
     lines = [trial(f"{point} --set generator=pkt-gen") + " || true" for point in points]
     begin = f"insmod {shlex.quote(str(module))}\nexport {PKT_GEN}={shlex.quote(pkt_gen)}"
     outcome = guest.run("\n".join([begin, *lines, "cp -r /tmp/results /exchange/\n"]))
@@ -229,7 +229,7 @@ def by_pkt_gen(
 def test_pkt_gen_as_generator_on_vale(
     module: Path, pkt_gen: str, guest: Machine, keep: Callable[[Outcome], Outcome]
 ) -> None:
-    """On ports of VALE, which counts nothing itself: at a rate, and as fast as it can."""
+    """On ports of VALE, which has no counters: at a rate, and at the highest rate."""
     points = ("vale --rate 5k --set burst=1", "vale --rate max")
     outcome, (paced, fast) = by_pkt_gen(points, module, pkt_gen, guest)
     keep(outcome)
@@ -241,7 +241,7 @@ def test_pkt_gen_as_generator_on_vale(
 def test_pkt_gen_as_generator_on_devices(
     module: Path, pkt_gen: str, guest: Machine, keep: Callable[[Outcome], Outcome]
 ) -> None:
-    """On veth its counts are those of the kernel's devices and of the bridge."""
+    """On veth its counts agree with those of the kernel's devices and of the bridge."""
     points = ["linux-bridge --rate 2k --set burst=1"]
     outcome, (record,) = by_pkt_gen(points, module, pkt_gen, guest)
     keep(outcome)
@@ -260,9 +260,11 @@ def test_beside_pkt_gen(
     keep: Callable[[Outcome], Outcome],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """bench/engine/netmap.py, its table printed. What an emulated CPU does is compared there."""
-    words = ["--pkt-gen", pkt_gen, "--engine", str(guest_engine()), *COMPARE]
-    job = f"insmod {shlex.quote(str(module))}\npython bench/engine/netmap.py {shlex.join(words)}\n"
+    """The table of bench/engine/netmap.py is printed; it compares times of an emulated CPU only."""
+    options = ["--pkt-gen", pkt_gen, "--engine", str(guest_engine()), *COMPARE]
+    job = (
+        f"insmod {shlex.quote(str(module))}\npython bench/engine/netmap.py {shlex.join(options)}\n"
+    )
     outcome = keep(guest.run(job))
     with capsys.disabled():
         print(f"\n{outcome.output}")

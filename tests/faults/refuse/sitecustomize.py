@@ -1,14 +1,15 @@
-"""In a bench that `tests/faults/accesses.py` starts: tells each place of its code that has the
-machine do something, or refuses that once, at its first time. Python loads this before all else."""
+"""Lists each place of a bench's code that accesses the machine, or refuses one place once.
+
+`tests/faults/accesses.py` starts such benches. Python loads this file before all others."""
 
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
-PACKAGE = os.environ.get("SM_PACKAGE", "") + "/"  # the code whose places are told
-TELL = os.environ.get("SM_TELL", "")  # the file to which places are told
-REFUSE = os.environ.get("SM_REFUSE", "")  # a place, and with what error; none is refused without
+PACKAGE = os.environ.get("SM_PACKAGE", "") + "/"  # the code whose places are listed
+TELL = os.environ.get("SM_TELL", "")  # the file for the list of places
+REFUSE = os.environ.get("SM_REFUSE", "")  # the place to refuse and the error number
 EVENTS = {
     "open", "os.listdir", "os.scandir", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link",
     "os.symlink", "os.chmod", "os.chown", "os.truncate", "shutil.rmtree", "subprocess.Popen",
@@ -17,10 +18,10 @@ EVENTS = {
 
 
 class Hook:
-    """Heard of everything that the process has Python's own code do."""
+    """An audit hook: Python calls it for every access from Python code."""
 
     def __init__(self) -> None:
-        self.pid = os.getpid()  # (no child that it forks)
+        self.pid = os.getpid()  # without forked children
         self.told: set[str] = set()
         self.is_busy = False
         self.refused, _, self.error = REFUSE.rpartition(" ")
@@ -29,15 +30,15 @@ class Hook:
         if event in EVENTS and not self.is_busy and os.getpid() == self.pid:
             self.is_busy = True
             try:
-                self.heard(event, given)
+                self.observe(event, given)
             finally:
                 self.is_busy = False
 
-    def heard(self, event: str, given: tuple[Any, ...]) -> None:
+    def observe(self, event: str, given: tuple[Any, ...]) -> None:
         frame = sys._getframe(2)
         while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
             if "importlib" in frame.f_code.co_filename:
-                return  # its own modules
+                return  # Python imports modules
             frame = frame.f_back
         if frame is None:
             return

@@ -17,7 +17,7 @@ from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import EMULATED, KVM
 from tests.faults import judge, machines, network, shortages, snapshot, storage, undo
 from tests.faults.bench import Job
-from tests.faults.case import BETWEEN, ROOT, USER, There, draw
+from tests.faults.case import BETWEEN, ROOT, USER, Scope, draw
 from tests.faults.inflict import FAULTS
 from tests.faults.judge import Verdict
 from tests.faults.phases import PHASES
@@ -26,7 +26,7 @@ from tests.faults.table import tell, tell_all
 
 PAIRS = [(s, e) for s in ("linux-bridge", "ovs-dpdk") for e in ("netns", "lxc")]
 PLACES = {"linux-bridge": ["host", "netns"], "ovs-dpdk": ["host", "lxc"]}
-THERE = There(PAIRS, places=PLACES, users=(ROOT, USER))
+THERE = Scope(PAIRS, places=PLACES, users=(ROOT, USER))
 
 
 def test_a_seed_is_a_case_and_all_faults_and_phases_are_drawn() -> None:
@@ -50,7 +50,7 @@ def test_a_seed_is_a_case_and_all_faults_and_phases_are_drawn() -> None:
 def test_a_case_is_the_same_on_a_machine_that_has_others_by_what_is_printed_of_it() -> None:
     for seed in range(200):
         case = draw(seed, THERE)
-        elsewhere = There(
+        elsewhere = Scope(
             [(case.switch, case.environment)], [case.fault], [case.phase], [case.location],
             {case.switch: [case.place]}, [case.user],
         )  # fmt: skip
@@ -66,7 +66,7 @@ def test_an_ordinary_users_bench_is_drawn_where_it_can_run() -> None:
     assert all(case.fault.user for case in own)
     assert {fault.name for fault in FAULTS if fault.only_user} < {case.fault.name for case in own}
     assert all(case.user == USER for case in cases if case.fault.only_user)
-    roots = [draw(seed, There(PAIRS, places=PLACES)) for seed in range(500)]
+    roots = [draw(seed, Scope(PAIRS, places=PLACES)) for seed in range(500)]
     assert not any(case.user == USER or case.fault.only_user for case in roots)
 
 
@@ -132,7 +132,7 @@ def test_what_is_told_between_processes_is_the_same(capsys: pytest.CaptureFixtur
     assert f"| {rows[1].fault} | 1 | 1 | 0 | 0 |" in told
     assert f"again: tools/faults --case 7 --faults '{rows[0].fault}' --phases" in told
     tell(rows[1])
-    assert "nothing to befall" in capsys.readouterr().out
+    assert "no target for the fault" in capsys.readouterr().out
 
 
 def test_a_machine_without_sshd_has_the_cases_of_a_far_host_and_nothing_is_done(

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.faults.inflict import FAULTS
-from tests.faults.kept import PAGE, kept, page
+from tests.faults.kept import PAGE, page, stored_rows
 from tests.faults.machines import OWN
 from tests.faults.phases import PHASES
 
@@ -19,7 +19,7 @@ def test_the_tables_are_those_of_the_kept_cases() -> None:
 
 def test_kept_cases_can_be_tried_again() -> None:
     names = {fault.name for fault in (*FAULTS, *OWN)}
-    for row in kept():
+    for row in stored_rows():
         assert row.fault in names and row.phase in PHASES
         assert row.revision and row.met >= row.inflicted
         assert f"--case {row.seed} " in row.again
@@ -27,7 +27,7 @@ def test_kept_cases_can_be_tried_again() -> None:
 
 def test_a_finding_of_a_kept_case_is_told_of() -> None:
     explained, _, _ = PAGE.read_text().partition("<!-- of tests/faults/seen -->")
-    for row in kept():
+    for row in stored_rows():
         assert not row.findings or str(row.seed) in explained, row.case
 
 

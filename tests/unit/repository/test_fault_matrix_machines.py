@@ -15,7 +15,7 @@ import pytest
 from switchmark.environment.vm import packages
 from tests.faults import machines
 from tests.faults.bench import MACHINES, Job, campaign
-from tests.faults.case import There, draw
+from tests.faults.case import Scope, draw
 from tests.faults.judge import Verdict
 from tests.faults.machines import MACHINE_FAULTS, OTHERS, OWN
 from tests.faults.row import Row
@@ -27,7 +27,7 @@ PAIRS = [(switch, "qemu") for switch in machines.SWITCHES]
 def test_all_faults_of_machines_are_drawn_and_told_with_how_to_see_them_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    cases = [draw(seed, There(PAIRS, MACHINE_FAULTS)) for seed in range(1000)]
+    cases = [draw(seed, Scope(PAIRS, MACHINE_FAULTS)) for seed in range(1000)]
     assert {case.fault.name for case in cases} == {*OTHERS, *(fault.name for fault in OWN)}
     row = Row.of(Verdict(cases[7], met=True, findings=["lost"]))
     tell(row)

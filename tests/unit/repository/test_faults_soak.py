@@ -28,7 +28,7 @@ def job(tmp_path: Path, engines: list[int], session: str = "") -> Job:
 def test_engines_are_held_beside_the_bench(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "100"]) as engine:
         try:
-            seen = held.held(job(tmp_path, [engine.pid, 2**22 + 1]), tmp_path)
+            seen = held.held_resources(job(tmp_path, [engine.pid, 2**22 + 1]), tmp_path)
         finally:
             engine.kill()
     assert seen[held.ENGINES] > 0 and seen["memory of the bench (MB)"] > 10
