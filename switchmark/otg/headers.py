@@ -1,5 +1,5 @@
-"""The headers of a flow: Ethernet, VLAN tags, IPv4 or IPv6, UDP, each field by its pattern, and the
-client's own payload."""
+"""The headers of a flow: Ethernet, VLAN tags, IPv4 or IPv6, UDP, each field by its pattern, the
+client's own payload, and the outer headers of VXLAN."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from math import lcm
 from typing import Any
 
+from switchmark.function.support.wire import VNI_IS_VALID, VXLAN_PORT
+from switchmark.model.functions import OUTER_BYTES
 from switchmark.otg import types
 from switchmark.otg.frames import Cycle
 from switchmark.otg.refusal import Refused, chosen
@@ -32,8 +34,11 @@ _FURTHER = {
         ("traffic_class", "traffic-class"), ("flow_label", "flow-label"), ("hop_limit", "ttl"),
     ),
 }  # fmt: skip
+# Fields of the outer headers of VXLAN. They are the same at both ends of a flow.
+_OUTER_COMPARED = {"outer-src-ip", "outer-dst-ip", "outer-src-port", "vni"}
 _MIRRORED = {"src": "dst", "dst": "src"}
 _ORDER = "ethernet, up to two vlan, ipv4 or ipv6, udp, custom"
+_OUTER_KINDS = ["ethernet", "ipv4", "udp", "vxlan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,16 @@ class Modifier:
 
 
 @dataclass(frozen=True, slots=True)
+class OuterHeaders:
+    """The outer headers of VXLAN, with all fields that are set."""
+
+    path: str  # of the VXLAN header
+    src_mac: str  # of the first frame
+    dst_mac: str
+    modifiers: tuple[Modifier, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Headers:
     """The headers of all frames of a flow."""
 
@@ -68,6 +83,12 @@ class Headers:
     others: bool  # whether there are fields that do not, or a port 0, which the engine refuses
     several: tuple[Modifier, ...] = ()  # addresses and ports with several values, or 0
     further: tuple[Modifier, ...] = ()  # all other fields that are set
+    outer: OuterHeaders | None = None  # of VXLAN; the other fields are those of the inner frame
+
+    @property
+    def outer_bytes(self) -> int:
+        """The length of the outer headers."""
+        return OUTER_BYTES[4] if self.outer is not None else 0
 
     @property
     def modifiers(self) -> tuple[Modifier, ...]:
@@ -75,7 +96,7 @@ class Headers:
         another field is modified."""
         if self.flows() is not None:
             return self.further
-        return (*self.several, *self.further)
+        return (*self.several, *self.further, *(self.outer.modifiers if self.outer else ()))
 
     @property
     def are_short(self) -> bool:
@@ -83,8 +104,8 @@ class Headers:
         return sum(len(one.text) for one in self.modifiers) <= MOST_MODIFIER_CHARACTERS
 
     def flows(self) -> str | None:
-        """The engine's `--flows`, empty for one flow; None where it cannot describe them."""
-        if self.others:
+        """The engine's `--flows`, empty for one flow; None if it cannot describe them."""
+        if self.others or self.outer is not None:
             return None
         if not self.counted:
             return ""
@@ -99,7 +120,11 @@ class Headers:
         if replays:
             return self._addresses(turned=False)
         modified = [word for one in self.modifiers for word in one.arguments]
-        return [*self._addresses(turned=False), *self._vlan(), *modified]
+        tunnel: list[str] = []
+        if self.outer is not None:
+            tunnel = ["--encap", "vxlan", "--outer-src-mac", self.outer.src_mac,
+                      "--outer-dst-mac", self.outer.dst_mac]  # fmt: skip
+        return [*self._addresses(turned=False), *self._vlan(), *tunnel, *modified]
 
     def receiver_arguments(self, flows: str | None, *, replays: bool) -> list[str]:
         """The receiver's options: the same from the other end. Where frames come from a file, only
@@ -108,9 +133,10 @@ class Headers:
         found = [
             *self._addresses(turned=True, constant_only=replays or flows is None),
             *self._vlan(),
+            *(["--decap", "vxlan"] if self.outer is not None else []),
         ]
         if not replays:
-            compared = [one for one in self.modifiers if one.name in _COMPARED]
+            compared = [one for one in self.modifiers if one.name in _COMPARED | _OUTER_COMPARED]
             found += [word for one in compared for word in one.arguments]
         if flows and not replays:
             count, _, fields = flows.partition(":")
@@ -138,6 +164,7 @@ class Headers:
 def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Headers:
     """Read the headers of a flow. Raises `Refused` for what is not UDP over IP over Ethernet."""
     parts = [(chosen(one), one, f"{path}[{n}]") for n, one in enumerate(packet or ())]
+    outer, parts = _outer_headers(parts, path)
     kinds = [kind for kind, _, _ in parts]
     vlans = kinds.count("vlan")
     wanted = ["ethernet", *["vlan"] * vlans]
@@ -149,7 +176,8 @@ def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Header
         or tail[2:] not in ([], ["custom"])
     ):
         told = ", ".join(kinds) or "nothing"
-        raise Refused(f"{path}: supported are {_ORDER}, in this order; not {told}")
+        behind = " behind vxlan" if outer is not None else ""
+        raise Refused(f"{path}: supported are {_ORDER}{behind}, in this order; not {told}")
     held = {kind: getattr(one, kind) or _empty(kind) for kind, one, _ in parts if kind != "vlan"}
     at = {kind: f"{where}.{kind}" for kind, _, where in parts}
     network = tail[0]
@@ -196,7 +224,62 @@ def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Header
             for pattern in [getattr(held[part], name)]
         ),
         further=tuple(further),
+        outer=outer,
     )
+
+
+_Part = tuple[str, types.FlowHeader, str]  # kind, header, path
+
+
+def _outer_headers(parts: list[_Part], path: str) -> tuple[OuterHeaders | None, list[_Part]]:
+    """Split off the headers up to that of VXLAN. Raises `Refused` for what the engine cannot
+    send."""
+    kinds = [kind for kind, _, _ in parts]
+    if "vxlan" not in kinds:
+        return None, parts
+    count = kinds.index("vxlan") + 1
+    if kinds[:count] != _OUTER_KINDS:
+        raise Refused(
+            f"{path}: supported in front of vxlan are ethernet, ipv4 and udp, in this order; not "
+            + ", ".join(kinds[: count - 1])
+        )
+    (ethernet, ipv4, udp, vxlan), at = (
+        [getattr(one, kind) or _empty(kind) for kind, one, _ in parts[:count]],
+        [f"{where}.{kind}" for kind, _, where in parts[:count]],
+    )
+    _check_constant(udp.dst_port, f"{at[2]}.dst_port", 0, VXLAN_PORT)
+    _check_constant(vxlan.flags, f"{at[3]}.flags", VNI_IS_VALID, VNI_IS_VALID)
+    for name in ("reserved0", "reserved1"):
+        _check_constant(getattr(vxlan, name), f"{at[3]}.{name}", 0, 0)
+    macs = [
+        _field(getattr(ethernet, name), f"{at[0]}.{name}", _MAC).values for name in ("src", "dst")
+    ]
+    fields = [
+        *((ethernet, at[0], name, f"{name}-mac")
+          for name, values in zip(("src", "dst"), macs, strict=True) if len(values) > 1),
+        (ipv4, at[1], "src", "src-ip"), (ipv4, at[1], "dst", "dst-ip"),
+        (udp, at[2], "src_port", "src-port"),
+        *((ipv4, at[1], name, field) for name, field in _FURTHER["ipv4"]
+          if _attribute(ipv4, name) is not None),
+    ]  # fmt: skip
+    modifiers = [
+        Modifier(f"outer-{field}", _modifier_text(_attribute(part, name), spot, default), spot)
+        for part, where, name, field in fields
+        for spot, default in [(f"{where}.{name}", "0.0.0.0" if field.endswith("-ip") else "0")]
+    ]
+    vni = f"{at[3]}.vni"
+    modifiers.append(Modifier("vni", _modifier_text(vxlan.vni, vni), vni))
+    outer = OuterHeaders(at[3], macs[0][0], macs[1][0], tuple(modifiers))
+    return outer, parts[count:]
+
+
+def _check_constant(pattern: Any, path: str, default: int, supported: int) -> None:
+    """Refuse a field of VXLAN that has another value than the engine writes."""
+    if pattern is None:
+        if default != supported:
+            raise Refused(f"{path}: is missing, which is {default}; VXLAN has {supported}")
+    elif chosen(pattern) != "value" or pattern.value != supported:
+        raise Refused(f"{path}: the value {supported} is supported alone; use it")
 
 
 def _attribute(part: Any, name: str) -> Any:
@@ -213,10 +296,11 @@ def _tag_field(name: str, place: int, vlans: int) -> str:
     return f"service-{name}" if vlans == 2 and place == 0 else name
 
 
-def _modifier_text(pattern: Any, path: str) -> str:
-    """Return a pattern as the value of the engine's `--modify`."""
-    if pattern is None:  # a port of which nothing is given is 0
-        return "0"
+def _modifier_text(pattern: Any, path: str, default: str = "0") -> str:
+    """Return a pattern as the value of the engine's `--modify`; `default`: of a field of which
+    nothing is given."""
+    if pattern is None:
+        return default
     choice = chosen(pattern)
     match choice:
         case "value":
@@ -236,7 +320,8 @@ def _modifier_text(pattern: Any, path: str) -> str:
 def _empty(kind: str) -> Any:
     makes: dict[str, Callable[[], Any]] = {
         "ethernet": types.FlowEthernet, "ipv4": types.FlowIpv4, "ipv6": types.FlowIpv6,
-        "udp": types.FlowUdp, "custom": lambda: types.FlowCustom(bytes=""),
+        "udp": types.FlowUdp, "vxlan": types.FlowVxlan,
+        "custom": lambda: types.FlowCustom(bytes=""),
     }  # fmt: skip
     return makes[kind]()
 

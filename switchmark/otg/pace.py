@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 
+from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.otg import types
 from switchmark.otg.frames import MOST_FRAMES
 from switchmark.otg.refusal import Refused, chosen
@@ -12,6 +14,7 @@ from switchmark.otg.refusal import Refused, chosen
 USUAL_GAP_BYTES = 12  # the least there is on a wire, and OTG's default
 LONGEST_NS = 10**15  # the longest time that the engine takes
 NEVER_TOO_LATE_US = 1_000_000_000  # the engine's largest bound: no frame is given up
+_UNITS = {"bps": ("", 1), "kbps": ("k", 10**3), "mbps": ("M", 10**6), "gbps": ("G", 10**9)}
 
 
 def plain(number: float) -> str:
@@ -19,9 +22,17 @@ def plain(number: float) -> str:
     return f"{Decimal(repr(number)):f}"
 
 
-def rate_arguments(rate: types.FlowRate | None, path: str, speed_mbps: int | None) -> list[str]:
-    """The engine's options for a load; bits are those of the frames with FCS."""
+def rate_arguments(
+    rate: types.FlowRate | None,
+    path: str,
+    speed_mbps: int | None,
+    mean_bytes: Fraction,
+    outer_bytes: int = 0,
+) -> list[str]:
+    """The engine's options for a load; bits are those of the frames with FCS, which have the mean
+    size `mean_bytes`. The engine counts bits without the outer headers of tunnels."""
     rate = rate or types.FlowRate()
+    inner_share = (mean_bytes - outer_bytes) / mean_bytes
     match kind := chosen(rate):
         case "pps":
             return ["--rate", str(rate.pps)]
@@ -30,11 +41,18 @@ def rate_arguments(rate: types.FlowRate | None, path: str, speed_mbps: int | Non
                 raise Refused(f"{path}.percentage: the port has no known speed; say it in layer1")
             if rate.percentage <= 0:
                 raise Refused(f"{path}.percentage: must be above 0")
+            if outer_bytes:
+                l1_bps = speed_mbps * 10_000 * Fraction(repr(rate.percentage))
+                l2_bps = l1_bps * mean_bytes / (mean_bytes + L1_OVERHEAD_BYTES)
+                return ["--rate", f"{max(1, round(l2_bps * inner_share))}bps-l2"]
             if rate.percentage == 100:
                 return ["--rate", f"{speed_mbps}Mbps-l1"]
             return ["--rate", f"{plain(rate.percentage)}%", "--line-rate", f"{speed_mbps}Mbps"]
         case _:
-            unit = {"bps": "", "kbps": "k", "mbps": "M", "gbps": "G"}[kind]
+            unit, bits = _UNITS[kind]
+            if outer_bytes:
+                l2_bps = getattr(rate, kind) * bits
+                return ["--rate", f"{max(1, round(l2_bps * inner_share))}bps-l2"]
             return ["--rate", f"{getattr(rate, kind)}{unit}bps-l2"]
 
 

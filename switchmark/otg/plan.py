@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import lcm
 from pathlib import Path
 
+from switchmark.engine.process import tunnel_row
 from switchmark.otg import types
 from switchmark.otg.frames import MOST_FRAMES, Cycle, write_pcap
 from switchmark.otg.headers import Headers, read_headers
@@ -70,6 +71,8 @@ class FlowPlan:
     replay: ReplayPlan | None
     is_timed: bool
     counts_loss: bool
+    outer_bytes: int  # of the outer headers of VXLAN, which the engine does not count
+    tunnel_row: bytes  # which the sender gets before it starts, or none
     paths: Mapping[str, str]  # from an option of the engine to the part of the configuration
     path: str  # of the flow
 
@@ -185,7 +188,8 @@ def _plan(
             "counted by a stamp in their payload's place; leave out tx_rx.port.rx_names, or this"
         )
     sizes = FlowSizes.of(flow.size, f"{path}.size", headers)
-    rate = rate_arguments(flow.rate, f"{path}.rate", speeds.get(tx_name))
+    outer = headers.outer_bytes
+    rate = rate_arguments(flow.rate, f"{path}.rate", speeds.get(tx_name), sizes.mean, outer)
     duration = SendingTime.of(flow.duration, f"{path}.duration", flow.rate)
     flows = headers.flows()
     is_simple = (
@@ -194,9 +198,10 @@ def _plan(
         and not headers.cycle.payload
         and headers.are_short
     )
-    if not is_simple and headers.further:
+    if not is_simple and (headers.further or headers.outer):
+        where = headers.outer.path if headers.outer else headers.further[0].path
         raise Refused(
-            f"{headers.further[0].path}: is not possible in frames from a file; leave it out, or "
+            f"{where}: is not possible in frames from a file; leave it out, or "
             "leave out what only a file can have: gaps and bursts, a custom payload, lists of "
             "sizes or values that are too long for the engine"
         )
@@ -219,7 +224,8 @@ def _plan(
     if replay is None:
         sender += ["--packet-size", str(sizes.spec)]
         sender += ["--flows", flows] if flows else []
-    room = ("--packet-size", str(sizes.largest))  # the receiver's port must hold such a frame
+    # The receiver's port must have room for such a frame.
+    room = ("--packet-size", str(sizes.largest - outer))
     receiver = [*common, *room, *headers.receiver_arguments(flows, replays=replay is not None)]
     rx = named[rx_name] if rx_name is not None else None
     if rx is not None and rx.loses_outer_tag and len(headers.cycle.vlans) > 1:
@@ -239,9 +245,20 @@ def _plan(
         replay=replay,
         is_timed=timed,
         counts_loss=metrics.loss,
+        outer_bytes=outer,
+        tunnel_row=_tunnel_row(headers),
         paths=paths,
         path=path,
     )
+
+
+def _tunnel_row(headers: Headers) -> bytes:
+    """Return the row of the only tunnel: the MAC addresses of the inner frames. Modifiers set the
+    VNI and the outer addresses."""
+    if headers.outer is None:
+        return b""
+    cycle = headers.cycle
+    return tunnel_row(0, bytes(4), bytes(4), cycle.dst_mac[0], cycle.src_mac[0])
 
 
 def _size_path(flow: types.Flow, path: str) -> str:
@@ -253,7 +270,10 @@ def _paths(flow: types.Flow, path: str, size: str) -> dict[str, str]:
     rate = f"{path}.rate" + (f".{chosen(flow.rate)}" if flow.rate else "")
     duration = f"{path}.duration" + (f".{chosen(flow.duration)}" if flow.duration else "")
     packet, ends = f"{path}.packet", f"{path}.tx_rx.port"
-    headers = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port", "vlan", "flows")
+    headers = (
+        "src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port", "vlan", "flows",
+        "encap", "decap", "outer-src-mac", "outer-dst-mac",
+    )  # fmt: skip
     return {
         **dict.fromkeys(headers, packet),
         **dict.fromkeys(("rate", "line-rate"), rate),
@@ -268,7 +288,7 @@ def _paths(flow: types.Flow, path: str, size: str) -> dict[str, str]:
 def _check_mtu(port: TrafficPort, name: str, size: int, headers: Headers, path: str) -> None:
     """Refuse frames that the device of the sending port does not take."""
     mtu = port.mtu_bytes
-    tags = len(headers.cycle.vlans)
+    tags = 0 if headers.outer else len(headers.cycle.vlans)  # the outer headers have no tag
     beside = _ETHERNET_BYTES + _FCS_BYTES + (_TAG_BYTES if tags == 1 else 0)
     if mtu is not None and size - beside > mtu:
         raise Refused(

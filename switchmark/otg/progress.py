@@ -34,6 +34,7 @@ class CounterSums:
 
     frames_counter: str
     bytes_counter: str
+    outer_bytes: int = 0  # of each frame, which the engine does not count
     taken: int = 0  # intervals
     moments: deque[Moment] = field(default_factory=lambda: deque([Moment()], MOST_MOMENTS))
 
@@ -45,7 +46,8 @@ class CounterSums:
     def take(self, intervals: list[IntervalEvent]) -> None:
         """Add the intervals that have come since the last call."""
         for one in intervals[self.taken :]:
-            frames, size = getattr(one, self.frames_counter), getattr(one, self.bytes_counter)
+            frames = getattr(one, self.frames_counter)
+            size = getattr(one, self.bytes_counter) + self.outer_bytes * frames
             duration_s = (one.duration_ns or 1) / 1e9
             before = self.last
             self.moments.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import gcd
 
 from switchmark.otg import types
@@ -21,7 +22,7 @@ SIZE_SEED = 1
 class FlowSizes:
     """The sizes of the frames of a flow, FCS counted."""
 
-    spec: str | None  # for the engine; None: it has no words for them
+    spec: str | None  # for the engine, without outer headers; None: it has no words for them
     in_turn: tuple[int, ...]  # for a file; empty: drawn
     weights: tuple[tuple[int, float], ...] = ()
 
@@ -29,13 +30,14 @@ class FlowSizes:
     def of(cls, size: types.FlowSize | None, path: str, headers: Headers) -> FlowSizes:
         """Read them from a configuration. Raises `Refused`."""
         size = size or types.FlowSize()
-        least = smallest_frame_bytes(
+        outer = headers.outer_bytes
+        least = outer + smallest_frame_bytes(
             headers.ip_version, len(headers.cycle.vlans), headers.cycle.payload
         )
         match chosen(size):
             case "fixed":
                 _check_size(size.fixed, f"{path}.fixed", least)
-                return cls(str(size.fixed), (size.fixed,))
+                return cls(str(size.fixed - outer), (size.fixed,))
             case "increment":
                 one = size.increment or types.FlowSizeIncrement()
                 _check_size(one.start, f"{path}.increment.start", least)
@@ -43,20 +45,23 @@ class FlowSizes:
                 if one.step < 1 or one.end < one.start:
                     raise Refused(f"{path}.increment: goes nowhere; start to end by 1 or more")
                 steps = tuple(range(one.start, one.end + 1, one.step))
-                spec = "+".join(map(str, steps)) if len(steps) <= MOST_SIZES else None
+                sizes = "+".join(str(one - outer) for one in steps)
+                spec = sizes if len(steps) <= MOST_SIZES else None
                 return cls(spec, steps)
             case "random":
                 drawn = size.random or types.FlowSizeRandom()
                 _check_size(drawn.min, f"{path}.random.min", least)
                 _check_size(drawn.max, f"{path}.random.max", drawn.min)
                 all_sizes = tuple((one, 1.0) for one in range(drawn.min, drawn.max + 1))
-                return cls(f"random:{drawn.min}-{drawn.max}", (), all_sizes)
+                return cls(f"random:{drawn.min - outer}-{drawn.max - outer}", (), all_sizes)
             case _:
                 pairs = size.weight_pairs or types.FlowSizeWeightPairs()
-                return cls._weighted(pairs, f"{path}.weight_pairs", least)
+                return cls._weighted(pairs, f"{path}.weight_pairs", least, outer)
 
     @classmethod
-    def _weighted(cls, pairs: types.FlowSizeWeightPairs, path: str, least: int) -> FlowSizes:
+    def _weighted(
+        cls, pairs: types.FlowSizeWeightPairs, path: str, least: int, outer: int
+    ) -> FlowSizes:
         if chosen(pairs) == "predefined":
             _check_size(64, f"{path}.predefined", least)
             return cls("random:imix", (), ((64, 7.0), (570, 4.0), (1518, 1.0)))
@@ -67,7 +72,7 @@ class FlowSizes:
             if one.weight <= 0:
                 raise Refused(f"{path}.custom[{n}].weight: must be above 0")
         weights = tuple((one.size, one.weight) for one in pairs.custom)
-        return cls(_weighted_spec(weights), (), weights)
+        return cls(_weighted_spec([(size - outer, w) for size, w in weights]), (), weights)
 
     def sequence(self, count: int) -> tuple[int, ...]:
         """The sizes of so many frames of a file, or those that repeat."""
@@ -82,6 +87,15 @@ class FlowSizes:
     def largest(self) -> int:
         """The size of the largest frame."""
         return max(self.in_turn or [size for size, _ in self.weights])
+
+    @property
+    def mean(self) -> Fraction:
+        """The mean size of the frames."""
+        if self.in_turn:
+            return Fraction(sum(self.in_turn), len(self.in_turn))
+        total = sum((Fraction(weight) for _, weight in self.weights), Fraction(0))
+        sizes = (size * Fraction(weight) for size, weight in self.weights)
+        return sum(sizes, Fraction(0)) / total
 
 
 def _weighted_spec(weights: Sequence[tuple[int, float]]) -> str | None:

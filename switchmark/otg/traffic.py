@@ -52,8 +52,13 @@ class RunningFlow:
     fault: str = ""
     ended: bool = False
     warnings: list[str] = field(default_factory=list)
-    _sent: CounterSums = field(default_factory=lambda: CounterSums("tx_offered", "tx_bytes"))
-    _received: CounterSums = field(default_factory=lambda: CounterSums("rx_frames", "rx_bytes"))
+    _sent: CounterSums = field(init=False)
+    _received: CounterSums = field(init=False)
+
+    def __post_init__(self) -> None:
+        outer_bytes = self.plan.outer_bytes
+        self._sent = CounterSums("tx_offered", "tx_bytes", outer_bytes)
+        self._received = CounterSums("rx_frames", "rx_bytes", outer_bytes)
 
     @property
     def engines(self) -> list[EngineProcess]:
@@ -72,10 +77,13 @@ class RunningFlow:
                 sent, received = in_step(self._sent.moments, self._received.moments)
         if self.sender.has_result:
             totals = self.sender.result.totals
-            sent = Moment(sent.t_ns, totals.tx_offered, totals.tx_bytes)
+            frames = totals.tx_offered
+            sent = Moment(sent.t_ns, frames, totals.tx_bytes + self.plan.outer_bytes * frames)
             if self.receiver is not None and self.receiver.has_result:
                 totals = self.receiver.result.totals
-                received = Moment(received.t_ns, totals.rx_frames, totals.rx_bytes)
+                frames = totals.rx_frames
+                size_bytes = totals.rx_bytes + self.plan.outer_bytes * frames
+                received = Moment(received.t_ns, frames, size_bytes)
         if self.ended:
             sent = Moment(sent.t_ns, sent.frames, sent.size_bytes)
         if self.ended or self.receiver is None or self.receiver.has_result:
@@ -318,6 +326,9 @@ class Traffic:
     def _begin(self, flows: Sequence[RunningFlow]) -> None:
         for flow in flows:
             self._wait_ready(flow)
+        for flow in flows:
+            if flow.plan.tunnel_row:
+                flow.sender.send_table(flow.plan.tunnel_row, 1, "tunnels")
         begun_ns = time.monotonic_ns()
         for flow in flows:
             if flow.receiver is not None:

@@ -151,12 +151,13 @@ class FlowFixedSeconds(Part):
 class FlowHeader(Part):
     """OTG `Flow.Header`: Configuration for all traffic packet headers."""
 
-    choice: Literal["custom", "ethernet", "vlan", "ipv4", "ipv6", "udp"] = "ethernet"
+    choice: Literal["custom", "ethernet", "vlan", "vxlan", "ipv4", "ipv6", "udp"] = "ethernet"
     ethernet: FlowEthernet | None = None
     vlan: FlowVlan | None = None
     ipv4: FlowIpv4 | None = None
     ipv6: FlowIpv6 | None = None
     udp: FlowUdp | None = None
+    vxlan: FlowVxlan | None = None
     custom: FlowCustom | None = None
 
 
@@ -330,6 +331,15 @@ class FlowVlan(Part):
     priority: PatternFlowVlanPriority | None = None
     cfi: PatternFlowVlanCfi | None = None
     id: PatternFlowVlanId | None = None
+
+
+class FlowVxlan(Part):
+    """OTG `Flow.Vxlan`: VXLAN packet header."""
+
+    flags: PatternFlowVxlanFlags | None = None
+    reserved0: PatternFlowVxlanReserved0 | None = None
+    vni: PatternFlowVxlanVni | None = None
+    reserved1: PatternFlowVxlanReserved1 | None = None
 
 
 class Layer1(Part):
@@ -788,6 +798,78 @@ class PatternFlowVlanPriorityCounter(Part):
     start: Annotated[int, Field(ge=0, le=7)] = 0
     step: Annotated[int, Field(ge=0, le=7)] = 1
     count: Annotated[int, Field(ge=0, le=8)] = 1
+
+
+class PatternFlowVxlanFlags(Part):
+    """OTG `Pattern.Flow.Vxlan.Flags`: Flags field with a bit format of RRRRIRRR."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=255)] = 8
+    values: list[Annotated[int, Field(ge=0, le=255)]] = [8]
+    increment: PatternFlowVxlanFlagsCounter | None = None
+    decrement: PatternFlowVxlanFlagsCounter | None = None
+
+
+class PatternFlowVxlanFlagsCounter(Part):
+    """OTG `Pattern.Flow.Vxlan.Flags.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=255)] = 8
+    step: Annotated[int, Field(ge=0, le=255)] = 1
+    count: Annotated[int, Field(ge=0, le=256)] = 1
+
+
+class PatternFlowVxlanReserved0(Part):
+    """OTG `Pattern.Flow.Vxlan.Reserved0`: Reserved field."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=16777215)] = 0
+    values: list[Annotated[int, Field(ge=0, le=16777215)]] = [0]
+    increment: PatternFlowVxlanReserved0Counter | None = None
+    decrement: PatternFlowVxlanReserved0Counter | None = None
+
+
+class PatternFlowVxlanReserved0Counter(Part):
+    """OTG `Pattern.Flow.Vxlan.Reserved0.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=16777215)] = 0
+    step: Annotated[int, Field(ge=0, le=16777215)] = 1
+    count: Annotated[int, Field(ge=0, le=16777216)] = 1
+
+
+class PatternFlowVxlanReserved1(Part):
+    """OTG `Pattern.Flow.Vxlan.Reserved1`: Reserved field."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=255)] = 0
+    values: list[Annotated[int, Field(ge=0, le=255)]] = [0]
+    increment: PatternFlowVxlanReserved1Counter | None = None
+    decrement: PatternFlowVxlanReserved1Counter | None = None
+
+
+class PatternFlowVxlanReserved1Counter(Part):
+    """OTG `Pattern.Flow.Vxlan.Reserved1.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=255)] = 0
+    step: Annotated[int, Field(ge=0, le=255)] = 1
+    count: Annotated[int, Field(ge=0, le=256)] = 1
+
+
+class PatternFlowVxlanVni(Part):
+    """OTG `Pattern.Flow.Vxlan.Vni`: VXLAN network id."""
+
+    choice: Literal["value", "values", "increment", "decrement"] = "value"
+    value: Annotated[int, Field(ge=0, le=16777215)] = 0
+    values: list[Annotated[int, Field(ge=0, le=16777215)]] = [0]
+    increment: PatternFlowVxlanVniCounter | None = None
+    decrement: PatternFlowVxlanVniCounter | None = None
+
+
+class PatternFlowVxlanVniCounter(Part):
+    """OTG `Pattern.Flow.Vxlan.Vni.Counter`: integer counter pattern."""
+
+    start: Annotated[int, Field(ge=0, le=16777215)] = 0
+    step: Annotated[int, Field(ge=0, le=16777215)] = 1
+    count: Annotated[int, Field(ge=0, le=16777216)] = 1
 
 
 class Port(Part):

@@ -181,3 +181,20 @@ def guard(folder: Any) -> Any:
     tls = ["--certificate", str(certificate), "--key", str(key)]
     secured = ["--listen", "0.0.0.0:0", "--grpc", "0.0.0.0:0", *tls, "--token-file", str(token)]
     return secured, certificate
+
+
+def captured(api: Any, config: Any) -> list[bytes]:
+    """Send the flows of a configuration with a capture at p2; return the captured frames."""
+    api.set_config(config)
+    capture(api, "start")
+    transmit(api)
+    until_stopped(api)
+    capture(api, "stop")
+    request = api.capture_request()
+    request.port_name = "p2"
+    return list(packets(api.get_capture(request)))
+
+
+def counted(values: Any, count: int) -> list[Any]:
+    """Return the values in turn, for this number of frames."""
+    return [values[n % len(values)] for n in range(count)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,23 @@ HEADERS = {
 TAG = st.sampled_from([1, 100, 200, 300, 4094, 4095]).map(
     lambda number: {"choice": "vlan", "vlan": {"id": {"choice": "value", "value": number}}}
 )
+VNI = st.sampled_from([0, 1, 2**24 - 1])
+TUNNEL = st.tuples(
+    HEADERS["ethernet"],
+    HEADERS["ipv4"],
+    pattern(UDP, UDP).map(
+        lambda port: {"choice": "udp", "udp": {"src_port": port, "dst_port": {"value": 4789}}}
+    ),
+    pattern(VNI, VNI).map(lambda vni: {"choice": "vxlan", "vxlan": {"vni": vni}}),
+)
 PACKETS = st.tuples(
+    st.one_of(st.just(()), TUNNEL),
     HEADERS["ethernet"],
     st.lists(TAG, max_size=2),
     st.one_of(HEADERS["ipv4"], HEADERS["ipv6"]),
     HEADERS["udp"],
-).map(lambda one: [one[0], *one[1], one[2], one[3]])
+).map(lambda one: [*one[0], one[1], *one[2], one[3], one[4]])
+TUNNELS = f"tunnels rows=1\ntunnels {b64encode(bytes(24)).decode()}\n"
 FLOWS = st.fixed_dictionaries(
     {
         "packet": PACKETS,
@@ -145,8 +157,9 @@ def test_a_configuration_is_refused_by_path_or_starts(tmp_path: Path, flow: Any)
         assert all(error.startswith("flows[0].") for error in refused.errors), refused.errors
         return
     for command in commands:
+        tables = TUNNELS if "--encap" in command else ""
         begun = subprocess.run(
-            [find_engine(), *command, "--session"], input="start\nstop\n", text=True,
+            [find_engine(), *command, "--session"], input=f"{tables}start\nstop\n", text=True,
             capture_output=True, check=False, timeout=60,
         )  # fmt: skip
         assert '"event":"started"' in begun.stdout, (command, begun.stderr)

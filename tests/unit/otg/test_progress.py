@@ -17,7 +17,9 @@ COUNTERS = (
     "tx_intended", "tx_offered", "tx_bytes", "tx_late", "rx_frames", "rx_bytes", "rx_socket_drops",
     "rx_missed_away",
 )  # fmt: skip
-PLAN = SimpleNamespace(name="f", tx_name="p1", rx_name="p2", counts_loss=True, is_timed=False)
+PLAN = SimpleNamespace(
+    name="f", tx_name="p1", rx_name="p2", counts_loss=True, is_timed=False, outer_bytes=0
+)
 
 
 class Engine:
