@@ -1,7 +1,8 @@
 """The table of planted errors: for each switch and error, the test that shows that it is found.
 
 A row has switches, the name of a planted error (tests/function_mutations.py), and a regular
-expression for the test, in which SWITCH and ERROR stand for the names. `CANNOT_BE_PLANTED` has the
+expression for the test, in which SWITCH_NAME, SWITCH (of Open vSwitch the class) and ERROR stand
+for the names. `CANNOT_BE_PLANTED` has the
 errors that a switch cannot be made to have, with the reason."""
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ OVS = {"ovs-afxdp": "OvsAfxdp", "ovs-dpdk": "OvsDpdk", "ovs-netdev": "OvsNetdev"
 ROUTE_ERRORS = ("missing route", "wrong next-hop MAC", "wrong egress port")
 UNCHANGED_TTL = "TTL not decremented"
 LIST_ERRORS = ("swapped rules", "missing rule")
-OFF = "CIR 5 % off"
+OFF = ("CIR 5 % too high", "CIR 5 % too low")
 KERNEL = f"{FOLDER}/test_functions_kernel.py::"
 IN_KERNEL = KERNEL + r"test_planted_error_is_found\[SWITCH-.*-ERROR\]"
 IN_XDP = KERNEL + r"test_planted_error_in_xdp_program_is_found\[.*ERROR\]"
@@ -24,7 +25,6 @@ IN_PROGRAM = f"{FOLDER}/test_functions_programs.py::" + (
 )
 OVS_FILE = f"{FOLDER}/test_functions_ovs.py::"
 IN_OVS = OVS_FILE + r"test_planted_error_is_found\[SWITCH-ERROR\]"
-OFF_TEST = "test_policer_that_is_five_percent_off_is_found"
 TUNNEL_TEST = r"test_planted_error_in_tunnels_is_found\[ERROR\]"
 
 ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
@@ -34,7 +34,6 @@ ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         (*LIST_ERRORS, "mirror without copies", "wrong VNI"),
         IN_KERNEL,
     ),
-    (("linux-router", "linux-bridge"), (OFF,), KERNEL + OFF_TEST + r"\[SWITCH\]"),
     (("xdp-redirect",), (*ROUTE_ERRORS, UNCHANGED_TTL, *LIST_ERRORS), IN_XDP),
     (
         ("tc-redirect",),
@@ -44,7 +43,6 @@ ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (PROGRAMS, (*ROUTE_ERRORS, *LIST_ERRORS, "wrong VLAN ID"), IN_PROGRAM),
     (("bess", "fastclick", "snabb"), (UNCHANGED_TTL,), IN_PROGRAM),
     (("bess", "fastclick", "vpp"), ("mirror without copies",), IN_PROGRAM),
-    (PROGRAMS, (OFF,), f"{FOLDER}/test_functions_programs.py::{OFF_TEST}" + r"\[SWITCH\]"),
     (("bess",), ("wrong VNI",), f"{FOLDER}/test_functions_bess.py::{TUNNEL_TEST}"),
     (("vpp",), ("wrong VNI",), f"{FOLDER}/test_functions_vpp.py::{TUNNEL_TEST}"),
     (
@@ -55,7 +53,13 @@ ROWS: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         IN_OVS,
     ),
     (tuple(OVS), ("wrong VNI",), OVS_FILE + r"test_wrong_vni_is_found\[SWITCH\]"),
-    (tuple(OVS), (OFF,), OVS_FILE + OFF_TEST + r"\[SWITCH\]"),
+    (
+        ("linux-router", "linux-bridge", *PROGRAMS, *OVS),
+        OFF,
+        f"{FOLDER}/test_functions_policing.py::" + (
+            r"test_planted_error_is_found\[SWITCH_NAME-ERROR\]"
+        ),
+    ),
 )  # fmt: skip
 CANNOT_BE_PLANTED = {
     ("linux-router", UNCHANGED_TTL): "the kernel always lowers the TTL",
@@ -68,5 +72,6 @@ def found_by() -> Iterator[tuple[str, str, str]]:
     for switches, errors, pattern in ROWS:
         for switch in switches:
             for error in errors:
-                named = pattern.replace("SWITCH", OVS.get(switch, switch))
+                named = pattern.replace("SWITCH_NAME", switch)
+                named = named.replace("SWITCH", OVS.get(switch, switch))
                 yield switch, error, named.replace("ERROR", re.escape(error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from switchmark.function.support.table import FunctionTable
 
@@ -87,11 +88,11 @@ def _without_copies(table: FunctionTable) -> FunctionTable:
     return replace(table, mirror=replace(table.mirror, copies=False))
 
 
-def wrong_rate(table: FunctionTable) -> FunctionTable:
-    """Return the table with a CIR that is 5 % higher."""
+def with_rate(table: FunctionTable, percent: int) -> FunctionTable:
+    """Return the table whose CIR is multiplied by a percentage."""
     assert table.policer is not None
-    higher = table.policer.cir_bps * 105 // 100
-    return replace(table, policer=replace(table.policer, cir_bps=higher))
+    other = table.policer.cir_bps * percent // 100
+    return replace(table, policer=replace(table.policer, cir_bps=other))
 
 
 MUTATIONS = (
@@ -109,8 +110,14 @@ MUTATIONS = (
 )  # fmt: skip
 
 # Errors that single frames do not show, only measured rates.
-WRONG_RATE = Mutation("CIR 5 % off", "policer", "does not keep the rate of its policer", wrong_rate)
-EVERY_MUTATION = (*MUTATIONS, WRONG_RATE)
+WRONG_RATES = tuple(
+    Mutation(
+        f"CIR 5 % too {word}", "policer", rf"forwarded \d\.\d% {compared} frames",
+        partial(with_rate, percent=percent),
+    )
+    for word, compared, percent in (("high", "more", 105), ("low", "fewer", 95))
+)  # fmt: skip
+EVERY_MUTATION = (*MUTATIONS, *WRONG_RATES)
 
 
 def mutations_of(functions: tuple[str, ...]) -> list[Mutation]:

@@ -273,7 +273,7 @@ def _proven(deployment: Deployment, plan: TrialPlan) -> FunctionNote | None:
     }
     note = prove(switch.name, table, testers, switch.function_entries)
     if plan.trial.dimension is Dimension.THROUGHPUT and plan.trial.generator == OWN_ENGINE:
-        policing = measure_policing(switch.name, table, deployment.streams, deployment.check_alive)
+        policing = measure_policing(switch, table, deployment.streams, deployment.check_alive)
         note = note.model_copy(update={"policing": policing})
     pids = switch.process_ids()
     return note.model_copy(update={"memory_kib": resident_kib(pids) if pids else None})

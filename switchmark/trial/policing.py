@@ -1,70 +1,139 @@
-"""The measured check of a policer: above its CIR it forwards the CIR, and below it everything.
+"""The measured check of a policer: far above its CIR it forwards the CIR, and below it everything.
 
-A sender on a busy machine pauses and catches up. The check therefore computes the frames that a
-token bucket would pass from the frames that the sender offered in each sample, and compares this
-number with the frames that arrived. An attempt in which a CIR 5 % higher would have passed nearly
-as many frames, or in which a receiver had no room, does not judge the policer and is repeated.
+Attempts that other programs disturbed do not judge the policer and are repeated. All others must
+agree (`policing_judge.py`).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from switchmark.engine.events import IntervalEvent
 from switchmark.engine.loads import load
 from switchmark.errors import TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.record.function import Policing
+from switchmark.switch.support.base import Switch
+from switchmark.trial.policing_judge import (
+    ENOUGH,
+    MARGIN,
+    SETTLE_S,
+    TOLERANCE,
+    TOO_LITTLE,
+    Bucket,
+    Curve,
+    Verdict,
+    judge,
+)
 from switchmark.trial.traffic import Tick, run_traffic
 from switchmark.trial.verification import PairEnds
 
 FCS_BYTES = 4
 BELOW = 0.95  # load as a share of the CIR
-ABOVE = math.inf  # everything that the senders can offer
-TOLERANCE = 0.025  # relative; an error of 5 % is beyond it
-HIGHER, NOTICED = 1.05, 0.03  # a CIR so much higher must pass so many more frames
-ATTEMPTS = 4
-FAR_BELOW = 0.7  # load as a share of the CIR
-SHORTEST_S, LONGEST_S = 1.0, 4.0
-FEWEST_FRAMES = 400  # at the CIR, so that a whole frame is 0.25 %
-SHARE_OF_BURST = 0.2  # most of a burst in the duration, as a share of the CIR
-SAMPLE_S = 0.02
+ABOVE = 3.0  # load as a multiple of the CIR
+BELOW_S, BELOW_FRAMES = 0.5, 200  # shortest measurement below the CIR
+REACH_S, REACH_TRIES = 0.1, 3  # to learn whether the senders reach the CIR
+ATTEMPTS = 6
+CONFIRMATIONS = 2  # judged attempts by which a policer is called wrong
+WINDOWS = 5  # lengths of a window that the measurement above the CIR takes
+LONGEST_S = 8.0
+SAMPLE_S, SHORTEST_SAMPLE_S = 0.005, 0.001
+SAMPLES_IN_FILL = 8  # while the bucket fills
+BURST_S, MOST_BURST = 0.001, 32
+LOST_SHARE = 0.003  # the switch lost this share of the forwarded frames behind its policer
+DISAGREEING = "undisturbed attempts disagree"
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
-    """A token bucket, in frames."""
+class Check:
+    """The traffic by which a policer is checked."""
 
-    cir_pps: float
-    cbs_frames: float
+    switch: Switch
+    streams: Sequence[PairEnds]
+    bucket: Bucket
+    tick: Tick
 
-    def passed(self, samples: Iterable[tuple[float, int]]) -> float:
-        """Return the frames that pass of those offered, as pairs of seconds and frames. The bucket
-        is full at first."""
-        tokens, total = self.cbs_frames, 0.0
-        for seconds, offered in samples:
-            tokens += self.cir_pps * seconds
-            passing = min(float(offered), tokens)
-            total += passing
-            tokens = min(self.cbs_frames, tokens - passing)
-        return total
+    def run(self, rate: float, duration_s: float) -> int:
+        """Send at a multiple of the CIR (infinity: at the highest rate) for this time; return the
+        frames that the switch lost behind its policer."""
+        sample_s = min(SAMPLE_S, max(SHORTEST_SAMPLE_S, self.bucket.fill_s / SAMPLES_IN_FILL))
+        every = {"interval": f"{sample_s:.6f}"}
+        # A sender leaves out bursts that are late by more than a millisecond.
+        rate_pps = rate * self.bucket.cir_pps
+        burst = round(min(MOST_BURST, max(1.0, BURST_S * rate_pps)))
+        load_rate: str | int = "max" if rate == math.inf else round(rate_pps)
+        options = {**every, "rate": load_rate, "burst": burst}
+        before = self._count_lost()
+        run_traffic(
+            [pair.a for pair in self.streams], [pair.b for pair in self.streams], duration_s,
+            self.tick, source_options=[options] * len(self.streams),
+            sink_options=every,
+        )  # fmt: skip
+        return self._count_lost() - before
 
+    def _count_lost(self) -> int:
+        """Return the frames that the switch has lost when it sent them."""
+        return sum(port.tx_dropped for port in self.switch.counters().ports.values())
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A run at a load: the relative difference of the frames that passed from those that a token
-    bucket passes, and True if the run shows a wrong CIR."""
+    def reach(self) -> float:
+        """Return the most frames that each sender offered for a short time, as a multiple of the
+        CIR."""
+        most = 0.0
+        for _ in range(REACH_TRIES):
+            self.run(math.inf, REACH_S)
+            most = max(most, min(map(self._offered_share, self.streams)))
+            if most >= ENOUGH:
+                break
+        return most
 
-    error: float
-    is_judged: bool
-    is_far_below: bool = False  # the senders offered so little that no further attempt can judge
+    def _offered_share(self, pair: PairEnds) -> float:
+        """Return the offered frames as a multiple of the CIR."""
+        result = pair.a.result
+        due = self.bucket.cir_pps * result.duration_ns / 1e9
+        return result.totals.tx_offered / due if due else 0.0
+
+    def above_s(self) -> float:
+        """The duration of an attempt above the CIR: the bucket becomes empty, then windows."""
+        emptying_s = MARGIN * self.bucket.fill_s / (ABOVE - MARGIN)
+        return emptying_s + SETTLE_S + WINDOWS * self.bucket.window_s
+
+    def above(self, rate: float) -> Verdict:
+        """Attempt to judge the policer far above its CIR."""
+        lost = self.run(rate, self.above_s())
+        lost_behind = lost > LOST_SHARE * sum(
+            pair.b.result.totals.rx_frames for pair in self.streams
+        )
+        return worst_of([
+            judge(self.bucket, offered_of(pair), arrived_of(pair), list(drops_of(pair)),
+                  lost_behind=lost_behind)
+            for pair in self.streams
+        ])  # fmt: skip
+
+    def below_s(self) -> float:
+        """The duration of an attempt below the CIR."""
+        return max(BELOW_S, BELOW_FRAMES / self.bucket.cir_pps)
+
+    def below(self) -> Verdict:
+        """Attempt to judge the policer below its CIR."""
+        time.sleep(self.bucket.fill_s)  # the bucket is full after this time
+        lost = self.run(BELOW, self.below_s())
+        verdicts = []
+        for pair in self.streams:
+            counts = load(f"pair {pair.a.pair}", pair.a.result, pair.b.result)
+            is_disturbed = lost or pair.b.result.totals.rx_socket_drops
+            if counts.loss_ratio > TOLERANCE and is_disturbed:
+                verdicts.append(Verdict(None, "frames were lost elsewhere"))
+            else:
+                verdicts.append(Verdict(-counts.loss_ratio))
+        return worst_of(verdicts)
 
 
 def measure_policing(
-    switch: str, table: FunctionTable, streams: Sequence[PairEnds], tick: Tick
+    switch: Switch, table: FunctionTable, streams: Sequence[PairEnds], tick: Tick
 ) -> Policing | None:
     """Return the error of the policer; None if the table has none, or frames have several sizes.
 
@@ -77,91 +146,97 @@ def measure_policing(
     note = Policing(
         frame_bytes=table.frame_bytes, cir_bps=policer.cir_bps, cbs_bytes=policer.cbs_bytes
     )
-    fill_s = bucket.cbs_frames / bucket.cir_pps
-    duration_s = max(SHORTEST_S, FEWEST_FRAMES / bucket.cir_pps, fill_s / SHARE_OF_BURST)
-    if duration_s > LONGEST_S:
+    check = Check(switch, streams, bucket, tick)
+    if max(check.above_s(), bucket.fill_s + check.below_s()) > LONGEST_S:
         reason = f"frames or a burst at this CIR take more than {LONGEST_S:g} s"
         return note.model_copy(update={"unjudged": reason})
-
-    def attempt(share: float) -> Attempt:
-        time.sleep(fill_s)  # the bucket is full after this time
-        return _attempt(streams, bucket, share, duration_s, tick)
-
-    below, above = attempt_until_judged(attempt, BELOW), attempt_until_judged(attempt, ABOVE)
-    if below is None or above is None:
-        reason = "the senders could not offer enough, or the receivers had no room"
+    if (reach := check.reach()) < ENOUGH:
+        reason = f"{TOO_LITTLE}: at most {reach:.0%} of the CIR"
         return note.model_copy(update={"unjudged": reason})
-    for load_text, result in ((f"at {BELOW:g} of", below), ("above", above)):
-        if abs(result.error) > TOLERANCE:
-            compared = "more" if result.error > 0 else "fewer"
+    below = least_loss(check.below)
+    above = until_judged(check.above)
+    for load_text, verdict in ((f"at {BELOW:g} of", below), ("above", above)):
+        if verdict.is_wrong:
+            assert verdict.error is not None
+            compared = "more" if verdict.error > 0 else "fewer"
             raise TrialFailed(
-                f"{switch} does not keep the rate of its policer: {load_text} the CIR of "
-                f"{policer.cir_bps} bit/s it forwarded {abs(result.error):.1%} {compared} frames "
+                f"{switch.name} does not keep the rate of its policer: {load_text} the CIR of "
+                f"{policer.cir_bps} bit/s it forwarded {abs(verdict.error):.1%} {compared} frames "
                 f"of {table.frame_bytes} bytes than a token bucket passes"
             )
-    return note.model_copy(update={"error": above.error, "error_below": below.error})
-
-
-def attempt_until_judged(attempt: Callable[[float], Attempt], share: float) -> Attempt | None:
-    """Try until an attempt judges the policer and agrees. Return the judged attempt with the
-    smallest error; None if there is none."""
-    judging = []
-    for _ in range(ATTEMPTS):
-        result = attempt(share)
-        if result.is_judged:
-            judging.append(result)
-            if abs(result.error) <= TOLERANCE:
-                break
-        elif result.is_far_below:
-            break
-    return min(judging, key=lambda result: abs(result.error), default=None)
-
-
-def _attempt(
-    streams: Sequence[PairEnds], bucket: Bucket, share: float, duration_s: float, tick: Tick
-) -> Attempt:
-    senders, receivers = [pair.a for pair in streams], [pair.b for pair in streams]
-    every = {"interval": f"{SAMPLE_S:.6f}"}
-    rate: str | int = "max" if share == ABOVE else round(share * bucket.cir_pps)
-    run_traffic(
-        senders, receivers, duration_s, tick,
-        source_options=[{**every, "rate": rate}] * len(senders), sink_options=every,
-    )  # fmt: skip
-    return worst_of([judge(pair, bucket, share) for pair in streams])
-
-
-def judge(pair: PairEnds, bucket: Bucket, share: float) -> Attempt:
-    """Return the error of a stream."""
-    samples = offered_of(pair.a.intervals, pair.a.result.duration_ns)
-    expected = bucket.passed(samples)
-    higher = Bucket(bucket.cir_pps * HIGHER, bucket.cbs_frames).passed(samples)
-    counts = load(f"pair {pair.a.pair}", pair.a.result, pair.b.result)
-    offered = sum(frames for _, frames in samples)
-    is_far_below = offered < FAR_BELOW * bucket.cir_pps * sum(seconds for seconds, _ in samples)
-    # So far below the CIR, lost frames would be those of an overloaded switch.
-    is_below = share < 1 and not is_far_below
-    shows_error = is_below or higher >= expected * (1 + NOTICED)
-    has_room = pair.b.result.totals.rx_socket_drops == 0
-    if not expected:
-        return Attempt(0.0, is_judged=False)
-    return Attempt(counts.unique_frames / expected - 1, shows_error and has_room, is_far_below)
-
-
-def offered_of(intervals: Sequence[IntervalEvent], duration_ns: int) -> list[tuple[float, int]]:
-    """Return seconds and frames of a sender's samples, without the time after its last frame."""
-    samples, left_ns = [], duration_ns
-    for sample in intervals:
-        counted_ns = min(sample.duration_ns, left_ns)
-        left_ns -= counted_ns
-        samples.append((counted_ns / 1e9, sample.tx_offered))
-    return samples
-
-
-def worst_of(attempts: Sequence[Attempt]) -> Attempt:
-    """Return the largest error of the streams; unjudged if a stream is."""
-    error = max((attempt.error for attempt in attempts), key=abs)
-    return Attempt(
-        error,
-        all(attempt.is_judged for attempt in attempts),
-        any(attempt.is_far_below for attempt in attempts),
+    unjudged = None if above.error is not None else above.reason
+    return note.model_copy(
+        update={"error": above.error, "error_below": below.error, "unjudged": unjudged}
     )
+
+
+def least_loss(attempt: Callable[[], Verdict]) -> Verdict:
+    """Repeat attempts that lose frames below the CIR, since a stall can only add losses. Return
+    the one with the least loss."""
+    verdicts: list[Verdict] = []
+    for _ in range(ATTEMPTS):
+        verdicts.append(attempt())
+        if verdicts[-1].error is not None and not verdicts[-1].is_wrong:
+            break
+    judged = [verdict for verdict in verdicts if verdict.error is not None]
+    return max(judged or verdicts, key=lambda verdict: verdict.error or 0.0)
+
+
+def until_judged(attempt: Callable[[float], Verdict]) -> Verdict:
+    """Repeat disturbed attempts, at the highest rate if the senders offered too little. An attempt
+    that shows a wrong policer is also repeated: all that were not disturbed must agree."""
+    judged: list[Verdict] = []
+    rate = ABOVE
+    for _ in range(ATTEMPTS):
+        verdict = attempt(rate)
+        if verdict.reason == TOO_LITTLE:
+            rate = math.inf
+        if verdict.error is not None:
+            judged.append(verdict)
+            if not verdict.is_wrong or len(judged) == CONFIRMATIONS:
+                break
+    if not judged:
+        return verdict
+    if not all(each.is_wrong == judged[0].is_wrong for each in judged):
+        return Verdict(None, DISAGREEING)
+    return judged[0]
+
+
+def worst_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict of several streams: that of a wrong one, or of a disturbed one, or the
+    largest error."""
+    wrong = [verdict for verdict in verdicts if verdict.is_wrong]
+    disturbed = [verdict for verdict in verdicts if verdict.error is None]
+    return max(wrong or disturbed or verdicts, key=lambda verdict: abs(verdict.error or 0.0))
+
+
+def offered_of(pair: PairEnds) -> Curve:
+    """Return the frames that a sender offered, until its last one."""
+    end_s = (pair.a.started_ns + pair.a.result.duration_ns) / 1e9
+    return _curve(pair.a.intervals, [sample.tx_offered for sample in pair.a.intervals], end_s)
+
+
+def arrived_of(pair: PairEnds) -> Curve:
+    """Return the frames that arrived at a receiver."""
+    return _curve(pair.b.intervals, [sample.rx_frames for sample in pair.b.intervals])
+
+
+def drops_of(pair: PairEnds) -> Iterator[float]:
+    """Yield the instants at which a receiver had no room."""
+    for sample in pair.b.intervals:
+        if sample.rx_socket_drops:
+            yield (sample.t_ns - sample.duration_ns) / 1e9
+            yield sample.t_ns / 1e9
+
+
+def _curve(
+    samples: Sequence[IntervalEvent], counts: Sequence[int], end_s: float = math.inf
+) -> Curve:
+    """Return the sum of the counts at the end of each sample, up to an instant."""
+    if not samples:
+        return Curve((0.0,), (0,))
+    begin_s = (samples[0].t_ns - samples[0].duration_ns) / 1e9
+    times_s = [begin_s, *(sample.t_ns / 1e9 for sample in samples)]
+    sums = list(accumulate(counts, initial=0))
+    count = sum(time_s <= end_s for time_s in times_s)
+    return Curve(times_s[:count], sums[:count])

@@ -3,25 +3,17 @@ found by the proof."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from switchmark.function.support.samples import load_frame
-from switchmark.function.support.table import FunctionTable
 from switchmark.model.functions import FunctionList
 from switchmark.model.options import SwitchOptions
 from switchmark.model.ports import ConnectMode
-from switchmark.trial.policing import TOLERANCE
-from tests.function_mutations import Mutation, mutations_of, wrong_rate
+from tests.function_mutations import Mutation, mutations_of
 from tests.integration.function_rig import (
     assert_is_found,
-    right_table,
     run_proof,
-    started,
     trial_of,
 )
 from tests.integration.machine import needs_root
@@ -118,38 +110,6 @@ def test_planted_error_is_found(switch: str, cell: str, mutation: Mutation) -> N
     """The proof of a switch with another table fails, and says why."""
     cells = CELLS if switch == "linux-router" else BRIDGE_CELLS
     assert_is_found(trial_of(switch, **cells[cell]), mutation)
-
-
-BURST_FRAMES, CIR_BPS = 100, 4_000_000
-TIME_S = 2.0
-
-
-def passed_share(switch: str, change: Callable[[FunctionTable], FunctionTable]) -> float:
-    """Return the frames that a policer passed under overload, over those of a token bucket. The
-    burst takes 0.3 s at the CIR, so shorter pauses of the sender lose no tokens."""
-    base = "route" if switch == "linux-router" else "forward"
-    trial = trial_of(
-        switch, function=functions(f"{base}+policer"), packet_size_bytes=1518, cir_bps=CIR_BPS,
-        cbs_bytes=BURST_FRAMES * 1514,
-    )  # fmt: skip
-    table, _ = right_table(trial)
-    passing = load_frame(table, 0)
-    data = replace(passing.frame, payload=bytes(1514 - 42)).to_bytes()
-    with started(trial, change(table)) as (_, testers):
-        testers[1].capture(0)
-        begun = time.monotonic()
-        while (elapsed := time.monotonic() - begun) < TIME_S:
-            testers[0].inject([data] * 4)
-            time.sleep(0.001)
-        arrived = testers[1].captured(0.0)
-    return len(arrived) / (BURST_FRAMES + CIR_BPS / 8 / 1514 * elapsed)
-
-
-@pytest.mark.parametrize("switch", ["linux-router", "linux-bridge"])
-def test_policer_that_is_five_percent_off_is_found(switch: str) -> None:
-    """The right policer passes what a token bucket passes, and the planted error shows."""
-    assert passed_share(switch, lambda table: table) == pytest.approx(1, abs=TOLERANCE)
-    assert passed_share(switch, wrong_rate) > 1 + TOLERANCE
 
 
 XDP_CELLS: dict[str, dict[str, Any]] = {

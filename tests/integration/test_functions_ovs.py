@@ -16,7 +16,6 @@ from switchmark.host.session import open_session
 from switchmark.model.choices import Dimension
 from switchmark.model.functions import FunctionList
 from switchmark.record import FunctionNote, Record
-from switchmark.record.function import Policing
 from switchmark.scenario.registry import expand
 from switchmark.switch.ovs_afxdp import OvsAfxdp
 from switchmark.switch.ovs_dpdk import OvsDpdk
@@ -25,10 +24,9 @@ from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.function_proof import prove
-from switchmark.trial.policing import TOLERANCE, measure_policing
 from switchmark.trial.run import run_trial
 from switchmark.trial.verification import wait_reachable
-from tests.function_mutations import MUTATIONS, Mutation, wrong_rate
+from tests.function_mutations import MUTATIONS, Mutation
 from tests.integration.machine import needs_root
 
 pytestmark = [
@@ -37,7 +35,6 @@ pytestmark = [
     needs_root,
 ]
 Change = Callable[[FunctionTable], FunctionTable]
-RUNS_WITH_WRONG_CIR = 3
 CELLS = {
     "route": {"function": "route", "routes": "300"},
     "route v6": {"function": "route", "routes": "300", "ip_version": "6", "packet_size": "84"},
@@ -133,41 +130,6 @@ def proof(
             for port in plan.topology.node(engine.node).ports
         }
         yield prove(switch.name, table, testers, switch.function_entries)
-
-
-def measured_policer(kind: type[OvsSwitch], change: Change = unchanged) -> Policing:
-    """Measure the rate of a policer with a changed table. Skip if the machine was too busy."""
-    settings = {"function": "forward+policer", "cir": "20M", "cbs": "1M", "packet_size": "1024"}
-    with deployed(kind, settings, change) as (deployment, table):
-        name, streams = deployment.switch.name, deployment.streams
-        wait_reachable(deployment.ends, deployment.plan.verify.timeout_s)
-        note = measure_policing(name, table, streams, deployment.check_alive)
-    assert note is not None
-    if note.unjudged:
-        pytest.skip(f"the machine is too busy: {note.unjudged}")
-    return note
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("kind", [OvsNetdev, OvsAfxdp, OvsDpdk])
-def test_policer_keeps_its_rate(kind: type[OvsSwitch]) -> None:
-    note = measured_policer(kind)
-    assert note.error is not None
-    assert abs(note.error) <= TOLERANCE
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("kind", [OvsNetdev, OvsAfxdp, OvsDpdk])
-def test_policer_that_is_five_percent_off_is_found(kind: type[OvsSwitch]) -> None:
-    """A switch that loses its core for longer than a burst takes also loses tokens, which hides
-    the error in single runs."""
-    for _ in range(RUNS_WITH_WRONG_CIR):
-        try:
-            measured_policer(kind, wrong_rate)
-        except TrialFailed as error:
-            assert "does not keep the rate of its policer" in str(error)
-            return
-    pytest.fail(f"{RUNS_WITH_WRONG_CIR} runs did not find a CIR that is 5 % too high")
 
 
 @pytest.mark.parametrize("cell", CELLS)

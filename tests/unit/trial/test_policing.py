@@ -1,52 +1,71 @@
-"""The measured check of a policer: a rate that is 5 % off is found, a sender's pauses are not."""
+"""The attempts that judge a policer: disturbed ones are repeated, and all others must agree."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from switchmark.trial.policing import Attempt, Bucket, attempt_until_judged, worst_of
+from switchmark.trial.policing import ATTEMPTS, least_loss, until_judged, worst_of
+from switchmark.trial.policing_judge import TOO_LITTLE, Verdict
 
-BUCKET = Bucket(10_000, 1_000)
-STEADY = [(0.02, 400)] * 50  # twice the CIR for a second
-
-
-def test_full_bucket_and_rate_pass_above_the_cir() -> None:
-    """The burst passes once, and the rate for the whole time."""
-    assert BUCKET.passed(STEADY) == pytest.approx(11_000)
+RIGHT, HIGH, LOW = Verdict(0.004), Verdict(0.05), Verdict(-0.05)
+DISTURBED = Verdict(None, "stalled")
 
 
-def test_everything_passes_below_the_cir() -> None:
-    """Nothing is lost at 0.95 of the CIR, also if the sender pauses and catches up in a burst."""
-    assert BUCKET.passed([(0.02, 190)] * 50) == pytest.approx(9_500)
-    assert BUCKET.passed([(0.02, 190), (0.06, 0), (0.02, 760)] * 10) == pytest.approx(9_500)
+def judged(*verdicts: Verdict) -> tuple[Verdict, list[float]]:
+    """Return the verdict of attempts with these results, and the rates of the attempts."""
+    rates: list[float] = []
+
+    def attempt(rate: float) -> Verdict:
+        rates.append(rate)
+        return verdicts[min(len(rates), len(verdicts)) - 1]
+
+    return until_judged(attempt), rates
 
 
-def test_pause_longer_than_the_burst_costs_tokens() -> None:
-    """Tokens above the burst size are lost, so fewer frames are expected."""
-    paused = [*STEADY[:20], (0.3, 0), *STEADY[:20]]
-    assert BUCKET.passed(paused) == pytest.approx(12_000 - 2_000)
+def test_first_undisturbed_attempt_accepts_a_right_policer() -> None:
+    assert judged(RIGHT, HIGH) == (RIGHT, [3.0])
+    assert judged(DISTURBED, RIGHT) == (RIGHT, [3.0, 3.0])
 
 
-def test_rate_that_is_five_percent_off_passes_other_counts() -> None:
-    """The tolerance of 2 % lies between a right policer and one that is 5 % off."""
-    off = Bucket(10_500, 1_000).passed(STEADY) / BUCKET.passed(STEADY) - 1
-    assert off > 0.04
+def test_senders_that_offered_too_little_get_the_highest_rate() -> None:
+    slow = Verdict(None, TOO_LITTLE)
+    assert judged(slow, DISTURBED, RIGHT) == (RIGHT, [3.0, math.inf, math.inf])
+
+
+@pytest.mark.parametrize("wrong", [HIGH, LOW])
+def test_wrong_policer_needs_two_attempts(wrong: Verdict) -> None:
+    verdict, rates = judged(wrong, DISTURBED, wrong)
+    assert verdict == wrong
+    assert len(rates) == 3
+
+
+def test_single_wrong_attempt_among_disturbed_ones_counts() -> None:
+    assert judged(LOW, DISTURBED)[0] == LOW
+
+
+def test_attempts_that_disagree_judge_nothing() -> None:
+    """A wrong attempt is not outvoted by a right one."""
+    assert judged(LOW, RIGHT)[0] == Verdict(None, "undisturbed attempts disagree")
+
+
+def test_disturbed_attempts_end_with_their_reason() -> None:
+    verdict, rates = judged(DISTURBED)
+    assert verdict == DISTURBED
+    assert len(rates) == ATTEMPTS
+
+
+def test_loss_below_the_cir_counts_only_if_it_repeats() -> None:
+    """A stall can add losses, and never takes them away."""
+    results = [Verdict(-0.2), Verdict(-0.001)]
+    assert least_loss(lambda: results.pop(0)) == Verdict(-0.001)
+    losses = iter([-0.2, -0.06, -0.3, -0.1, -0.2, -0.3])
+    assert least_loss(lambda: Verdict(next(losses))) == Verdict(-0.06)
+    assert least_loss(lambda: DISTURBED) == DISTURBED
 
 
 def test_streams_are_judged_by_the_worst() -> None:
-    """The largest error counts, and a stream that was not judged makes the whole so."""
-    assert worst_of([Attempt(0.01, True), Attempt(-0.03, True)]) == Attempt(-0.03, True)
-    assert not worst_of([Attempt(0.0, True), Attempt(0.0, False)]).is_judged
-    assert worst_of([Attempt(0.0, True), Attempt(0.0, False, True)]).is_far_below
-
-
-def test_a_sender_far_below_the_cir_judges_nothing() -> None:
-    """Frames that an overloaded switch loses are not the policer's, and no attempt is repeated."""
-    shares: list[float] = []
-
-    def attempt(share: float) -> Attempt:
-        shares.append(share)
-        return Attempt(-0.8, is_judged=False, is_far_below=True)
-
-    assert attempt_until_judged(attempt, 0.95) is None
-    assert shares == [0.95]
+    assert worst_of([RIGHT, Verdict(-0.02)]) == Verdict(-0.02)
+    assert worst_of([RIGHT, DISTURBED]) == DISTURBED
+    assert worst_of([DISTURBED, HIGH, RIGHT]) == HIGH
