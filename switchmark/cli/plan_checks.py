@@ -52,5 +52,6 @@ def _of_testbed(campaign: CampaignDefinition, there: Installed, path: Path | Non
         for sweep in remote
         for switch in sweep.switch
         for end in (cable.near, cable.far)
+        if cable.exists
     ]
     return [f"testbed: {problem}" for problem in dict.fromkeys(found) if problem]

@@ -37,7 +37,10 @@ _FORMS: dict[EndpointKind, tuple[str, str]] = {
     EndpointKind.PODMAN: (_NAME, "the name or id of a container"),
     EndpointKind.LXC: (_NAME, "the name of a container"),
     EndpointKind.DEVICE: (r"[A-Za-z0-9_.-]{1,15}", "a network device of this host"),
-    EndpointKind.POD: (rf"{_NAME}/{_NAME}", "NAMESPACE/NAME of a pod"),
+    EndpointKind.POD: (
+        rf"{_NAME}/{_NAME}(/{_NAME})?",
+        "NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER of a pod",
+    ),
 }
 FORM = r"^$|^[a-z]+:[A-Za-z0-9_./:-]+(\+[a-z]+:[A-Za-z0-9_./:-]+){1,2}$"
 EXAMPLES = "docker:web+docker:db, netns:a+netns:b, docker:web+address:10.0.0.1:8080+docker:db"

@@ -37,6 +37,7 @@ from switchmark.host.host import Session, Spawned
 from switchmark.host.interface_check import check_facing
 from switchmark.host.kernel import capabilities, procfs
 from switchmark.host.kernel.heap import return_free_memory
+from switchmark.host.network.own_end import OwnEnd
 from switchmark.host.session import open_session
 from switchmark.host.undo.clean import clean_stale
 from switchmark.host.undo.entries import Directory
@@ -69,6 +70,7 @@ class HostAgent:
         self._next = 0
         self._counters = HardwareCounters()
         self._energy = EnergyReading({}, {})
+        self._end = OwnEnd()
 
     def answer(self, request: dict[str, Any]) -> None:
         """Run the request, and send the result or the error."""
@@ -169,6 +171,10 @@ class HostAgent:
         """End the processes in a node, and remove the node."""
         self._nodes[node].close()
         del self._nodes[node]
+
+    def do_end(self, question: str, arguments: Sequence[Any]) -> Any:
+        """Call a method of the end of a path in this host's network namespace."""
+        return getattr(self._end, question)(*arguments)
 
     def do_begin_meter(self, cores: list[int]) -> CpuReading:
         """Read the CPU time of the switch and of all cores, and start the hardware counters; for

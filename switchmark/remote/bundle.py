@@ -49,8 +49,13 @@ main()
 
 def command(python: str, become: str) -> str:
     """The line for the other host's shell that starts the agent."""
-    arguments = [python, "-I", "-c", BOOTSTRAP]
-    return shlex.join(["sudo", "-n", "--", *arguments] if become == "sudo" else arguments)
+    command_line = arguments(python)
+    return shlex.join(["sudo", "-n", "--", *command_line] if become == "sudo" else command_line)
+
+
+def arguments(python: str) -> list[str]:
+    """The command that starts the agent."""
+    return [python, "-I", "-c", BOOTSTRAP]
 
 
 @cache

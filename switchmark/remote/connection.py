@@ -1,6 +1,6 @@
-"""The connection to another host: SSH, and the agent on that host.
+"""The connection to another host, by SSH or `kubectl exec`, and the agent on that host.
 
-SSH runs in a separate thread; callers send a request and wait. When the connection is lost, each
+It runs in a separate thread; callers send a request and wait. When the connection is lost, each
 pending and each later request raises HostLost at once, and the agent undoes its changes.
 """
 
@@ -24,14 +24,16 @@ from switchmark.remote.codec import from_plain
 from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.remote.exchange import AgentAnswer, Exchange, RemoteLines
 from switchmark.remote.hello import Hello
+from switchmark.remote.kubectl import PodProcess, end_of
 from switchmark.remote.refusal import CONNECT_TIMEOUT_S, no_command, read_known_hosts, refusal
-from switchmark.testbed.testbed import SshTarget
+from switchmark.testbed.testbed import PodTarget, SshTarget, Target
 
 T = TypeVar("T")
 
 HELLO_TIMEOUT_S = 75.0  # the agent may wait until another agent has undone its changes
 ANSWER_GRACE_S = 20.0  # added to the time that the request itself may take
 GOODBYE_TIMEOUT_S = 20.0
+STDERR_WAIT_S = 1.0  # for the rest of the agent's standard error after its end
 HEARTBEAT_S = 2.0
 MISSED_HEARTBEATS = 7
 
@@ -39,13 +41,13 @@ MISSED_HEARTBEATS = 7
 class Connection:
     """A connection from `open` to `close` or to its loss; opened again, it begins anew."""
 
-    def __init__(self, target: SshTarget) -> None:
+    def __init__(self, target: Target) -> None:
         self.target = target
         self.hello: Hello | None = None
         self._exchange = Exchange(target)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ssh: asyncssh.SSHClientConnection | None = None
-        self._agent: asyncssh.SSHClientProcess[bytes] | None = None
+        self._agent: asyncssh.SSHClientProcess[bytes] | PodProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._stderr_tail = b""  # the end of the agent's standard error
 
@@ -148,6 +150,21 @@ class Connection:
 
     async def _connect(self) -> None:
         target = self.target
+        if isinstance(target, PodTarget):
+            await self._connect_pod(target)
+        else:
+            await self._connect_ssh(target)
+        for work in (self._read_messages(), self._read_stderr(), self._send_heartbeats()):
+            self._tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def _connect_pod(self, target: PodTarget) -> None:
+        try:
+            self._agent = await PodProcess.start(target, bundle.arguments(target.python))
+        except OSError as error:
+            raise UnavailableError(f"{target}: kubectl cannot be run: {error.strerror}") from None
+        self._send_program(bundle.archive())
+
+    async def _connect_ssh(self, target: SshTarget) -> None:
         known_hosts = read_known_hosts(target)
         try:
             self._ssh = await asyncssh.connect(
@@ -169,16 +186,20 @@ class Connection:
             raise UnavailableError(f"{target}: {refusal(target, error, known_hosts)}") from None
         archive = bundle.archive()
         try:
-            await asyncio.wait_for(self._start_agent(self._ssh, archive), CONNECT_TIMEOUT_S)
+            await asyncio.wait_for(self._start_agent(self._ssh, target, archive), CONNECT_TIMEOUT_S)
         except (OSError, asyncssh.Error) as error:
             raise UnavailableError(f"{target}: {no_command(error)}") from None
-        for work in (self._read_messages(), self._read_stderr(), self._send_heartbeats()):
-            self._tasks.append(asyncio.get_running_loop().create_task(work))
 
-    async def _start_agent(self, ssh: asyncssh.SSHClientConnection, archive: bytes) -> None:
+    async def _start_agent(
+        self, ssh: asyncssh.SSHClientConnection, target: SshTarget, archive: bytes
+    ) -> None:
         """Run the agent over a channel of the connection, and send its program."""
-        line = bundle.command(self.target.python, self.target.become)
+        line = bundle.command(target.python, target.become)
         self._agent = await ssh.create_process(line, encoding=None)
+        self._send_program(archive)
+
+    def _send_program(self, archive: bytes) -> None:
+        assert self._agent is not None
         self._agent.stdin.write(f"{len(archive)}\n".encode() + archive)
 
     async def _read_messages(self) -> None:
@@ -195,14 +216,20 @@ class Connection:
                 return  # the agent's further messages are ignored
             await self._agent.wait_closed()
             if (code := self._agent.exit_status) is not None:
-                message = last_line(self._stderr_tail.decode(errors="replace"), NOTHING)
-                reason = f"the agent ended with code {code}: {message}"
+                await asyncio.wait(self._tasks[1:2], timeout=STDERR_WAIT_S)
+                reason = self._end_of(code, self._stderr_tail.decode(errors="replace"))
         except (OSError, asyncssh.Error) as error:
             reason = str(error) or type(error).__name__
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             output = line.decode(errors="replace").strip()[:120]
             reason = f"this line does not come from the agent: {output}"
         self._exchange.lose(reason)
+
+    def _end_of(self, code: int, stderr: str) -> str:
+        """Return one line about the end of the agent."""
+        if isinstance(self.target, PodTarget):
+            return end_of(self.target, code, stderr)
+        return f"the agent ended with code {code}: {last_line(stderr, NOTHING)}"
 
     async def _read_stderr(self) -> None:
         assert self._agent is not None
@@ -248,5 +275,7 @@ class Connection:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        if isinstance(self._agent, PodProcess):
+            await self._agent.abort()
         if self._ssh is not None:
             self._ssh.abort()  # an agent that still runs takes this as the end

@@ -11,7 +11,7 @@ from typing import Any
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
 from switchmark.host.pump import LineQueue, Room
 from switchmark.remote.contact import HostLost
-from switchmark.testbed.testbed import SshTarget
+from switchmark.testbed.testbed import Target
 
 GREETING = 0  # the number of the agent's greeting
 # Unread output. An engine with the shortest samples writes less than this in minutes.
@@ -44,7 +44,7 @@ class RemoteLines:
 class Exchange:
     """The requests and processes of one connection. It is thread-safe."""
 
-    def __init__(self, target: SshTarget) -> None:
+    def __init__(self, target: Target) -> None:
         self.lost: str | None = "not opened"  # the reason; None while the host can be reached
         self._target = target
         self._waiting: dict[int, Future[AgentAnswer]] = {}

@@ -6,7 +6,7 @@ trial opens it again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
@@ -219,6 +219,8 @@ class FarSide:
     clock: ClockReading | None = None
     clock_after: ClockReading | None = None
     cpu: CpuCost | None = None  # over the measurement
+    # The check of a network that the user has between the hosts; None: a cable joins them.
+    check_network: Callable[[], list[str]] | None = None
 
     def begin(self) -> Placement:
         """Connect to the host, choose cores there, compare the clocks."""
@@ -259,6 +261,8 @@ class FarSide:
         """Return one line for each environment and switch that the host cannot run. Raises
         UnavailableError if the host cannot be reached, or an end of the cable cannot be lent."""
         self.site.open()
+        if self.check_network is not None:
+            return self.check_network()
         self._check_cable()
         switch = self.switch.name, mode, self.switch.program
         availabilities = self.site.availability(self.environment, *switch)

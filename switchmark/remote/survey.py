@@ -10,7 +10,7 @@ from switchmark.host.interface_check import check_facing
 from switchmark.host.local import LocalHost
 from switchmark.remote.connection import Connection
 from switchmark.remote.contact import ClockReading
-from switchmark.testbed.testbed import SshTarget, Testbed
+from switchmark.testbed.testbed import Target, Testbed
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,10 @@ class HostSeen:
 def survey(testbed: Testbed) -> Iterator[HostSeen]:
     """Check this machine's end of the cable, and connect to the other hosts in turn. The agents
     undo their changes there."""
+    problem = ""
     try:
-        check_facing(LocalHost(), testbed.cable.near, 0)
-        problem = ""
+        if testbed.cable.exists:
+            check_facing(LocalHost(), testbed.cable.near, 0)
     except SwitchmarkError as error:
         problem = str(error)
     yield HostSeen(testbed.near, "", testbed.cable.near, reached=True, problem=problem)
@@ -42,7 +43,7 @@ def survey(testbed: Testbed) -> Iterator[HostSeen]:
         yield _reach(target, "")
 
 
-def _reach(target: SshTarget, interface: str) -> HostSeen:
+def _reach(target: Target, interface: str) -> HostSeen:
     host = HostSeen(target.name, target.address, interface, reached=False)
     connection = Connection(target)
     try:

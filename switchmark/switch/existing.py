@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from switchmark.errors import (
     BusyError,
@@ -30,11 +31,26 @@ from switchmark.host.host import Session
 from switchmark.host.kernel import mounts, namespaces
 from switchmark.host.kernel.capabilities import NEEDED, has_capability
 from switchmark.host.network import guard_rails
-from switchmark.host.network.counted import CountedDevice, KnownNetwork, PathFacts
+from switchmark.host.network.counted import (
+    CountedDevice,
+    DeviceCount,
+    KnownNetwork,
+    PathFacts,
+)
 from switchmark.host.network.entered import OpenEndpoint, open_endpoint, opened
+from switchmark.host.network.expiring import read_expiring, remaining
 from switchmark.host.network.handle import NamespaceHandle, own_namespace
+from switchmark.host.network.own_end import EndFacts
 from switchmark.host.network.path import NetworkPath, PathReader, ovs_ports_of
-from switchmark.host.network.probe import Probed, find_port, free_port, free_tcp_port, probe
+from switchmark.host.network.probe import (
+    Probed,
+    Receiver,
+    find_port,
+    free_port,
+    free_tcp_port,
+    probe,
+    probe_to,
+)
 from switchmark.host.network.state import NamespaceState, read_state
 from switchmark.host.network.watch import RoundTripWatch
 from switchmark.host.place import Facility
@@ -89,6 +105,23 @@ class Request:
     frame_bytes: int = 64
     duration_s: float = 1.0
     new_connections: bool = False  # each request opens a connection
+    is_remote: bool = False  # the second end is a pod on another node
+
+
+class FarEnd(Receiver, Protocol):
+    """The second end of a path, in a pod on another node."""
+
+    def open(self, peer: str) -> EndFacts:
+        """Find its address towards this one, and listen. Raises UnavailableError."""
+        ...
+
+    def counts(self, device: str) -> DeviceCount:
+        """The packets and bytes of one of its devices, both ways together."""
+        ...
+
+    def close(self) -> None:
+        """End listening. Idempotent."""
+        ...
 
 
 class Existing(WithOptions, MadeFirst):
@@ -106,7 +139,7 @@ class Existing(WithOptions, MadeFirst):
         foreign=True,
         overhead_s=2.5,
         cable_ends=(),
-        uncabled="both endpoints are on this machine",
+        uncabled="a network of the user joins the ends, not a cable of the bench",
         cannot_reconfigure="it is a network of the user, which the bench does not change",
         description="a network that exists: between two endpoints, or with two ends attached to it",
         options=(
@@ -128,6 +161,8 @@ class Existing(WithOptions, MadeFirst):
         ),
     )
     request = Request()
+    far_end: FarEnd | None = None  # None: both ends are on this machine
+    _far_facts: EndFacts | None = None
     _watch: RoundTripWatch | None = None
 
     def availability(self) -> Availability:
@@ -161,9 +196,26 @@ class Existing(WithOptions, MadeFirst):
         attach = self.option("attach")
         if attach != NONE:
             return self._attach_refusal(attach)
+        if self.request.is_remote:  # `far_problems` reads the path when the pod is reached
+            with opened(self.request.endpoints.ends[:1]):
+                return None
         with opened(self.request.endpoints.ends) as ends, PathReader(ends) as reader:
             path = self._path(reader)
             return self._guard(path, reader.state(reader.host))
+
+    def far_problems(self) -> list[str]:
+        """Return why traffic must not be sent to the pod on the other node; nothing is changed."""
+        assert self.far_end is not None
+        with opened(self.request.endpoints.ends[:1]) as ends, PathReader(ends) as reader:
+            path = self._path_to_pod(self.far_end, reader)
+            self.far_end.close()
+            refusal = self._guard(path, reader.state(reader.host))
+        return [] if refusal is None else [str(refusal)]
+
+    def _path_to_pod(self, far: FarEnd, reader: PathReader) -> NetworkPath:
+        """Open the far end, and read the path to it as far as it is on this machine."""
+        self._far_facts = far.open(reader.any_address())
+        return reader.read(self._far_facts.address)
 
     def _attach_refusal(self, attach: str) -> Refusal | None:
         kind, _, network = attach.rpartition(":")
@@ -220,6 +272,8 @@ class Existing(WithOptions, MadeFirst):
         )
 
     def _path(self, reader: PathReader) -> NetworkPath:
+        if self._far_facts is not None:
+            return reader.read(self._far_facts.address)
         through = self.request.endpoints.through
         return reader.read(through.address if through else None)
 
@@ -231,8 +285,11 @@ class Existing(WithOptions, MadeFirst):
         """Enter the endpoints, or attach two ends; then read the path and probe it."""
         attach = self.option("attach")
         self._lock()
+        if self.far_end is not None:
+            return self._make_between(self.far_end)
         if attach == NONE:
-            self._open, ends = self._enter()
+            self._open, ends = self._enter(self.request.endpoints.ends)
+            self._check_apart()
         else:
             self._open, ends = self._attach(attach)
         reader = PathReader(self._open)
@@ -242,24 +299,64 @@ class Existing(WithOptions, MadeFirst):
         host = reader.state(reader.host)
         if (refusal := self._guard(path, host)) is not None:
             raise UnavailableError(refusal)
-        self._tracked = {inode: state.conntrack_count for inode, state in path.states.items()}
+        self._note_expiring(path)
         return [MadePort(end=end) for end in self._probed(path, ends)]
 
-    def _enter(self) -> tuple[list[OpenEndpoint], list[NetworkEnd]]:
+    def _make_between(self, far: FarEnd) -> list[MadePort]:
+        """Enter the first endpoint, and probe the path to a pod on another node."""
+        self._open, (near_end, *_) = self._enter(self.request.endpoints.ends[:1])
+        near = self._open[0]
+        reader = PathReader(self._open)
+        self.resources.at_end(partial(reader.__exit__))
+        self._reader = reader
+        self.resources.at_end(far.close)
+        self._seen_path = path = self._path_to_pod(far, reader)
+        if (refusal := self._guard(path, reader.state(reader.host))) is not None:
+            raise UnavailableError(refusal)
+        self._note_expiring(path)
+        facts = self._far_facts
+        assert facts is not None
+        source = path.source_address
+        try:
+            port = free_port(near.handle, source)
+            self._facts = probe_to((near.handle, source, port), far, (facts.address, facts.port))
+        except OSError as error:
+            raise TrialFailed(f"{near.endpoint} to {far.label}: {error.strerror}") from None
+        far.close()  # its port is for the application now
+        self._check_mtu(self._facts)
+        arrived_from = (self._facts.source, self._facts.source_port)
+        device = path.forth.stations[0].device
+        return [
+            MadePort(end=replace(
+                near_end, device=device, mac=self._mac(0, device), ip=f"{source}/32", port=port,
+                reached_at=arrived_from[0], reached_port=arrived_from[1],
+            )),
+            MadePort(end=NetworkEnd(
+                "", facts.device, facts.mac, f"{facts.address}/32", port=facts.port,
+                reached_at=facts.address, reached_port=facts.port,
+            )),
+        ]  # fmt: skip
+
+    def _enter(self, endpoints: Sequence[Endpoint]) -> tuple[list[OpenEndpoint], list[NetworkEnd]]:
         ends = []
-        for number, endpoint in enumerate(self.request.endpoints.ends):
+        for number, endpoint in enumerate(endpoints):
             end = open_endpoint(endpoint)
             self.resources.at_end(end.handle.close)
             name = f"sm{self.session.id}e{number}"
             self.resources.note(Entered(name, end.handle.inode, str(endpoint)))
             name_open_namespace(name, end.handle)
             ends.append(end)
-        if ends[0].handle.inode == ends[1].handle.inode:
+        return ends, [
+            NetworkEnd(f"sm{self.session.id}e{number}", "", "", "") for number in range(len(ends))
+        ]
+
+    def _check_apart(self) -> None:
+        near, far = self._open
+        if near.handle.inode == far.handle.inode:
             raise UnavailableError(
-                f"endpoints: {ends[0].endpoint} and {ends[1].endpoint} are in one network "
+                f"endpoints: {near.endpoint} and {far.endpoint} are in one network "
                 "namespace: packets between them stay on its loopback device"
             )
-        return ends, [NetworkEnd(f"sm{self.session.id}e{k}", "", "", "") for k in (0, 1)]
 
     def _attach(self, attach: str) -> tuple[list[OpenEndpoint], list[NetworkEnd]]:
         kind, _, network = attach.rpartition(":")
@@ -406,7 +503,12 @@ class Existing(WithOptions, MadeFirst):
             )
             for inode, device in path.counted()
         ]  # fmt: skip
-        excluded = set() if self.option("attach") == NONE else set(handles)
+        if self.far_end is not None and self._far_facts is not None:
+            device = self._far_facts.device
+            devices.append(CountedDevice(
+                None, device, self.far_end.label, read=partial(self.far_end.counts, device)
+            ))  # fmt: skip
+        excluded = set(handles) if self._attaches else set()
         return KnownNetwork(
             key=self.option("attach") if excluded else str(self.request.endpoints),
             devices=devices,
@@ -428,17 +530,26 @@ class Existing(WithOptions, MadeFirst):
         with PathReader(self._open) as reader:
             return self._path(reader)
 
+    def _note_expiring(self, path: NetworkPath) -> None:
+        """Read the state that expires by itself, before the bench sends anything."""
+        attached = {end.handle.inode for end in self._open} if self._attaches else set()
+        self._expiring_before = {
+            inode: read_expiring(self._reader.handle_of(inode))
+            for inode in path.states
+            if inode not in attached
+        }
+
     def _expiring(self) -> list[str]:
-        """The entries of conntrack that have appeared on the path since the ends were made."""
-        lines = []
-        for inode, state in self._path_now().states.items():
-            before, now = self._tracked.get(inode), state.conntrack_count
-            if before is not None and now is not None and now > before:
-                lines.append(
-                    f"{state.label}: {now - before} entries of conntrack, which expire by "
-                    "themselves (nf_conntrack_udp_timeout_stream, usually 120 s)"
-                )
+        """The state that has appeared on the path since the ends were made, and its expiry."""
+        lines: list[str] = []
+        for inode, before in self._expiring_before.items():
+            handle, label = self._reader.handle_of(inode), self._seen_path.states[inode].label
+            lines += remaining(handle, label, before, read_expiring(handle))
         return lines
+
+    @property
+    def _attaches(self) -> bool:
+        return self.option("attach") != NONE
 
     def details(self) -> dict[str, str]:
         """The path, and what was entered or attached."""

@@ -25,12 +25,45 @@ class SshTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class PodTarget:
+    """A pod that is reached by `kubectl exec`."""
+
+    name: str
+    namespace: str
+    pod: str
+    container: str = ""  # empty: the first one of the pod
+    context: str | None = None  # a name in the kubeconfig file; None: the current one
+    kubeconfig: Path | None = None  # None: the usual file
+    python: str = "python3"  # at least 3.11
+    settings: tuple[tuple[str, str], ...] = ()  # environment variables of the bench there
+
+    @property
+    def address(self) -> str:
+        """The name of the pod, for people."""
+        return f"pod {self.namespace}/{self.pod}"
+
+    def __str__(self) -> str:
+        return f"host {self.name} ({self.address})"
+
+
+Target = SshTarget | PodTarget
+
+
+@dataclass(frozen=True, slots=True)
 class Cable:
     """Two interfaces that face each other: this machine's, and another host's. Each is the name of
     a network device, or the PCI address of a NIC that DPDK drives."""
 
     near: str
     far: str
+
+    @property
+    def exists(self) -> bool:
+        """Return False if the hosts are joined only by a network that the user has."""
+        return bool(self.near)
+
+
+NO_CABLE = Cable("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +74,9 @@ class Testbed:
 
     path: Path
     near: str  # how this machine is called
-    far: SshTarget
+    far: Target
     cable: Cable
-    others: tuple[SshTarget, ...] = ()  # hosts that it names beside these two
+    others: tuple[Target, ...] = ()  # hosts that it names beside these two
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The testbed file: the hosts of a trial between hosts, how to reach them, how they are cabled.
 
-One host is the machine the bench runs on (`local: true`); the others are reached by SSH. A
-cable names the two interfaces that face each other; the first one that begins at this machine
-carries the trials with `location: remote`.
+One host is the machine the bench runs on (`local: true`); the others are reached by SSH, or are
+pods that are reached by `kubectl exec`. A cable names the two interfaces that face each other; the
+first one that begins at this machine carries the trials with `location: remote`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,15 @@ from switchmark.language.source import (
     parse,
     read_file,
 )
-from switchmark.testbed.testbed import Cable, HealthLimits, SshTarget, Testbed
+from switchmark.testbed.testbed import (
+    NO_CABLE,
+    Cable,
+    HealthLimits,
+    PodTarget,
+    SshTarget,
+    Target,
+    Testbed,
+)
 
 
 class FileFields:
@@ -89,14 +97,17 @@ BECOME = ("none", "sudo")
 HOST_KEYS = (
     "local", "address", "port", "user", "key", "known_hosts", "become", "python", "settings",
 )  # fmt: skip
+POD_KEYS = ("pod", "context", "kubeconfig", "python", "settings")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_POD_PART = r"[A-Za-z0-9][A-Za-z0-9.-]{0,252}"
+_POD = re.compile(rf"({_POD_PART})/({_POD_PART})(?:/({_POD_PART}))?")
 _SETTING = re.compile(r"SWITCHMARK_[A-Z0-9_]+")
 
 
-def read_hosts(fields: FileFields, hosts: YamlMapping) -> tuple[str | None, dict[str, SshTarget]]:
+def read_hosts(fields: FileFields, hosts: YamlMapping) -> tuple[str | None, dict[str, Target]]:
     """Read the hosts: the local one's name (None where it is wrong), and the others by name."""
     local: list[str] = []
-    targets: dict[str, SshTarget] = {}
+    targets: dict[str, Target] = {}
     for name, node in hosts.entries.items():
         key = f"hosts.{name}"
         if not _NAME.fullmatch(name):
@@ -105,6 +116,9 @@ def read_hosts(fields: FileFields, hosts: YamlMapping) -> tuple[str | None, dict
             fields.note(node.place, key, "write its keys, e.g. {address: 192.0.2.7}")
         elif "local" in node.entries:
             local += _local(fields, name, node)
+        elif "pod" in node.entries:
+            if (pod := _pod(fields, name, node)) is not None:
+                targets[name] = pod
         elif (target := _target(fields, name, node)) is not None:
             targets[name] = target
     if len(local) != 1:
@@ -161,6 +175,34 @@ def _target(fields: FileFields, name: str, node: YamlMapping) -> SshTarget | Non
         ssh_key,
         known_hosts or Path("~/.ssh/known_hosts").expanduser(),
         become,
+        fields.text(node, key, "python") or "python3",
+        settings,
+    )
+
+
+def _pod(fields: FileFields, name: str, node: YamlMapping) -> PodTarget | None:
+    key = f"hosts.{name}"
+    before = len(fields.problems)
+    fields.only_keys(node, POD_KEYS, key)
+    text = fields.text(node, key, "pod") or ""
+    match = _POD.fullmatch(text)
+    if text and match is None:
+        fields.note(
+            node.key_places["pod"],
+            f"{key}.pod",
+            f"'{text}' is not a pod; write NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER",
+        )
+    kubeconfig = fields.file(node, key, "kubeconfig", "a cluster's address and keys")
+    settings = _settings(fields, node, key)
+    if len(fields.problems) > before or match is None:
+        return None
+    return PodTarget(
+        name,
+        match[1],
+        match[2],
+        match[3] or "",
+        fields.text(node, key, "context"),
+        kubeconfig,
         fields.text(node, key, "python") or "python3",
         settings,
     )
@@ -256,8 +298,12 @@ class _TestbedReader(FileFields):
         if near is None:
             return None
         if not targets:
-            self.note(hosts.place, "hosts", "needs a second host, one with an address")
+            self.note(hosts.place, "hosts", "needs a second host, one with an address or a pod")
             return None
+        pods = [name for name, target in targets.items() if isinstance(target, PodTarget)]
+        if cables is None and pods:
+            pod = targets.pop(pods[0])
+            return Testbed(self.path, near, pod, NO_CABLE, tuple(targets.values()))
         cable = self._first_cable(cables, table.place, near, targets, set(hosts.entries))
         if cable is None:
             return None
@@ -289,7 +335,7 @@ class _TestbedReader(FileFields):
         cables: Node | None,
         place: SourcePlace,
         near: str,
-        targets: dict[str, SshTarget],
+        targets: dict[str, Target],
         hosts: set[str],
     ) -> tuple[str, Cable] | None:
         """The first cable that begins here: its other host and the two interfaces."""
@@ -307,6 +353,9 @@ class _TestbedReader(FileFields):
                     self.note(node.place, f"cables[{number}]", text)
                 used.add(end)
             others = [name for name in ends if name in targets]
+            if pods := [name for name in others if isinstance(targets[name], PodTarget)]:
+                text = f"{pods[0]} is a pod, which has no cable; leave the cable out"
+                self.note(node.place, f"cables[{number}]", text)
             if near in ends and others:
                 found.append((others[0], Cable(ends[near], ends[others[0]])))
         if not found and not self.problems:

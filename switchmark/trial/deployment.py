@@ -171,7 +171,7 @@ class Deployment:
 
     def cable(self) -> tuple[int, int] | None:
         """The numbers of the cable's two ends in the counters: this host's, the other's."""
-        if self.plan.far is None:
+        if self.plan.far is None or not self.plan.far.site.testbed.cable.exists:
             return None
         count = self.plan.topology.port_count
         return count, count + 1

@@ -20,6 +20,7 @@ from switchmark.function.support.table import FunctionTable
 from switchmark.host import place, tuning
 from switchmark.host.cores.placement import Demand, first_threads, place_within
 from switchmark.host.facts import Cpu
+from switchmark.host.network.cri import split_name
 from switchmark.instrument.registry import abilities_for
 from switchmark.model.campaign import CampaignDefinition, TrimPolicy, VerifyPolicy
 from switchmark.model.capabilities import Capabilities
@@ -34,6 +35,7 @@ from switchmark.model.trial import Trial
 from switchmark.model.workload import FRAMES
 from switchmark.port.vhost_user import SOCKET_KINDS
 from switchmark.record import Placement
+from switchmark.remote.pod_end import PodEnd
 from switchmark.remote.site import FarSide, Site, SiteSwitch
 from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.support.draw import Labels
@@ -53,11 +55,13 @@ from switchmark.switch.support.base import (
 )
 from switchmark.switch.support.contained import HOST
 from switchmark.switch.support.options import configured
+from switchmark.testbed.testbed import PodTarget
 from switchmark.trial.neighbour import cores_of
 from switchmark.workload.registry import WORKLOADS
 
 SEGMENT_BYTES = 1448  # payload of a full TCP segment
 NEW_CONNECTIONS = "tcp-crr"  # the workload with a connection for each request
+BARE = "bare"
 WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
 
 
@@ -122,6 +126,7 @@ def plan_trial(
             frame_bytes=trial.frame_sizes.largest,
             duration_s=trial.duration_s,
             new_connections=trial.workload == NEW_CONNECTIONS,
+            is_remote=remote,
         )
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
     environment = ENVIRONMENTS[trial.environment]()
@@ -189,18 +194,29 @@ def _wire_environment(environment: Environment, kind: PortKind) -> Environment:
 
 
 def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -> FarSide:
+    # An application in a pod is a process in the pod's network namespace.
+    is_pod = isinstance(site.testbed.far, PodTarget)
     return FarSide(
         site,
         _demand(trial, can, topology.pairs(far=True)),
-        trial.environment,
-        WIRE_ENVIRONMENT,
+        BARE if is_pod else trial.environment,
+        BARE if is_pod else WIRE_ENVIRONMENT,
         SiteSwitch(site, trial.switch, trial.switch_options, trial.program),
     )
 
 
 def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
     """The plan between two hosts: one switch on each or, without a switch, the cable itself."""
-    cable = far.site.testbed.cable
+    testbed = far.site.testbed
+    cable = testbed.cable
+    if isinstance(switch, Existing):
+        return _to_pod(switch, far)
+    if not cable.exists:
+        raise UsageError(
+            f"{testbed.path}: its other host is a pod, and {switch.name} needs a cable between the "
+            "hosts",
+            remedy="use switch: existing, or a host with an address and a cable",
+        )
     if isinstance(switch, Direct):
         switch.cable = f"{cable.near} to {cable.far}"
         return switch
@@ -209,6 +225,26 @@ def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
             raise UsageError(refused.about(f"{far.site.testbed.path}: cables: {end}: "))
     plug_in(switch, cable.near)
     return AcrossHosts(switch, far.switch, CableEnds(cable.near, cable.far, topology.far_ports))
+
+
+def _to_pod(switch: Existing, far: FarSide) -> Switch:
+    """The plan of a path to a pod on another node."""
+    testbed = far.site.testbed
+    if not isinstance(testbed.far, PodTarget):
+        raise UsageError(
+            f"{testbed.path}: {switch.name} between two hosts needs a pod as the other host",
+            remedy="write e.g. hosts: {db: {pod: shop/db-0}} without cables",
+        )
+    second = switch.request.endpoints.ends[1].name
+    if split_name(second)[:2] != (testbed.far.namespace, testbed.far.pod):
+        raise UsageError(
+            f"endpoints: the second one is pod:{second}, and the other host in {testbed.path} is "
+            f"pod:{testbed.far.namespace}/{testbed.far.pod}",
+            remedy="name the same pod in both",
+        )
+    switch.far_end = PodEnd(far.site)
+    far.check_network = switch.far_problems
+    return switch
 
 
 def _place(trial: Trial, can: Capabilities, topology: Topology, cores: Cores) -> Placement:

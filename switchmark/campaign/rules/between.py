@@ -16,12 +16,17 @@ from switchmark.model import options
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, WIRE
+from switchmark.model.endpoints import EndpointKind
 from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.workload import FRAMES
 
 
 def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     """The reasons why a campaign between hosts cannot run, each once."""
+    if can.foreign:
+        yield from _pod_refusals(sweep, switch)
+        return
     pairs = max([*sweep.pairs, *(scenario.paths or 1 for scenario in sweep.scenario)])
     modes = [one or can.connect_modes[0] for one in sweep.connect_mode]
     told = [
@@ -54,6 +59,35 @@ def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[R
         yield Refusal(
             "a VNF of your own is on this host only", "use vnf: forwarder, l2fwd, bridge or pcap"
         )
+
+
+def _pod_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
+    """The reasons why a path to a pod on another node cannot be measured."""
+    for endpoints in sweep.endpoints:
+        if not endpoints or endpoints.ends[1].kind is not EndpointKind.POD:
+            yield Refusal(
+                f"{switch} between two hosts leads to a pod on another node",
+                "write endpoints: A+pod:NAMESPACE/NAME, or leave location: remote out",
+                key="endpoints",
+            )
+        elif endpoints.through is not None:
+            yield Refusal(
+                "an address between the endpoints works on one host only",
+                "leave the address out",
+                key="endpoints",
+            )
+    applications = [name for name in sweep.workload if name != FRAMES]
+    if applications:
+        yield Refusal(
+            f"workload {applications[0]} works on one host only",
+            "use workload: frames",
+            key="workload",
+        )
+    if any(sweep.abort_if):
+        yield Refusal("abort_if works on one host only", "leave abort_if out", key="abort_if")
+    for method in sweep.method:
+        if method != PLAIN and METHODS[method].one_host:
+            yield Refusal(f"method {method} works on one host only: {METHODS[method].one_host}")
 
 
 def between_problems(

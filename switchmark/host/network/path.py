@@ -162,9 +162,13 @@ class PathReader:
 
     def path_of(self, inode: int) -> str | None:
         """The path of an open namespace, for `namespaces.inside`; None for this process's own."""
-        handles = (self.host, *(end.handle for end in self.ends), *self._others)
-        handle = next(one for one in handles if one.inode == inode)
+        handle = self.handle_of(inode)
         return None if handle.is_own else handle.path
+
+    def handle_of(self, inode: int) -> NamespaceHandle:
+        """The open namespace with this inode."""
+        handles = (self.host, *(end.handle for end in self.ends), *self._others)
+        return next(handle for handle in handles if handle.inode == inode)
 
     def state(self, handle: NamespaceHandle) -> NamespaceState:
         """The state of a namespace, read once. Raises SwitchmarkError if it cannot be entered."""
@@ -202,6 +206,18 @@ class PathReader:
             if route is not None and "gateway" not in route and route.get("type") != "local":
                 return address
         return addresses[0]
+
+    def any_address(self) -> str:
+        """An IPv4 address of the first end. Raises SwitchmarkError without one."""
+        end = self.ends[0]
+        for link in self.state(end.handle).links.values():
+            for address in () if link.loopback else link.addresses:
+                if ":" not in address:
+                    return address.partition("/")[0]
+        raise SwitchmarkError(
+            f"{end.endpoint}: no device has a global IPv4 address",
+            remedy="is the endpoint connected to a network?",
+        )
 
     def _source_address(self, source: OpenEndpoint, target: str) -> str:
         route = self._route(source.handle, target) or {}

@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.host.network.handle import NamespaceHandle
@@ -71,7 +72,48 @@ def free_tcp_port(handle: NamespaceHandle, address: str) -> int:
     return handle.inside(choose)
 
 
-def _socket(handle: NamespaceHandle, address: str, port: int) -> socket.socket:
+class Receiver(Protocol):
+    """The second end of a path, as the probe uses it; it can be on another host."""
+
+    label: str
+
+    def received(self, token: bytes) -> tuple[tuple[str, int], int | None] | None:
+        """Return the source and the TTL of a datagram with this token; None before it arrives."""
+        ...
+
+    def received_size(self, size: int) -> bool:
+        """Return True if a datagram of this size has arrived."""
+        ...
+
+    def answer(self, token: bytes, source: tuple[str, int]) -> None:
+        """Send a token to the source of a datagram."""
+        ...
+
+
+class SocketReceiver:
+    """A socket of this host as the second end."""
+
+    def __init__(self, bound: socket.socket, label: str) -> None:
+        self.label = label
+        self._bound = bound
+
+    def received(self, token: bytes) -> tuple[tuple[str, int], int | None] | None:
+        """See `Receiver`."""
+        return _received(self._bound, token)
+
+    def received_size(self, size: int) -> bool:
+        """See `Receiver`."""
+        return _received_size(self._bound, size)
+
+    def answer(self, token: bytes, source: tuple[str, int]) -> None:
+        """See `Receiver`."""
+        with suppress(OSError):
+            self._bound.sendto(token, source)
+
+
+def bound_socket(handle: NamespaceHandle, address: str, port: int) -> socket.socket:
+    """Open a UDP socket in a namespace, which also receives the TTL. Raises OSError."""
+
     def bind() -> socket.socket:
         bound = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
@@ -94,23 +136,30 @@ def probe(
 ) -> Probed:
     """Send datagrams from `near` to `target`, which are to arrive at `far`, and answers back. The
     ends are a namespace, an address and a port. Raises TrialFailed if they do not arrive."""
+    with bound_socket(*far) as bound:
+        return probe_to(near, SocketReceiver(bound, far[0].label), target)
+
+
+def probe_to(
+    near: tuple[NamespaceHandle, str, int], receiver: Receiver, target: tuple[str, int]
+) -> Probed:
+    """As `probe`, with a second end that can be on another host."""
     token = secrets.token_bytes(16)
-    with _socket(*near) as sender, _socket(*far) as receiver:
+    with bound_socket(*near) as sender:
         sender.connect(target)
         found = _reach(sender, receiver, token, f"{near[0].label} to {target[0]}:{target[1]}")
         source, ttl = found
         answer = token[::-1]
         back = None
         for _ in range(TRIES):
-            with suppress(OSError):
-                receiver.sendto(answer, source)
+            receiver.answer(answer, source)
             time.sleep(INTERVAL_S)
             back = _received(sender, answer)
             if back is not None:
                 break
         if back is None:
             raise TrialFailed(
-                f"{far[0].label}: its answers do not arrive at {near[0].label}",
+                f"{receiver.label}: its answers do not arrive at {near[0].label}",
                 remedy="a rule or a route on the way back may drop them (switchmark path)",
             )
         mtu = _path_mtu(sender, receiver, token)
@@ -128,7 +177,7 @@ def find_port(
         return raw
 
     token = secrets.token_bytes(16)
-    with _socket(near, address, 0) as sender, far.inside(listen) as raw:
+    with bound_socket(near, address, 0) as sender, far.inside(listen) as raw:
         for _ in range(TRIES):
             with suppress(OSError):
                 sender.sendto(token, target)
@@ -155,7 +204,7 @@ def _port_of(raw: socket.socket, token: bytes) -> int | None:
 
 
 def _reach(
-    sender: socket.socket, receiver: socket.socket, token: bytes, way: str
+    sender: socket.socket, receiver: Receiver, token: bytes, way: str
 ) -> tuple[tuple[str, int], int | None]:
     refused = ""
     for _ in range(TRIES):
@@ -164,7 +213,7 @@ def _reach(
         except OSError as error:
             refused = f": {error.strerror}"
         time.sleep(INTERVAL_S)
-        arrived = _received(receiver, token)
+        arrived = receiver.received(token)
         if arrived is not None:
             return arrived
     raise TrialFailed(
@@ -189,7 +238,7 @@ def _received(receiver: socket.socket, token: bytes) -> tuple[tuple[str, int], i
             return (str(source[0]), int(source[1])), ttl
 
 
-def _path_mtu(sender: socket.socket, receiver: socket.socket, token: bytes) -> int | None:
+def _path_mtu(sender: socket.socket, receiver: Receiver, token: bytes) -> int | None:
     """The largest packet that arrives whole, if one byte more is refused; None if that is unclear.
     Routers on the way report a smaller MTU once, so it is read again after each loss."""
     for _ in range(4):
@@ -204,7 +253,7 @@ def _path_mtu(sender: socket.socket, receiver: socket.socket, token: bytes) -> i
         except OSError:
             continue
         time.sleep(INTERVAL_S)
-        if not _received_size(receiver, size):
+        if not receiver.received_size(size):
             with suppress(OSError):
                 sender.recv(1)  # takes the error that a router has reported
             continue

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UsageError
-from switchmark.testbed.testbed import Cable, HealthLimits
+from switchmark.testbed.testbed import NO_CABLE, Cable, HealthLimits, PodTarget
 from switchmark.testbed.testbed_file import find_testbed, read_pool_testbed, read_testbed, required
 
 GOOD = """
@@ -166,3 +166,41 @@ def test_limits_of_health_that_are_none(
     if hosts == GOOD:
         with pytest.raises(UsageError, match=re.escape(message)):
             read_testbed(file)
+
+
+POD = """
+hosts:
+  node-1: {local: true}
+  db: {pod: shop/db-1/app, context: lab, python: /opt/python3, settings: {SWITCHMARK_X: y}}
+"""
+
+
+def test_pod_needs_no_cable(tmp_path: Path) -> None:
+    found = read_testbed(written(tmp_path, POD))
+    settings = (("SWITCHMARK_X", "y"),)
+    assert found.far == PodTarget(
+        "db", "shop", "db-1", "app", "lab", None, "/opt/python3", settings
+    )
+    assert found.cable == NO_CABLE and not found.cable.exists
+    assert str(found.far) == "host db (pod shop/db-1)"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("shop/db-1/app", "db-1"), "hosts.db.pod: 'db-1' is not a pod; write NAMESPACE/NAME"),
+        (("shop/db-1/app", "-n/db"), "hosts.db.pod: '-n/db' is not a pod"),
+        (("shop/db-1/app", "a/b/c/d"), "'a/b/c/d' is not a pod"),
+        (("context", "port"), "hosts.db.port: is not a key here; the keys are: pod, context"),
+        (("pod: shop/db-1/app, ", "pod: '', "), "hosts.db.pod: has no value"),
+        (("settings: {", "kubeconfig: no, settings: {"), "no is not a file; name the file of"),
+        (("SWITCHMARK_X: y}}", "SWITCHMARK_X: y}}\ncables: [{node-1: e, db: f}]"),
+         "db is a pod, which has no cable; leave the cable out"),
+    ],
+)  # fmt: skip
+def test_bad_pod_is_reported_with_its_key(
+    change: tuple[str, str], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_testbed(written(tmp_path, POD.replace(*change)))
+    assert message in str(caught.value)

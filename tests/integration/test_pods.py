@@ -1,0 +1,295 @@
+"""Pods: every command of docs/kubernetes.md, with `crictl` and `kubectl` that act on namespaces.
+
+The host of the test is the first node. A network namespace is the second node; a VXLAN joins them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.machine import needs_root
+from tests.integration.own_network import ROOT, OwnNetwork, own_network
+
+pytestmark = [pytest.mark.integration, needs_root]
+PAGE = ROOT / "docs/kubernetes.md"
+PODS = {"web-0": "a", "db-0": "c"}  # on the first node, with their namespaces
+NODES = """
+sysctl -qw net.ipv4.ip_forward=1
+ip netns add n2; ip netns exec n2 sysctl -qw $QUIET net.ipv4.ip_forward=1
+ip link add up0 type veth peer name up0 netns n2
+ip addr add 192.0.2.1/24 dev up0; ip link set up0 up
+ip -n n2 addr add 192.0.2.2/24 dev up0; ip -n n2 link set up0 up; ip -n n2 link set lo up
+ip link add flannel.1 type vxlan id 1 dstport 8472 local 192.0.2.1 remote 192.0.2.2 dev up0
+ip -n n2 link add flannel.1 type vxlan id 1 dstport 8472 local 192.0.2.2 remote 192.0.2.1 dev up0
+ip addr add 10.244.1.0/32 dev flannel.1; ip link set flannel.1 up
+ip -n n2 addr add 10.244.2.0/32 dev flannel.1; ip -n n2 link set flannel.1 up
+ip route add 10.244.2.0/24 via 10.244.2.0 dev flannel.1 onlink
+ip -n n2 route add 10.244.1.0/24 via 10.244.1.0 dev flannel.1 onlink
+ip link add cni0 address 52:54:00:aa:00:01 type bridge
+ip addr add 10.244.1.1/24 dev cni0; ip link set cni0 up
+pod() {
+  ip netns add $1; ip netns exec $1 sysctl -qw $QUIET
+  $2 ip link add v$1 type veth peer name eth0 netns $1; $2 ip link set v$1 up
+  ip -n $1 link set lo up; ip -n $1 addr add $3/24 dev eth0
+  ip -n $1 link set eth0 mtu 1450 up; ip -n $1 route add default via ${3%.*}.1
+}
+pod a "" 10.244.1.2; pod c "" 10.244.1.3
+ip link set va master cni0; ip link set vc master cni0
+pod b "ip netns exec n2" 10.244.2.2; ip -n n2 addr add 10.244.2.1/24 dev vb
+"""
+CRICTL = """#!{python}
+import json, sys
+pids = {pids}
+command, *words = sys.argv[1:]
+if command in ("pods", "ps"):
+    items = [{{"id": "5a" + name.encode().hex(), "state": "SANDBOX_READY",
+               "metadata": {{"name": name, "namespace": "shop"}}}} for name in pids]
+    ready = [{{"id": "c0" + name.encode().hex(), "state": "CONTAINER_RUNNING",
+               "podSandboxId": "5a" + name.encode().hex(), "metadata": {{"name": "app"}}}}
+             for name in pids if "5a" + name.encode().hex() in words]
+    print(json.dumps({{"items": items}} if command == "pods" else {{"containers": ready}}))
+else:
+    name = bytes.fromhex(words[-1][2:]).decode()
+    print(json.dumps({{"info": {{"pid": pids[name]}}}}))
+"""
+# It hands its arguments and its standard streams to the cluster, and ends as the program there.
+KUBECTL = """#!{python}
+import json, socket, sys
+if sys.argv[1] == "auth":
+    sys.exit(print("yes"))
+with socket.socket(socket.AF_UNIX) as cluster:
+    cluster.connect({address!r})
+    socket.send_fds(cluster, [json.dumps(sys.argv[1:]).encode()], [0, 1, 2])
+    sys.exit(int(cluster.recv(16) or 1))
+"""
+
+
+class Cluster:
+    """It runs the programs of `kubectl exec` in the namespace of the pod db-1. The bench has given
+    up the rights for that, and a kubectl of the bench needs none."""
+
+    def __init__(self, host: OwnNetwork, address: Path) -> None:
+        self._host = host
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(address))
+        self._server.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                threading.Thread(target=self._run, args=(client,), daemon=True).start()
+
+    def _run(self, client: socket.socket) -> None:
+        with client:
+            text, streams, _, _ = socket.recv_fds(client, 1 << 16, 3)
+            arguments = json.loads(text)
+            command = arguments[arguments.index("--") + 1 :]
+            state = f"SWITCHMARK_STATE_DIR={self._host.folder}/pod"
+            entered = ["ip", "netns", "exec", "b", "env", state, *command]
+            process = subprocess.Popen(
+                self._host.command(entered), stdin=streams[0], stdout=streams[1],
+                stderr=streams[2], env=self._host.environment,
+            )  # fmt: skip
+            for stream in streams:
+                os.close(stream)
+            with suppress(OSError):
+                client.sendall(str(process.wait()).encode())
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[OwnNetwork]:
+    folder = Path(f"/var/tmp/smpods{os.getpid()}")
+    with own_network(folder) as host:
+        processes: list[subprocess.Popen[str]] = []
+        try:
+            host.sh(NODES)
+            programs = folder / "bin"
+            programs.mkdir()
+            for netns in PODS.values():
+                processes.append(host.spawn("ip", "netns", "exec", netns, "sleep", "600"))
+            pids = {name: process.pid for name, process in zip(PODS, processes, strict=True)}
+            wait_entered(host, pids)
+            program(programs / "crictl", CRICTL.format(python=sys.executable, pids=pids))
+            address = folder / "cluster"
+            cluster = Cluster(host, address)
+            program(
+                programs / "kubectl", KUBECTL.format(python=sys.executable, address=str(address))
+            )
+            program(programs / "sudo", '#!/bin/sh\nexec "$@"\n')
+            program(
+                programs / "switchmark",
+                f'#!/bin/sh\nexec {sys.executable} -m switchmark "$@"\n',
+            )
+            host.environment["PATH"] = (
+                f"{programs}:{Path(sys.executable).parent}:" + os.environ["PATH"]
+            )
+            yield host
+            cluster.close()
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_entered(host: OwnNetwork, pids: dict[str, int]) -> None:
+    """Wait until each process is in the namespace of its pod."""
+    for name, pid in pids.items():
+        inode = int(host.sh(f"stat -Lc %i /run/netns/{PODS[name]}"))
+        deadline = time.monotonic() + 30
+        while Path(f"/proc/{pid}/ns/net").stat().st_ino != inode:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def blocks() -> Iterator[tuple[str, str, str]]:
+    """The blocks of code of the page: the file that a comment names, the language, the text."""
+    pattern = r"(?:<!-- file: (\S+) -->\n)?\s*```(\w+)\n(.*?)```"
+    for name, language, text in re.findall(pattern, PAGE.read_text(), re.DOTALL):
+        lines = text.splitlines()
+        margin = len(lines[0]) - len(lines[0].lstrip())
+        yield name, language, "\n".join(line[margin:] for line in lines) + "\n"
+
+
+@pytest.mark.slow  # four trials and a survey, each with an agent in the pod
+def test_page_commands_run_in_their_order(nodes: OwnNetwork) -> None:
+    """The campaigns have one repetition of 1 s here; everything else is as the page has it."""
+    folder = nodes.folder / "page"
+    folder.mkdir()
+    ran = []
+    for name, language, text in blocks():
+        if name:
+            short = text.replace("repetitions: 5", "repetitions: 1").replace("2s", "1s")
+            (folder / name).write_text(short)
+        elif language == "sh":
+            ran.append(text)
+            nodes.sh(f"cd {folder}; export PYTHONPATH={ROOT}; {text}")
+    assert len(ran) == 6, "the page has the commands that the test expects"
+    records = [json.loads(path.read_text()) for path in folder.glob("results/*/trials/*.json")]
+    assert len(records) == 4
+    assert {one["status"] for one in records} == {"finished"}
+    assert all(one["throughput"]["forwarded_pps"] > 0 for one in records)
+
+
+def trial(host: OwnNetwork, *settings: str, more: tuple[str, ...] = ()) -> Any:
+    arguments = [word for setting in settings for word in ("--set", setting)]
+    return host.bench(
+        "trial", "existing", "--no-baseline", "--json", "--rate", "200",
+        "--duration", "1s", *arguments, *more, "--results", str(host.folder / "r"), check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def testbed(nodes: OwnNetwork) -> Path:
+    path = nodes.folder / "nodes.yaml"
+    path.write_text("hosts: {node-1: {local: true}, db: {pod: shop/db-1}}\n")
+    return path
+
+
+def test_container_of_a_pod_is_entered(nodes: OwnNetwork) -> None:
+    done = trial(nodes, "endpoints=pod:shop/web-0/app+pod:shop/db-0/app")
+    (record,) = json.loads(done.stdout)
+    assert record["status"] == "finished", record["message"]
+    assert [one["device"] for one in record["crossing"]["devices"]] == ["eth0", "va", "vc", "eth0"]
+
+
+def test_pod_on_another_node_is_measured(nodes: OwnNetwork, testbed: Path) -> None:
+    before = nodes.state(learned=False)
+    done = trial(
+        nodes, "location=remote", "endpoints=pod:shop/web-0+pod:shop/db-1", "dimension=latency",
+        more=("--testbed", str(testbed), "--yes-this-network", "flannel.1"),
+    )  # fmt: skip
+    (record,) = json.loads(done.stdout)
+    assert record["status"] == "finished", record["message"]
+    assert record["latency"]["percentiles_ns"]["50"] > 0
+    crossing = record["crossing"]
+    assert (crossing["ttl_forth"], crossing["ttl_back"], crossing["path_mtu"]) == (62, 62, 1450)
+    far = crossing["devices"][-1]
+    assert (far["namespace"], far["device"]) == ("host db (pod shop/db-1)", "eth0")
+    assert all(one["bytes"] >= crossing["least_bytes"] > 0 for one in crossing["devices"])
+    assert record["far_host"]["address"] == "pod shop/db-1"
+    assert any("flannel.1" in line for line in crossing["path"])
+    assert nodes.state(learned=False) == before
+    assert not list((nodes.folder / "pod").glob("*.ledger")), "the agent has left nothing"
+
+
+def test_path_to_another_node_needs_permission(nodes: OwnNetwork, testbed: Path) -> None:
+    settings = ("location=remote", "endpoints=pod:shop/web-0+pod:shop/db-1")
+    done = trial(nodes, *settings, more=("--testbed", str(testbed)))
+    assert done.returncode == 3
+    assert (
+        "flannel.1 is a vxlan tunnel to another host; --yes-this-network flannel.1" in done.stderr
+    )
+    capped = trial(
+        nodes, *settings, "rate=2k",
+        more=("--testbed", str(testbed), "--yes-this-network", "flannel.1"),
+    )  # fmt: skip
+    assert capped.returncode == 3 and "write max_rate" in capped.stderr
+
+
+def test_another_pod_than_the_testbeds_is_refused(nodes: OwnNetwork, testbed: Path) -> None:
+    done = trial(
+        nodes, "location=remote", "endpoints=pod:shop/web-0+pod:shop/db-7",
+        more=("--testbed", str(testbed)),
+    )  # fmt: skip
+    assert done.returncode == 2 and "name the same pod in both" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("workload=tcp-rr", "workload tcp-rr works on one host only"),
+        ("abort_if=3", "abort_if works on one host only"),
+        ("endpoints=pod:shop/web-0+netns:b", "leads to a pod on another node"),
+    ],
+)
+def test_combinations_between_nodes_are_refused(
+    nodes: OwnNetwork, testbed: Path, setting: str, text: str
+) -> None:
+    done = trial(
+        nodes, "location=remote", "endpoints=pod:shop/web-0+pod:shop/db-1", setting,
+        more=("--testbed", str(testbed)),
+    )  # fmt: skip
+    assert done.returncode == 2 and text in done.stderr
+
+
+def test_pod_that_ends_fails_the_trial(nodes: OwnNetwork, testbed: Path) -> None:
+    running = nodes.spawn(
+        sys.executable, "-m", "switchmark", "trial", "existing", "--no-baseline", "--rate", "200",
+        "--duration", "20s", "--set", "location=remote", "--set", "max_rate=1k",
+        "--set", "endpoints=pod:shop/web-0+pod:shop/db-1", "--testbed", str(testbed),
+        "--yes-this-network", "flannel.1", "--results", str(nodes.folder / "r"),
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not nodes.engines_at("10.244.2.2"):
+        assert time.monotonic() < deadline and running.poll() is None
+        time.sleep(0.1)
+    pids = nodes.sh("ip netns pids b").split()
+    nodes.run("kill", "-9", *pids, check=False)
+    text = running.communicate(timeout=60)[0]
+    assert running.returncode != 0
+    assert "host db (pod shop/db-1): connection lost" in text
