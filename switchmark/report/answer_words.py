@@ -15,6 +15,7 @@ from switchmark import formatting
 from switchmark.formatting import format_duration
 from switchmark.report import words
 from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, RankedContender
+from switchmark.results.function_share import scale_of
 from switchmark.results.groups import differing
 from switchmark.statistics.states import State
 
@@ -56,6 +57,20 @@ def deciding(answers: Sequence[PointAnswer]) -> list[PointAnswer]:
     return decisive if any(not answer.untested for answer in decisive) else []
 
 
+def by_scale(answers: list[PointAnswer]) -> list[PointAnswer]:
+    """Sort the points of functions by figure, then by scale. Other points keep their order."""
+    trials = [answer.ranking[0].trial for answer in answers]
+    if all(trial.function.is_plain for trial in trials):
+        return answers
+    metrics = list(dict.fromkeys(answer.metric for answer in answers))
+    order = [
+        (metrics.index(answer.metric), trial.packet_size_bytes, scale_of(trial) or (0, ""),
+         trial.masks, trial.flows.number)
+        for answer, trial in zip(answers, trials, strict=True)
+    ]  # fmt: skip
+    return [answers[at] for at in sorted(range(len(answers)), key=order.__getitem__)]
+
+
 def untested(answers: Sequence[PointAnswer]) -> list[str]:
     """Return each reason why the results that decide were not tested."""
     return list(dict.fromkeys(answer.untested for answer in answers if answer.decides))
@@ -67,10 +82,9 @@ def heading(answers: Sequence[PointAnswer]) -> str:
     testbeds = len({answer.testbed for answer in answers})
     each = f" on each of {testbeds} testbeds" if testbeds > 1 else ""
     blocks = max(answer.blocks for answer in answers)
-    return (
-        f"Leads of {_percent(first.prove)} or more, {_percent(first.confidence)} confidence, "
-        f"from {blocks} {'block' if blocks == 1 else 'blocks'}{each}; figures are medians:"
-    )
+    counted = "1 block" if blocks == 1 else f"{blocks} blocks"
+    confidence = _percent(first.confidence)
+    return f"Proven leads, {confidence} confidence, from {counted}{each}; figures are medians:"
 
 
 def explanation(answers: Sequence[PointAnswer]) -> str:
@@ -182,8 +196,12 @@ def amount(answer: PointAnswer, ranked: RankedContender) -> str:
 
 def ratio(lead_ratio: LeadRatio, *, short: bool = False) -> str:
     """`1.11x (1.05 to 1.18) while fast`; `short` leaves the interval out."""
-    interval = "" if short else f" ({lead_ratio.low:.3g} to {lead_ratio.high:.3g})"
-    return f"{lead_ratio.value:.3g}x{interval}{_while(lead_ratio)}"
+    interval = "" if short else f" ({_factor(lead_ratio.low)} to {_factor(lead_ratio.high)})"
+    return f"{_factor(lead_ratio.value)}x{interval}{_while(lead_ratio)}"
+
+
+def _factor(value: float) -> str:
+    return f"{value:.0f}" if value >= 999.5 else f"{value:.3g}"
 
 
 def _while(lead_ratio: LeadRatio) -> str:

@@ -66,8 +66,8 @@ def _lines(group: Sequence[FunctionShare], look: dict[str, Look]) -> Drawing:
     layout = {
         "xaxis": plot.axis(axis.title, type="log", tickvals=ticks,
                            ticktext=[axis.label(tick) for tick in ticks]),
-        "yaxis": plot.axis(f"{of} with the function / {of} without",
-                           range=[0, 1.15 * max(1, highest)]),
+        "yaxis": plot.value_axis(f"{of} with / without the function",
+                                 [[share.value for share in group]], 1.15 * max(1, highest)),
         "legend": plot.LEGEND_BELOW,
     }  # fmt: skip
     return Drawing(f"{first.trial.function}, {first.metric.name}", traces, layout, _HEIGHT)

@@ -7,11 +7,13 @@ figures are those of the comparison results, so that a page does not give two; o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
 from switchmark.formatting import number, percent
+from switchmark.model.parameter_table import PARAMETERS
+from switchmark.model.parameter_type import Kind
 from switchmark.model.workload import BITS
 from switchmark.report import words
 from switchmark.results.answer import PointAnswer, RankedContender
@@ -67,8 +69,9 @@ class OneTable:
 
 
 def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> OneTable:
-    """Return the table of all finished rows, without columns that no line has a figure for."""
-    done = [row for row in rows if row.finished]
+    """Return the table of all finished rows, baselines last, without columns that no line has a
+    figure for."""
+    done = sorted((row for row in rows if row.finished), key=lambda row: row.is_baseline)
     typical = {
         (answer.metric.name, ranked.trial.id): ranked
         for answer in answers
@@ -76,26 +79,45 @@ def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> One
         for ranked in answer.ranking
     }
     groups = list(_joined(done))
-    single_dimension = set(_of_one_dimension(done))
-    varying = [
-        name
-        for name in words.varying_fields(group[0] for group in groups)
-        if name not in single_dimension
-    ]
+    varying = _varying(groups, set(_of_one_dimension(done)))
     cells = [dict(_cells(group, typical)) for group in groups]
     columns = [name for name in _COLUMNS if any(name in one for one in cells)]
     lines = [
-        Line(
-            tuple(group),
-            tuple(
-                words.field(name, dict(group[0].point).get(name), group[0].trial.workload)
-                for name in varying
-            ),
-            tuple(one.get(name, Cell("-")) for name in columns),
-        )
+        Line(tuple(group), _place(group[0], varying), tuple(one.get(n, Cell("-")) for n in columns))
         for group, one in zip(groups, cells, strict=True)
     ]
     return OneTable(tuple(varying), tuple(columns), tuple(lines))
+
+
+def _varying(groups: Sequence[Sequence[SummaryRow]], unwanted: Set[str]) -> list[str]:
+    """Return the fields in which the contenders' lines differ. Of fields that separate the lines in
+    the same way, such as a method and its rate and burst, only the first is returned."""
+    firsts = [group[0] for group in groups if not group[0].is_baseline]
+    firsts = firsts or [group[0] for group in groups]
+    names = [name for name in words.varying_fields(firsts) if name not in unwanted]
+    names.sort(key=lambda name: name != "method")
+    separated: dict[tuple[int, ...], str] = {}
+    for name in names:
+        texts = [str(dict(row.point).get(name)) for row in firsts]
+        separated.setdefault(tuple(map(texts.index, texts)), name)
+    return list(separated.values())
+
+
+def _place(row: SummaryRow, varying: Sequence[str]) -> tuple[str, ...]:
+    """Return a row's values of these fields. A baseline has no function and no scale."""
+    point = dict(row.point)
+    return tuple(
+        "-"
+        if row.is_baseline and PARAMETERS[name].kind is Kind.FUNCTION
+        else _without_name(name, words.field(name, point.get(name), row.trial.workload))
+        for name in varying
+    )
+
+
+def _without_name(name: str, text: str) -> str:
+    """Return a value without the name of its parameter, which the heading of the column has."""
+    shown = name.replace("_", " ")
+    return text.removeprefix(f"{shown} ").removesuffix(f" {shown}")
 
 
 _COLUMNS = (

@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 LEGEND_ABOVE = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}
 LEGEND_BELOW = {"orientation": "h", "y": -0.28}
 _BAR = 0.3  # thickness of a bar, as a share of a row
+_LINEAR_UP_TO = 10  # above this ratio of the highest to the lowest value, an axis is logarithmic
 _ROW_PX = 54  # height of a row, with the contender's name above its drawing
 _AROUND_PX = 76
 _LETTERS = 42  # letters in a line of a narrow page
@@ -157,6 +158,20 @@ def log_axis(title: str, low: float, high: float, label: str = "{:g}") -> dict[s
         ticktext=[label.format(tick) for tick in ticks],
         zeroline=False,
     )
+
+
+def value_axis(
+    title: str, groups: Iterable[Iterable[float]], end: float | None = None
+) -> dict[str, Any]:
+    """Return an axis for values that are compared within their groups: linear from 0 to `end`, by
+    default beyond the highest value. It is logarithmic if the highest value of a group is more than
+    `_LINEAR_UP_TO` times the lowest above 0: the low values would otherwise lie on the axis."""
+    drawn = [values for group in groups if (values := [value for value in group if value > 0])]
+    low = min(map(min, drawn), default=1.0)
+    high = max(map(max, drawn), default=1.0)
+    if any(max(values) > _LINEAR_UP_TO * min(values) for values in drawn):
+        return log_axis(f"{title}, log", low / 1.3, high * 1.3)
+    return axis(title, range=[0, end or 1.1 * high])
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:

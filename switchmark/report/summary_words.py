@@ -16,7 +16,7 @@ from switchmark.report.answer_words import PointWords
 from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.certified import certified, of_rows
 from switchmark.results.findings import findings_of
-from switchmark.results.function_share import scale_of, share_sentences, shares_of
+from switchmark.results.function_share import share_sentences, shares_of
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run
 from switchmark.switch.registry import usual_overhead_s
@@ -80,7 +80,7 @@ def summarise_in_words(
     """The summary of a run's chosen rows."""
     nothing = "" if rows else "No row matches." if everything else "No trial has ended yet."
     warned = (*_warnings(rows), *words.left_out(rows), *_failures(rows))
-    deciding = _by_scale(answer_words.deciding(answers))
+    deciding = answer_words.by_scale(answer_words.deciding(answers))
     estimators = "" if deciding else _estimators(rows)
     untested = () if deciding else tuple(answer_words.untested(answers))
     explanation = answer_words.explanation(deciding)
@@ -105,20 +105,6 @@ def summarise_in_words(
         further_blocks=answer_words.further_blocks(deciding),
         room=room if deciding else _MOST_ROWS,
     )
-
-
-def _by_scale(answers: list[PointAnswer]) -> list[PointAnswer]:
-    """Sort the points of functions by figure, then by scale. Other points keep their order."""
-    trials = [answer.ranking[0].trial for answer in answers]
-    if all(trial.function.is_plain for trial in trials):
-        return answers
-    metrics = list(dict.fromkeys(answer.metric for answer in answers))
-    order = [
-        (metrics.index(answer.metric), trial.packet_size_bytes, scale_of(trial) or (0, ""),
-         trial.masks, trial.flows.number)
-        for answer, trial in zip(answers, trials, strict=True)
-    ]  # fmt: skip
-    return [answers[at] for at in sorted(range(len(answers)), key=order.__getitem__)]
 
 
 def _rows(rows: Sequence[SummaryRow]) -> list[tuple[str, str]]:

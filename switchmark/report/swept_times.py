@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from switchmark.model.campaign import Published
 from switchmark.report import plot, words
@@ -25,8 +25,8 @@ from switchmark.statistics.means import Estimate
 Way = Literal["round-trip", "one-way"]
 _WAYS: tuple[Way, ...] = ("round-trip", "one-way")
 STATISTICS = {"mean": ("mean", "solid"), "median": ("median", "dash"), "p99": ("99 %", "dot")}
+_MOST_WITH_MEAN = 3  # contenders of a plot that has the mean
 _MOST_LINES = 8  # lines in a cumulative plot
-_LINEAR_UP_TO = 10  # above this ratio of the highest to the lowest time, the axis is logarithmic
 
 
 def time_us(row: SummaryRow, statistic: str, way: Way) -> Estimate | None:
@@ -55,8 +55,8 @@ def swept_times_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pan
     first, *others = figures or [[]]
     return Panels(
         "Latency over the swept parameter",
-        "Mean (solid, with its 95 % confidence interval over repetitions), median (dashed) and "
-        "99 % (dotted) of the times.",
+        "Median (dashed) and 99 % (dotted) of the times. A plot of at most three contenders also "
+        "has the mean (solid), with its 95 % confidence interval over the repetitions.",
         first,
         [drawing for group in others for drawing in group],
     )
@@ -75,11 +75,14 @@ def _lines(
                 (x.of(row), time) for row in members if (time := time_us(row, statistic, way))
             ]
             for statistic in STATISTICS
+            if statistic != "mean" or len(series) <= _MOST_WITH_MEAN
         }
         traces += time_lines(name, look[name], times_by_statistic, 1.0, ", %{x}")
     layout = {
         "xaxis": swept_axis(x, rows),
-        "yaxis": _time_axis(f"{way.replace('-', ' ')} time (µs)", traces),
+        "yaxis": plot.value_axis(
+            f"{way.replace('-', ' ')} time (µs)", [[y for trace in traces for y in trace["y"]]]
+        ),
         "legend": plot.LEGEND_BELOW,
     }
     return Drawing(", ".join(filter(None, (f"over {x.title}", title))), traces, layout, 420)
@@ -95,6 +98,8 @@ def time_lines(
     """Yield the lines of a contender's times over a swept parameter, by statistic, and the
     intervals of the mean. `scale` converts times to µs; `where` is plotly's template of a place."""
     for statistic, (shown, dash) in STATISTICS.items():
+        if statistic not in times_by_statistic:
+            continue
         places, values = (
             [place for place, _ in times_by_statistic[statistic]],
             [value for _, value in times_by_statistic[statistic]],
@@ -105,14 +110,6 @@ def time_lines(
         hover_text = plot.hover(f", {shown}{where}: %{{y:.4g}} µs", name)
         yield plot.scatter("lines+markers", places, times_us, f"{name}, {shown}", hover_text,
                       line=shape.line(dash), marker=shape.mark())  # fmt: skip
-
-
-def _time_axis(title: str, traces: Sequence[plot.Trace]) -> dict[str, Any]:
-    heights = [value for trace in traces for value in trace["y"] if value > 0]
-    low, high = min(heights), max(heights)
-    if high <= _LINEAR_UP_TO * low:
-        return plot.axis(title, range=[0, 1.1 * high])
-    return plot.log_axis(title, low / 1.3, high * 1.3)
 
 
 def swept_cumulative_panels(

@@ -116,6 +116,7 @@ def _lines(
     unit, scale = ("Gbit/s L2", 1e9) if bits else ("Mpps", 1e6)
     traces = []
     drawn: list[Estimate] = []
+    loads_by_place: dict[float | None, list[float]] = defaultdict(list)
     for name, members in sorted(series.items()):
         members.sort(key=lambda row: x.of(row) or 0)
         loads = [row.throughput for row in members if row.throughput]
@@ -124,6 +125,8 @@ def _lines(
         shape = look[name]
         places = [x.of(row) for row in members]
         heights = [value.mean / scale for value in values]
+        for place, height in zip(places, heights, strict=True):
+            loads_by_place[place].append(height)
         marks = {"symbol": [shape.marker if row.valid else shape.hollow for row in members]}
         hover_text = plot.hover(f", %{{x}}: %{{y:.4g}} {unit}", name)
         traces += [
@@ -133,7 +136,11 @@ def _lines(
         ]  # fmt: skip
     layout = {
         "xaxis": swept_axis(x, rows),
-        "yaxis": plot.axis(f"forwarded load ({unit})", range=[0, axis_end(drawn, scale) * 1.05]),
+        "yaxis": plot.value_axis(
+            f"forwarded load ({unit})",
+            loads_by_place.values(),
+            axis_end(drawn, scale) * 1.05,
+        ),
         "legend": plot.LEGEND_BELOW,
     }
     return Drawing(", ".join(filter(None, (unit, title))), traces, layout, 380)

@@ -10,9 +10,11 @@ import pytest
 from switchmark.cli.output import text_width
 from switchmark.cli.run_output import summary_lines
 from switchmark.model.choices import Dimension
+from switchmark.model.functions import read_functions
 from switchmark.report import answer_words, words
 from switchmark.report.summary_words import answers_of, summarise_in_words
 from switchmark.report.trend import trends
+from switchmark.results.answer import LeadRatio, LeadVerdict
 from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.means import estimate
@@ -110,3 +112,34 @@ def test_what_is_not_given_is_called_by_its_word() -> None:
     assert words.field("budget_s", 300.0) == "method budget 300s"
     assert words.field("vlan", "") == "vlan none"
     assert words.field("connect_mode", None) == "connect mode auto"
+
+
+def test_ratio_of_thousands_has_no_exponent() -> None:
+    ratio = LeadRatio(351.2, 99.1, 1240.3, 5, LeadVerdict.AHEAD)
+    assert answer_words.ratio(ratio) == "351x (99.1 to 1240)"
+    assert answer_words.ratio(replace(ratio, value=999.7), short=True) == "1000x"
+
+
+def test_comparisons_of_functions_follow_the_scale(tmp_path: Path) -> None:
+    """The trials of a block run in random order."""
+    records = [
+        synthetic_record(
+            synthetic_trial(
+                switch=switch,
+                function=read_functions("route+acl"),
+                rules=rules,
+                repetition=block,
+            ),
+            number=5 * block + index,
+        )
+        for block in range(3)
+        for index, (rules, switch) in enumerate(
+            (rules, switch) for rules in (10_000, 0, 100) for switch in ("ovs-netdev", "ovs-dpdk")
+        )
+    ]
+    directory = write_run(tmp_path, records, repetitions=3)
+    rows = summary(directory)
+    answers = answer_words.by_scale(answers_of(open_run(directory), rows, rows))
+    assert [one.ranking[0].trial.rules for one in answers if one.metric == answers[0].metric] == [
+        0, 100, 10_000,
+    ]  # fmt: skip

@@ -18,7 +18,7 @@ from switchmark.report.distributions import distribution_panels
 from switchmark.report.figures import Drawing, looks
 from switchmark.report.latency import spread_panels
 from switchmark.report.pictures import function_pictures
-from switchmark.report.plot import log_ticks, row_names
+from switchmark.report.plot import log_ticks, row_names, value_axis
 from switchmark.report.samples import MAX_POINTS, samples_figure
 from switchmark.report.static import write_plots
 from switchmark.report.throughput import throughput_panels
@@ -229,6 +229,29 @@ def test_throughput_is_drawn_over_a_cpu_limit(tmp_path: Path) -> None:
     rows = summary(write_run(tmp_path / "results", records))
     (mpps, _) = throughput_panels(rows, looks(rows)).figures
     assert mpps.layout["xaxis"]["ticktext"] == ["12.5", "75", "100"]
+
+
+@pytest.mark.parametrize(("highest", "kind"), [(9.9, None), (10.1, "log")])
+def test_axis_is_logarithmic_if_compared_values_are_far_apart(
+    highest: float, kind: str | None
+) -> None:
+    drawn = value_axis("load", [[1.0, highest], [100.0]])
+    assert drawn.get("type") == kind
+    if kind is None:
+        assert drawn["range"][0] == 0
+    else:
+        low, high = (10**end for end in drawn["range"])
+        assert low < 1
+        assert high > 100
+
+
+def test_loads_over_the_frame_size_are_linear_for_one_contender(tmp_path: Path) -> None:
+    """Gbit/s grow with the frame size; only contenders are compared."""
+    records = [synthetic_record(synthetic_trial(packet_size_bytes=n)) for n in (64, 512, 1500)]
+    rows = summary(write_run(tmp_path, records))
+    for figure in throughput_panels(rows, looks(rows)).figures:
+        assert figure.layout["yaxis"]["range"][0] == 0
+        assert figure.layout["yaxis"].get("type") != "log"
 
 
 def test_text_of_pictures_has_no_tags_but_ours() -> None:

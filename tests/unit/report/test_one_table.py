@@ -1,0 +1,50 @@
+"""The main table of the report: its columns, the order of its lines, and their texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from switchmark.model.functions import read_functions
+from switchmark.report.one_table import OneTable, one_table
+from switchmark.results.summary import summary
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
+
+
+def _table_of_rules(root: Path) -> OneTable:
+    """A baseline, then two switches with 0 rules at burst 1 and with 100 rules at burst 32."""
+    trials = [
+        synthetic_trial(switch=switch, function=read_functions("route+acl"), routes=100,
+                        rules=rules, burst=burst)
+        for rules, burst in ((0, 1), (100, 32))
+        for switch in ("ovs-netdev", "ovs-dpdk")
+    ]  # fmt: skip
+    trials.insert(0, synthetic_trial(switch="direct"))
+    records = [synthetic_record(trial, number=number) for number, trial in enumerate(trials)]
+    return one_table(summary(write_run(root, records)), ())
+
+
+def test_fields_that_vary_together_share_one_column(tmp_path: Path) -> None:
+    table = _table_of_rules(tmp_path)
+    assert len(table.where) == 1
+    assert table.where[0] in ("burst", "rules")
+
+
+def test_fields_of_baselines_alone_have_no_column(tmp_path: Path) -> None:
+    assert not {"function", "routes"} & set(_table_of_rules(tmp_path).where)
+
+
+def test_baselines_are_the_last_lines(tmp_path: Path) -> None:
+    lines = _table_of_rules(tmp_path).lines
+    assert [line.first.is_baseline for line in lines] == [False] * 4 + [True]
+
+
+def test_cells_have_values_without_the_name_of_the_column(tmp_path: Path) -> None:
+    trials = [
+        synthetic_trial(switch="ovs-dpdk", function=read_functions("route+acl"), rules=rules)
+        for rules in (0, 100)
+    ]
+    trials.append(synthetic_trial(switch="direct"))
+    records = [synthetic_record(trial, number=number) for number, trial in enumerate(trials)]
+    table = one_table(summary(write_run(tmp_path, records)), ())
+    assert table.where == ("rules",)
+    assert [line.where for line in table.lines] == [("0",), ("100",), ("-",)]
