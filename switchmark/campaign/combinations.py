@@ -49,7 +49,7 @@ def page(
     environments: Mapping[str, Collection[PortKind]],
     run: Collection[Combination],
 ) -> str:
-    """The whole page."""
+    """Return the whole page."""
     reasons: dict[str, int] = {}
     here = table(["switch", "ports", *COLUMNS], _rows(switches, environments, run, reasons))
     between = table(
@@ -69,42 +69,42 @@ def _rows(
     *,
     between: bool = False,
 ) -> Iterator[list[str]]:
-    for switch, can in switches.items():
-        for kind in can.port_kinds:
+    for switch, capabilities in switches.items():
+        for kind in capabilities.port_kinds:
             cells = [
                 _cell(
                     [Combination(switch, column, place, kind, between) for place in environments],
-                    can, environments, run, reasons,
+                    capabilities, environments, run, reasons,
                 )
                 for column in (COLUMNS_BETWEEN if between else COLUMNS)
             ]  # fmt: skip
             is_possible = any(not cell.startswith("no ") for cell in cells)
-            if between and not is_possible and kind is not can.port_kinds[0]:
+            if between and not is_possible and kind is not capabilities.port_kinds[0]:
                 continue  # the switch has another row
-            yield [f"`{switch}`", kind.value, *([_cable(can)] if between else []), *cells]
+            yield [f"`{switch}`", kind.value, *([_cable(capabilities)] if between else []), *cells]
 
 
-def _cable(can: Capabilities) -> str:
-    """The kinds of cable ends that the switch takes."""
-    drivers = next((one.choices for one in can.options if one.name == "cable_driver"), ())
+def _cable(capabilities: Capabilities) -> str:
+    """Return the kinds of cable ends that the switch accepts."""
+    drivers = next((one.choices for one in capabilities.options if one.name == "cable_driver"), ())
     interface = f"interface ({', '.join(drivers)})" if drivers else "interface"
-    words = {CableEnd.INTERFACE: interface, CableEnd.PCI: "PCI *(NIC)*"}
-    return ", ".join(words[end] for end in can.cable_ends) or "none"
+    names = {CableEnd.INTERFACE: interface, CableEnd.PCI: "PCI *(NIC)*"}
+    return ", ".join(names[end] for end in capabilities.cable_ends) or "none"
 
 
 def _cell(
     combinations: list[Combination],
-    can: Capabilities,
+    capabilities: Capabilities,
     environments: Mapping[str, Collection[PortKind]],
     run: Collection[Combination],
     reasons: dict[str, int],
 ) -> str:
-    """The environments in which a combination is possible, then those in which it is not."""
+    """Return the environments in which a combination is possible, then those in which it is not."""
     possible: list[str] = []
     refused: dict[str, int] = {}
     for combination in combinations:
         environment = combination.environment
-        refusal = problem(combination, can, environments)
+        refusal = problem(combination, capabilities, environments)
         if refusal is not None:
             refused[environment] = reasons.setdefault(refusal.reason, len(reasons) + 1)
         elif combination in run:

@@ -2,8 +2,8 @@
 
     contenders: {old: {program: /opt/vpp-old/bin/vpp}, new: {program: /opt/vpp-new/bin/vpp}}
 
-An entry is a layer of values like a block of `sweeps`, of one value a key. Which keys it may hold
-follows from their kind in `model/trial.py`: the means of carrying frames, place, and cores.
+An entry is a layer of values like a block of `sweeps`, with one value for each key. The kind of a
+key in `model/trial.py` decides whether an entry may have it: contender, place, or cores.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Contender:
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def block(self, compared: str) -> Block:
-        """The contender's values as a layer; `compared`: the keys of place and cores that any of
-        them sets."""
+        """Return the contender's values as a layer. `compared`: the keys of place and cores that
+        any contender sets."""
         layer = Block(plain=dict(self.entries))
         layer.plain["contender"] = Entry((self.name,), self.place, SECTION)
         if compared:
@@ -49,67 +49,67 @@ def is_inside(key: str) -> bool:
 def read_contenders(
     node: Node | None, overrides: Mapping[str, Text], known: Known, problems: Problems
 ) -> list[Contender]:
-    """Read the section, with `--set contenders.NAME.KEY=VALUE` laid over it."""
-    found: dict[str, Contender] = {}
+    """Read the section, with the overrides `--set contenders.NAME.KEY=VALUE`."""
+    contenders: dict[str, Contender] = {}
     if isinstance(node, YamlMapping) and node.entries:
         for name, inner in node.entries.items():
             place = node.key_places.get(name, inner.place)
-            found[name] = _read(name, inner, place, known, problems)
+            contenders[name] = _read(name, inner, place, known, problems)
     elif node is not None and not isinstance(node, Bad):
-        problems.note(node.place, SECTION, f"holds names; write e.g. {EXAMPLE}")
+        problems.note(node.place, SECTION, f"must have names; write e.g. {EXAMPLE}")
     for written, text in overrides.items():
         name, _, key = written.removeprefix(f"{SECTION}.").rpartition(".")
         if not is_inside(written):
             continue
-        if name not in found:
-            message = values.unknown(name or key, found, "contender")
+        if name not in contenders:
+            message = values.unknown(name or key, contenders, "contender")
             problems.note(text.place, "", message)
             continue
         entry = _value(key, text, text.place, "", known, problems)
         if entry is not None:
-            found[name].entries[key] = entry
-    return list(found.values())
+            contenders[name].entries[key] = entry
+    return list(contenders.values())
 
 
-def compared_if_asked(contenders: Sequence[Contender]) -> str:
-    """The keys of place and cores that contenders set, as the parameter `compared` has them."""
+def compared_keys(contenders: Sequence[Contender]) -> str:
+    """Return the keys of place and cores that contenders set, as parameter `compared` has them."""
     return "+".join(sorted({key for one in contenders for key in one.entries if key in COMPARABLE}))
 
 
 def clashes(
     contenders: Sequence[Contender], outer: Sequence[Block], override: Block
 ) -> Iterator[Problem]:
-    """Keys that both a contender and another layer set, where a reader could not see which one
-    holds."""
+    """Yield a problem for each key that both a contender and another layer set. The value would not
+    be clear to a reader."""
     owners = {"contender": contenders[0].name} if contenders else {}
-    if compared_if_asked(contenders):
+    if compared_keys(contenders):
         owners["compared"] = contenders[0].name
-    for one in contenders:
-        owners |= {key: one.name for key in one.entries if key not in owners}
+    for contender in contenders:
+        owners |= {key: contender.name for key in contender.entries if key not in owners}
     for block in (*outer, override):
         for entries in (block.plain, *block.sections.values()):
             for key in entries.keys() & owners.keys():
                 name = owners[key]
                 remedy = f"set it there only, as contenders.{name}.{key}"
-                message = f"is set by contender {name}, too; {remedy}"
+                message = f"is also set by contender {name}; {remedy}"
                 yield Problem(entries[key].place, entries[key].path, message)
 
 
 def twins(
     contenders: Sequence[Contender], grids: Mapping[str, Mapping[str, Entry]]
 ) -> Iterator[Problem]:
-    """Contenders that are the same under two names; `grids` has one grid of each."""
-    seen: dict[tuple[tuple[object, ...], ...], str] = {}
-    for one in contenders:
-        grid = grids[one.name]
-        means = tuple(grid[key].values for key in OF_CONTENDERS if key in grid)
-        if means in seen:
+    """Yield a problem for each contender that equals another; `grids` has one grid of each."""
+    names: dict[tuple[tuple[object, ...], ...], str] = {}
+    for contender in contenders:
+        grid = grids[contender.name]
+        settings_of = tuple(grid[key].values for key in OF_CONTENDERS if key in grid)
+        if settings_of in names:
             message = (
-                f"is the same as contender {seen[means]}; give it another program, option, switch "
-                "..., or leave it out (the same means twice: two copies of the program)"
+                f"is the same as contender {names[settings_of]}; give it another program, option, "
+                "switch ..., or leave it out (to compare a program with itself, use two copies)"
             )
-            yield Problem(one.place, joined(SECTION, one.name), message)
-        seen.setdefault(means, one.name)
+            yield Problem(contender.place, joined(SECTION, contender.name), message)
+        names.setdefault(settings_of, contender.name)
 
 
 def _read(name: str, node: Node, place: SourcePlace, known: Known, problems: Problems) -> Contender:
@@ -120,23 +120,23 @@ def _read(name: str, node: Node, place: SourcePlace, known: Known, problems: Pro
             problems.note(place, path, f"'{name}' means that there is none; use another name")
     except BadValueError as error:
         problems.note(place, path, *error.messages)
-    found = Contender(name, place)
+    contender = Contender(name, place)
     if isinstance(node, YamlMapping):
         for key, inner in node.entries.items():
             at = node.key_places.get(key, inner.place)
             entry = _value(key, inner, at, joined(path, key), known, problems)
             if entry is not None:
-                found.entries[key] = entry
+                contender.entries[key] = entry
     elif not isinstance(node, Bad):
-        message = "holds keys; write e.g. {program: /opt/new/vpp}, or {} for what is set outside"
+        message = "must have keys; write e.g. {program: /opt/new/vpp}, or {} without changes"
         problems.note(node.place, path, message)
-    return found
+    return contender
 
 
 def _value(
     key: str, node: Node, place: SourcePlace, path: str, known: Known, problems: Problems
 ) -> Entry | None:
-    """The one value of a key; None for a key that does not belong here."""
+    """Read the only value of a key; return None for a key that does not belong here."""
     if key not in OF_CONTENDERS:
         message = unknown_key(key, OF_CONTENDERS)
         if key in BY_NAME or key in settings.STRUCTURE:

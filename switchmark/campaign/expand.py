@@ -1,8 +1,9 @@
-"""From a campaign to its trials: connect modes resolved, impossible ones refused, order drawn.
+"""From a campaign to its trials: resolves connect modes, refuses impossible trials, draws the
+order.
 
-Pure: capabilities of switches and environments are arguments. Each repetition is a
-block that holds every trial once, point by point; inside a point the order is random, so that
-drift of the machine hits all switches alike. The order follows from the seed alone.
+The functions are pure: capabilities of switches and environments are arguments. Each repetition is
+a block with every trial once, test point by test point. Inside a test point the order is random, so
+that drift of the machine affects all switches equally. The order follows from the seed alone.
 """
 
 from __future__ import annotations
@@ -43,12 +44,12 @@ _T = TypeVar("_T")
 class TimeEstimate:
     """An estimate of the duration of trials, in seconds."""
 
-    measuring_s: float  # the durations (of searches, the usual), and latency trials' warm-up
-    overhead_s: float  # a guess: deploying, verifying, tearing down
+    measuring_s: float  # durations (for searches, the usual time) and warm-ups of latency trials
+    overhead_s: float  # a guess for the other steps: deploy, verify, tear down
 
     @property
     def total_s(self) -> float:
-        """Seconds of measuring, and of everything around it."""
+        """The seconds of measuring and of the other steps."""
         return self.measuring_s + self.overhead_s
 
 
@@ -57,11 +58,11 @@ def expand(
     capabilities: Mapping[str, Capabilities],
     environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
 ) -> list[Trial]:
-    """All trials of the campaign in the order in which they are to run.
+    """Return all trials of the campaign in their order.
 
-    Raises `UsageError`, one line a problem, when a switch cannot do what is asked of it or
-    when switches would be compared in different connect modes without saying so. Nothing is tried
-    on a machine: of `first_available` these are the first ones that the rules allow."""
+    Raises `UsageError` with one line for each problem, if a switch does not support a trial, or if
+    switches would be compared in different connect modes without `mixed_connect_modes`. Nothing is
+    tried on a machine, so `first_available` selects the first switches that the rules permit."""
     campaign = choose_on_paper(campaign, capabilities, environment_ports)
     campaign, _ = leave_out_unable(campaign, capabilities, environment_ports)
     problems = [
@@ -87,8 +88,9 @@ def leave_out_unable(
     capabilities: Mapping[str, Capabilities],
     environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
 ) -> tuple[CampaignDefinition, list[str]]:
-    """The campaign, under `skip_unavailable`, without the switches that cannot do what it asks, and
-    why each is left out. Where no switch can, the campaign stays as it is and is refused later."""
+    """Return the campaign without the switches that do not support its trials, if it has
+    `skip_unavailable`, and the reason for each. If no switch supports them, the campaign does not
+    change and is refused later."""
     if not campaign.skip_unavailable:
         return campaign, []
     sweeps, reasons = [], []
@@ -127,13 +129,12 @@ _RATES = [one.field for one in SWEPT if one.as_written is rates.BitRate]
 def trials_of(
     sweep: Sweep, resolve: Callable[[dict[str, Any]], None] | None = None
 ) -> Iterator[Trial]:
-    """Every combination of the sweep's values, in no particular order, as written but for what
-    `resolve` changes of the values of each. Bit rates become packets a second here, since that
-    takes the packet size."""
+    """Yield every combination of the sweep's values, in any order; `resolve` may change the values
+    of each. Bit rates become packets a second here, because that needs the packet size."""
     names = [one.field for one in SWEPT]
     every = [getattr(sweep, name) for name in names]
     required = {"switch": sweep.switch[0], "packet_size_bytes": sweep.packet_size_bytes[0]}
-    any_of = Trial(dimension=sweep.dimension, **required)  # the sweep's values are valid, each
+    example = Trial(dimension=sweep.dimension, **required)  # each value of the sweep is valid
     for values in product(*every):
         fields = dict(zip(names, values, strict=True))
         mean_bytes: float = fields["packet_size_bytes"]
@@ -149,12 +150,12 @@ def trials_of(
             fields["rate_pps"] = None
         if resolve is not None:
             resolve(fields)
-        yield any_of.changed(fields)
+        yield example.changed(fields)
 
 
 def _without_unread(fields: dict[str, Any]) -> None:
-    """Give the parameters that a trial's workload and functions do not read their defaults: several
-    in one sweep read different ones, and equal trials would differ in them."""
+    """Reset the parameters that a trial's workload and functions do not read to their defaults.
+    Otherwise equal trials would differ in parameters that only other trials of the sweep read."""
     unread = [BY_NAME[key].field for key in unread_keys(fields["function"])]
     for name in (*unread_by(fields["workload"]), *unread):
         fields[name] = PARAMETERS[name].default
@@ -172,8 +173,8 @@ def estimate(campaign: CampaignDefinition, trials: Sequence[Trial]) -> TimeEstim
 
 
 class _AutoResolver:
-    """Replaces `auto` among a trial's values by what it stands for, where the comparison depends
-    on it. The port kind stays open (the switch's best) unless the I/O cannot use that one."""
+    """Replaces `auto` among a trial's values by the chosen value, if the comparison depends on it.
+    The port kind stays open (the switch's best) unless the I/O cannot use that kind."""
 
     def __init__(
         self,
@@ -197,23 +198,23 @@ class _AutoResolver:
             if where not in self.forced:
                 self.forced[where] = self._forced_port(*where)
             values["port_kind"] = self.forced[where]
-        if values["neighbour"] == "none":  # nobody is anywhere
+        if values["neighbour"] == "none":  # without a neighbour its cores have no meaning
             values["neighbour_cpus"] = _NOWHERE
 
     def _forced_port(
         self, switch: str, environment: str, io: Io, generator: str, workload: str
     ) -> PortKind | None:
-        can = self.capabilities[switch]
+        capabilities = self.capabilities[switch]
         offered = None if self.environment_ports is None else self.environment_ports[environment]
-        best = usable_ports(can, offered)[0]
-        usable = usable_ports(can, offered, io, generator=generator, workload=workload)[0]
+        best = usable_ports(capabilities, offered)[0]
+        usable = usable_ports(capabilities, offered, io, generator=generator, workload=workload)[0]
         return None if usable is best else usable
 
 
 def _in_blocks(trials: list[Trial], campaign: CampaignDefinition) -> list[Trial]:
-    """Order trials block by block, and in a block point by point, so that what is compared is
-    measured together."""
-    # random() alone is promised to give the same sequence in every Python version.
+    """Order trials block by block, and in a block test point by test point, so that compared trials
+    are measured close together."""
+    # Python guarantees the same sequence in every version only for random().
     draw = random.Random(campaign.seed).random
     points: dict[Any, list[Trial]] = defaultdict(list)
     for trial in trials:
@@ -227,7 +228,7 @@ def _in_blocks(trials: list[Trial], campaign: CampaignDefinition) -> list[Trial]
 
 
 def _drawn(items: list[_T], draw: Callable[[], float]) -> list[_T]:
-    """The items in random order; a draw each."""
+    """Return the items in random order, with one draw for each item."""
     if len(items) == 1:
         draw()
         return items

@@ -22,7 +22,7 @@ def _ns(text: str) -> float:
     return values.seconds(text, 1e-9, MAX_TIME_S) * 1e9
 
 
-# How a bound is read, and an example.
+# The reader of each bound, and an example.
 _BOUNDS: dict[ExpectedFigure, tuple[Callable[[str], float], str]] = {
     ExpectedFigure.THROUGHPUT: (lambda text: float(values.whole(text, _RATE)), ">= 5M"),
     ExpectedFigure.LOSS: (values.share, "<= 0.1%"),
@@ -35,28 +35,28 @@ _BOUNDS: dict[ExpectedFigure, tuple[Callable[[str], float], str]] = {
 def read_expectations(
     node: Node | None, dimensions: Collection[Dimension], problems: Problems
 ) -> list[Expectation]:
-    """Read the section; what is wrong is added to `problems`, such as a figure that no trial of
-    these dimensions has."""
+    """Read the section, and add errors to `problems`, for example a figure that no trial of these
+    dimensions has."""
     if node is None or isinstance(node, Bad):
         return []
     if not isinstance(node, YamlMapping):
-        problems.note(node.place, "expect", f"holds other keys; {_WRITE}")
+        problems.note(node.place, "expect", f"must have keys; {_WRITE}")
         return []
-    found = []
+    expectations = []
     for name, value in node.entries.items():
         place = node.key_places.get(name, value.place)
         if name not in _BOUNDS:
             message = sweeps.unknown_key(name, map(str, _BOUNDS))
             problems.note(place, f"expect.{name}", message)
             continue
-        one = _read(ExpectedFigure(name), value, problems)
-        if one is not None and not set(one.dimensions) & set(dimensions):
-            wanted = " or ".join(one.dimensions)
-            message = f"no trial of this campaign has that figure; add {wanted} to dimension"
+        expectation = _read(ExpectedFigure(name), value, problems)
+        if expectation is not None and not set(expectation.dimensions) & set(dimensions):
+            dimension = " or ".join(expectation.dimensions)
+            message = f"no trial of this campaign has that figure; add {dimension} to dimension"
             problems.note(place, f"expect.{name}", message)
-        elif one is not None:
-            found.append(one)
-    return found
+        elif expectation is not None:
+            expectations.append(expectation)
+    return expectations
 
 
 def _read(figure: ExpectedFigure, node: Node, problems: Problems) -> Expectation | None:
@@ -65,7 +65,9 @@ def _read(figure: ExpectedFigure, node: Node, problems: Problems) -> Expectation
         text = sweeps.text_of(node, f'{figure}: "{example}"')
         match = _FORM.fullmatch(text.strip())
         if match is None:
-            raise BadValueError(f"'{values.shorten(text)}' is no bound; write e.g. \"{example}\"")
+            raise BadValueError(
+                f"'{values.shorten(text)}' is not a bound; write e.g. \"{example}\""
+            )
         fields: dict[str, Any] = {"relation": match[1], "bound": read(match[2].strip())}
     except BadValueError as error:
         problems.note(node.place, f"expect.{figure}", *error.messages)

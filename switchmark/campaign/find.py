@@ -1,4 +1,4 @@
-"""Finds the campaign a user means: a built-in name, a file, or a notation.
+"""Finds the campaign that an argument names: a built-in campaign, a file, or a notation.
 
 switchmark run quick
 switchmark run my-campaign.yaml
@@ -24,16 +24,16 @@ _SUFFIXES = (".yaml", ".yml")
 _FOLDER = resources.files("switchmark.campaign") / "builtin"
 _NOTATION = "notation"
 _LONGEST_NAME = 60
-PAPERS = "papers"  # the items of the papers, a campaign each
+PAPERS = "papers"  # folder of the items of papers, each a campaign
 
 
 def builtin_names() -> list[str]:
-    """The campaigns that come with switchmark; those of the papers' items are last."""
+    """Return the campaigns that come with switchmark; those of the papers' items are last."""
     return [*_names(""), *_names(PAPERS)]
 
 
 def builtin_text(name: str) -> str:
-    """The YAML of a built-in campaign, a good start for one's own."""
+    """Return the YAML of a built-in campaign."""
     folder = _FOLDER if name in _names("") else _FOLDER / PAPERS
     return (folder / f"{name}.yaml").read_text("utf-8")
 
@@ -43,12 +43,13 @@ def _names(folder: str) -> tuple[str, ...]:
     return tuple(yaml_names(_FOLDER / folder if folder else _FOLDER))
 
 
-def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> CampaignDefinition:
-    """The campaign called `what`; `overrides` are `key=value` texts that win over it.
+def find_campaign(argument: str, known: Known, overrides: Sequence[str] = ()) -> CampaignDefinition:
+    """Return the campaign of an argument; `overrides` are `key=value` texts that replace its
+    values.
 
-    Raises `UsageError` when there is none, `CampaignError` when it is wrong."""
-    if what.lstrip().startswith("("):
-        settings = notation.parse_settings(what)
+    Raises `UsageError` if it does not exist, `CampaignError` if it has errors."""
+    if argument.lstrip().startswith("("):
+        settings = notation.parse_settings(argument)
         notation.pop_repetitions(settings)  # a new run has its own numbers
         campaign = load.load_settings(
             settings,
@@ -60,27 +61,26 @@ def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> Cam
         if campaign.name != _NOTATION:  # `--set name=...`
             return campaign
         return campaign.model_copy(update={"name": _name_of(settings)})
-    if what in builtin_names():
-        return load.load_text(builtin_text(what), f"{what}.yaml", known, overrides)
-    if what.endswith(_SUFFIXES) or "/" in what or Path(what).is_file():
-        return load.load_file(Path(what), known, overrides)
+    if argument in builtin_names():
+        return load.load_text(builtin_text(argument), f"{argument}.yaml", known, overrides)
+    if argument.endswith(_SUFFIXES) or "/" in argument or Path(argument).is_file():
+        return load.load_file(Path(argument), known, overrides)
     raise UsageError(
-        f"{values.unknown(what, builtin_names(), 'campaign')}",
+        f"{values.unknown(argument, builtin_names(), 'campaign')}",
         remedy='or name a file (.yaml) or a notation such as "(V=linux-bridge, P=64, R=1M)"',
     )
 
 
 def _name_of(settings: Mapping[str, str]) -> str:
-    """The name of the campaign that a notation describes: its switches, `ovs-dpdk-linux-bridge`."""
-    words = "".join(c if c.isascii() and c.isalnum() else "-" for c in settings.get("switch", ""))
-    return re.sub("-+", "-", words)[:_LONGEST_NAME].strip("-") or _NOTATION
+    """Return the name of the campaign of a notation: its switches, `ovs-dpdk-linux-bridge`."""
+    text = "".join(c if c.isascii() and c.isalnum() else "-" for c in settings.get("switch", ""))
+    return re.sub("-+", "-", text)[:_LONGEST_NAME].strip("-") or _NOTATION
 
 
-def source_text(what: str) -> str:
-    """The text that the user gave, to be kept with the results: a campaign's YAML, or the
-    notation."""
-    if what in builtin_names():
-        return builtin_text(what)
-    if what.lstrip().startswith("("):
-        return f"# notation\n{what}\n"
-    return Path(what).read_text("utf-8")
+def source_text(argument: str) -> str:
+    """Return the text to be stored with the results: a campaign's YAML, or the notation."""
+    if argument in builtin_names():
+        return builtin_text(argument)
+    if argument.lstrip().startswith("("):
+        return f"# notation\n{argument}\n"
+    return Path(argument).read_text("utf-8")

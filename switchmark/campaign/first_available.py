@@ -1,11 +1,11 @@
-"""`first_available`: a campaign lists switches and environments in order of preference, and so many
-of them are measured as it says: the first ones that can run.
+"""`first_available`: a campaign lists switches and environments in order of preference, and the
+first ones that can run are measured, up to a given number.
 
     switch: [linux-bridge, basicfwd, ovs-dpdk, testpmd]
     environment: [lxc, netns, bare]
     first_available: {switch: 3, environment: 1}
 
-Pure: the caller decides which ones can run. A refusal is remembered with its reason, for the user.
+The functions are pure: the caller decides which switches can run, and gives the reasons.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ Noun = Callable[[str], str]  # a noun for the nodes of an environment; empty: no
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The values of one key that were taken, and the preferred ones that cannot be had."""
+    """The values of one key that were taken, and the preferred values that are not available."""
 
     key: str  # switch or environment
     taken: tuple[str, ...]
-    wanted: int
+    count: int  # requested number of values
     left_out: Mapping[str, Availability]
-    substitutes: tuple[str, ...]  # those of the taken that are not among the first `wanted`
+    substitutes: tuple[str, ...]  # taken values that are not among the first `count`
 
 
 def sentence(choices: Iterable[Choice], noun: Noun = lambda _: "") -> str | None:
     """Return which values were left out, why, and their substitutes; None if all can run."""
-    told: set[Availability] = set()
+    given: set[Availability] = set()  # the reasons in earlier parts of the sentence
     parts = []
     for choice in choices:
         if choice.left_out:
-            say = _switches if choice.key == "switch" else _environments
-            parts.append(say(choice, _reasons(choice.left_out, told), noun))
-            told.update(choice.left_out.values())
+            clause = _switches if choice.key == "switch" else _environments
+            parts.append(clause(choice, _reasons(choice.left_out, given), noun))
+            given.update(choice.left_out.values())
     return "; ".join(parts) or None
 
 
@@ -54,7 +54,7 @@ def _instead(choice: Choice) -> str:
     if not choice.substitutes:
         return f"only {in_words(choice.taken)} can run here"
     verb = "is" if len(choice.substitutes) == 1 else "are"
-    enough = len(choice.taken) == choice.wanted
+    enough = len(choice.taken) == choice.count
     end = "" if enough else "; of the others in the campaign's list, none can run here"
     return f"{in_words(choice.substitutes)} {verb} measured instead{end}"
 
@@ -67,23 +67,23 @@ def _environments(choice: Choice, reasons: str, noun: Noun) -> str:
 
 
 def _with_noun(name: str, noun: Noun, article: str = "") -> str:
-    return f"{words} ({article}{name})" if (words := noun(name)) else f"in {article}{name}"
+    return f"{text} ({article}{name})" if (text := noun(name)) else f"in {article}{name}"
 
 
-def _reasons(left_out: Mapping[str, Availability], told: set[Availability]) -> str:
-    """The reasons, each once: also if an earlier part of the sentence has given it."""
+def _reasons(left_out: Mapping[str, Availability], given: set[Availability]) -> str:
+    """Return the reasons as a clause, without a reason that the sentence has already given."""
     groups: dict[Availability, list[str]] = {}
-    for name, answer in left_out.items():
-        groups.setdefault(answer, []).append(name)
+    for name, reason in left_out.items():
+        groups.setdefault(reason, []).append(name)
     if len(groups) == 1:
-        (answer,) = groups
-        return "for the same reason" if answer in told else f"because {answer.clause}"
-    parts = [f"{in_words(names)}: {answer.clause}" for answer, names in groups.items()]
+        (reason,) = groups
+        return "for the same reason" if reason in given else f"because {reason.clause}"
+    parts = [f"{in_words(names)}: {reason.clause}" for reason, names in groups.items()]
     return f"({'; '.join(parts)})"
 
 
 def in_words(names: Sequence[str], conjunction: str = "and") -> str:
-    """The names as a part of a sentence: `a, b and c`."""
+    """Return the names as a part of a sentence: `a, b and c`."""
     return f" {conjunction} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
@@ -92,8 +92,8 @@ def choose(
     environment_problem: Callable[[str], Availability],
     switch_problem: Callable[[Sweep, str], Availability],
 ) -> tuple[CampaignDefinition, list[Choice]]:
-    """The campaign with the first available environments and switches, as many as it asks for. A
-    switch is available if each sweep that lists it can have it. If nothing at all is available, the
+    """Return the campaign with the first available environments and switches, up to its numbers. A
+    switch is available if it can run in each sweep that lists it. If nothing is available, the
     first ones remain, so that they are refused by name."""
     choices = []
     if (count := campaign.first_available.environment) is not None:
@@ -117,7 +117,7 @@ def choose_on_paper(
     capabilities: Mapping[str, Capabilities],
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
 ) -> CampaignDefinition:
-    """The same without a machine: the first ones that the rules allow."""
+    """Return the campaign with the first switches and environments that the rules permit."""
 
     def switch_problem(sweep: Sweep, name: str) -> Availability:
         return refusal(sweep, name, capabilities, environment_ports)
@@ -131,9 +131,9 @@ def refusal(
     capabilities: Mapping[str, Capabilities],
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
 ) -> Availability:
-    """The first reason of the rules against a switch in a sweep."""
-    found = next(refusals(sweep, name, capabilities, environment_ports), None)
-    return available(None) if found is None else unavailable(found.reason)
+    """Return the first reason of the rules against a switch in a sweep."""
+    first = next(refusals(sweep, name, capabilities, environment_ports), None)
+    return available(None) if first is None else unavailable(first.reason)
 
 
 def _choose(
@@ -148,8 +148,8 @@ def _choose(
     taken = [name for name, answer in answers.items() if answer.available]
     if not taken:
         return Choice(key, tuple(listed[:count]), count, {}, ())
-    told = answers if len(taken) == count else listed[:count]  # the others were not preferred
-    left_out = {name: answers[name] for name in told if not answers[name].available}
+    preferred = answers if len(taken) == count else listed[:count]
+    left_out = {name: answers[name] for name in preferred if not answers[name].available}
     substitutes = tuple(name for name in taken if name not in listed[:count])
     return Choice(key, tuple(taken), count, left_out, substitutes)
 

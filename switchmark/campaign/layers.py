@@ -1,5 +1,5 @@
-"""The layers of a campaign file and how they combine: the file's own keys, its blocks of `sweeps`,
-its contenders, and the values of `--set`, which win over all."""
+"""The layers of a campaign file: its own keys, its blocks of `sweeps`, its contenders, and the
+values of `--set`. Each layer overrides the layers before it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ IN_SECTIONS = [
 
 
 class Layers:
-    """Lays blocks of values over each other and collects the problems on the way."""
+    """Combines layers of values, and collects the problems."""
 
     def __init__(self, known: Known, problems: Problems) -> None:
         self.known = known
         self.problems = problems
 
     def overriding(self, overrides: dict[str, Text]) -> Block:
-        """The block of values that `--set` gives for trials."""
+        """Return the block of trial values from `--set`."""
         block = Block()
         for name, node in overrides.items():
             section, _, inner = name.rpartition(".")
@@ -48,25 +48,25 @@ class Layers:
         named: Sequence[Contender],
         place: SourcePlace,
     ) -> list[dict[str, Entry]]:
-        """One grid for each block, dimension and contender; `place` is where messages point that
-        belong to none of them."""
+        """Return a grid for each block, dimension and contender. Messages that belong to none of
+        them have this `place`."""
         blocks = self._sweep_blocks(table)
         layered = [([top, block, over], at) for block, at in blocks] or [([top, over], place)]
         self.problems += contenders.clashes(named, [top, *(block for block, _ in blocks)], over)
-        compared = contenders.compared_if_asked(named)
-        found: list[dict[str, Entry]] = []
+        compared = contenders.compared_keys(named)
+        all_grids: list[dict[str, Entry]] = []
         for layers, at in layered:
             if not named:
-                found += sweeps.grids(layers, at, self.problems)
+                all_grids += sweeps.grids(layers, at, self.problems)
                 continue
-            own = {
+            by_contender = {
                 one.name: sweeps.grids([*layers, one.block(compared)], one.place, self.problems)
                 for one in named
             }
             if not self.problems:
-                first = {name: grids[0] for name, grids in own.items()}
+                first = {name: grids[0] for name, grids in by_contender.items()}
                 self.problems += contenders.twins(named, first)
-            found += [grid for grids in own.values() for grid in grids]
+            all_grids += [grid for grids in by_contender.values() for grid in grids]
         everywhere = {dim for layers, _ in layered for dim in sweeps.dimensions(layers)}
         for dimension, entries in over.sections.items():
             for entry in entries.values():
@@ -78,7 +78,7 @@ class Layers:
                 for dimension, at in block.section_places.items():
                     used = sweeps.dimensions(layers)
                     self._unused(dimension, at, joined("sweeps", dimension), used)
-        return found
+        return all_grids
 
     def _unused(
         self, dimension: Dimension, place: SourcePlace, key: str, used: Collection[Dimension]
@@ -95,11 +95,11 @@ class Layers:
             message = "is a list of blocks; write e.g. - packet_size: 64"
             self.problems.note(node.place, "sweeps", message)
             return []
-        found = []
+        blocks = []
         allowed = [*BY_NAME, *sweeps.SECTIONS]
         for item in node.items:
             if not isinstance(item, YamlMapping):
-                message = "each item holds keys, e.g. - packet_size: 64"
+                message = "each item must have keys, e.g. - packet_size: 64"
                 self.problems.note(item.place, "sweeps", message)
                 continue
             for name, place in item.key_places.items():
@@ -109,5 +109,5 @@ class Layers:
                         message = "belongs to the whole campaign; write it outside of sweeps"
                     self.problems.note(place, joined("sweeps", name), message)
             block = sweeps.read_block(item.entries, "sweeps", self.known, self.problems)
-            found.append((block, item.place))
-        return found
+            blocks.append((block, item.place))
+        return blocks

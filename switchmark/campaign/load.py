@@ -1,7 +1,7 @@
-"""From a campaign file, flags or a notation to its definition, with every error named at once.
+"""From a campaign file, flags or a notation to its definition; reports all errors at once.
 
-Pure: which switches and environments exist comes in as an argument (`Known`). An error is
-one line: file, line, key, value and remedy, for instance
+The functions are pure: `Known` lists the switches and environments that exist. An error is
+one line with file, line, key, value and remedy, for example
 `campaign.yaml:7: packet_size: 40 is below the smallest Ethernet frame (64 with FCS); use 64
 or more`.
 """
@@ -42,17 +42,17 @@ from switchmark.statistics.defaults import BUDGET_S
 
 
 def load_file(path: Path, known: Known, overrides: Sequence[str] = ()) -> CampaignDefinition:
-    """The campaign in a YAML file; raises `CampaignError` with one line a problem.
+    """Read the campaign in a YAML file. Raises `CampaignError` with one line for each problem.
 
-    `overrides` are `key=value` texts (`--set`); they win over everything in the file."""
+    `overrides` are `key=value` texts (`--set`), which replace values in the file."""
     return load_text(source.read_file(path), str(path), known, overrides)
 
 
 def load_text(
     text: str, where: str, known: Known, overrides: Sequence[str] = ()
 ) -> CampaignDefinition:
-    """Read the campaign in a text; `where` names its source in messages and, less its suffix, the
-    campaign itself."""
+    """Read the campaign in a text; `where` names its source in messages. Without its suffix it is
+    also the name of the campaign."""
     problems = Problems()
     table = source.parse(text, where, problems)
     SettingsReader.refuse_foreign(table, where)
@@ -67,9 +67,9 @@ def load_settings(
     label: Callable[[str], str] = lambda key: f"--{key.replace('_', '-')}",
     overrides: Sequence[str] = (),
 ) -> CampaignDefinition:
-    """A campaign from keys and values alone, such as the flags of `switchmark trial`.
+    """Make a campaign from keys and values, for example the flags of `switchmark trial`.
 
-    `label` names the place of a key in messages; by default `--packet-size: 40 is ...`."""
+    `label` names the place of a key in messages, by default `--packet-size: 40 is ...`."""
     problems = Problems()
     nodes = {key: Text(text, SourcePlace(label(key))) for key, text in given.items()}
     nodes |= _split(overrides, problems)
@@ -78,30 +78,31 @@ def load_settings(
 
 
 def _split(overrides: Sequence[str], problems: Problems) -> dict[str, Text]:
-    found: dict[str, Text] = {}
+    nodes: dict[str, Text] = {}
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
             message = f"'{values.shorten(override)}' is not key=value; write e.g. duration=2s"
             problems.note(SourcePlace("--set"), "", message)
             continue
-        found[source.canonical(key.strip())] = Text(
+        nodes[source.canonical(key.strip())] = Text(
             text.strip() or None, SourcePlace(f"--set {key.strip()}")
         )
-    return found
+    return nodes
 
 
 def _campaign(
     table: YamlMapping, overrides: dict[str, Text], where: str, known: Known, problems: Problems
 ) -> CampaignDefinition:
-    """The campaign in a table, under what `--set` gives. All problems are raised together."""
-    layers, said = Layers(known, problems), SettingsReader(problems)
+    """Read the campaign in a table, with the values of `--set`. All problems are raised
+    together."""
+    layers, reader = Layers(known, problems), SettingsReader(problems)
     top = sweeps.read_block(table.entries, "", known, problems)
     over = layers.overriding(overrides)
     section = table.entries.get(contenders.SECTION)
     named = contenders.read_contenders(section, overrides, known, problems)
-    options = said.read(table) | said.overridden(overrides)
-    said.refuse_unknown(table)
+    options = reader.read(table) | reader.overridden(overrides)
+    reader.refuse_unknown(table)
     grids = layers.grids(table, top, over, named, SourcePlace(where))
     published = read_published(table.entries.get("published"), known, problems)
     findings = read_findings(table.entries.get("findings"), known, problems)
@@ -128,18 +129,18 @@ def _campaign(
 def _check(
     grids: list[dict[str, Entry]], options: dict[str, Any], where: str, problems: Problems
 ) -> None:
-    """Note what cannot be, of values that can."""
+    """Note combinations of valid values that are impossible."""
     if too_many := sweeps.too_many(grids, options.get("repetitions", 1)):
         problems.note(SourcePlace(where), "", too_many)
         return
     trim = _part(TrimPolicy, "trim", options)
-    said: dict[Problem, None] = {}
+    unique: dict[Problem, None] = {}
     for grid in grids:
         sweep = sweeps.to_sweep(grid)
         for refusal in (*workload_refusals(sweep), *traffic_refusals(sweep, trim)):
             entry = grid[refusal.key]
-            said[Problem(entry.place, entry.path, str(refusal))] = None
-    problems += said
+            unique[Problem(entry.place, entry.path, str(refusal))] = None
+    problems += unique
     for refusal in time_refusals(grids, options, trim):
         problems.note(SourcePlace(where), refusal.key, str(refusal))
 
@@ -175,5 +176,5 @@ def _build(
 
 def _name_from(where: str) -> str:
     stem = Path(where).stem
-    kept = "".join(c if c.isascii() and (c.isalnum() or c in "._+-") else "-" for c in stem)
-    return kept.strip("-._+") or "campaign"
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "._+-") else "-" for c in stem)
+    return name.strip("-._+") or "campaign"

@@ -1,7 +1,6 @@
-"""`packet_size: imix` means `packet_mix: imix`, as the engine's `--packet-size` takes both.
+"""`packet_size: imix` means `packet_mix: imix`, because the engine's `--packet-size` accepts both.
 
-One key of a trial says one size, another says several in one trial; whoever writes the text need
-not know that.
+A trial has two keys, for one size and for a mix of sizes. A user can write both as `packet_size`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ SIZE, MIX = "packet_size", "packet_mix"
 
 
 def key_of(name: str, node: Node) -> str:
-    """The key that a value belongs to: `packet_mix` where `packet_size` holds mixes alone."""
+    """Return the key that a value belongs to: `packet_mix` if `packet_size` has only mixes."""
     if name != SIZE:
         return name
     texts = [

@@ -1,8 +1,8 @@
-"""The (D, L, S, V, P, R, B) notation of Ara et al. (2021), printed and read.
+"""Reads and writes the (D, L, S, V, P, R, B) notation of Ara et al. (2021).
 
-`(D=throughput, L=local, S=1vs1, V=linux-bridge, P=64, R=1M, B=64)` names a trial; further
-keys of a trial follow inside the parentheses as `key=value` where they are not the default.
-`V ∈ {ovs, vpp}` or `P={64, 1500}` stands for several trials.
+`(D=throughput, L=local, S=1vs1, V=linux-bridge, P=64, R=1M, B=64)` names a trial. Other keys with a
+value other than the default follow inside the parentheses as `key=value`. `V ∈ {ovs, vpp}` or
+`P={64, 1500}` means several trials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SEPARATORS = " \t\r\n,;"
 
 
 def to_notation(trial: Trial) -> str:
-    """Write the trial's notation: the seven letters, then whatever differs from the default."""
+    """Write the trial's notation: the seven letters, then values other than the default."""
     parts = [f"{letter}={_shown(key, trial)}" for letter, key in BY_LETTER.items()]
     for key in KEYS:
         if key.letter is None and getattr(trial, key.field) != key.default:
@@ -38,22 +38,22 @@ def _shown(key: Parameter, trial: Trial) -> str:
 
 
 def from_notation(text: str, known: Known | None = None) -> Trial:
-    """Read the one trial that the notation names; the inverse of `to_notation`. Raises `UsageError`
-    when the text is wrong or stands for several trials."""
+    """Read a notation that names one trial; the inverse of `to_notation`. Raises `UsageError` if
+    the text is wrong or means several trials."""
     trials = expand_notation(text, known)
     if len(trials) != 1:
         raise UsageError(
-            f"notation: '{shorten(text)}' stands for {len(trials)} trials",
-            remedy="give one value a key",
+            f"notation: '{shorten(text)}' means {len(trials)} trials",
+            remedy="write one value for each key",
         )
     return trials[0]
 
 
 def expand_notation(text: str, known: Known | None = None) -> list[Trial]:
-    """Read every trial that the notation stands for, in the order of its values.
+    """Read all trials of the notation, in the order of its values.
 
-    Letters and key names may be mixed, in any order, with any spacing; what is left out takes the
-    default, but V must be there. `known=None` takes any well-formed names."""
+    Letters and key names may be mixed, in any order, with any spacing. Keys that are left out have
+    the default; V is required. `known=None` accepts any well-formed names."""
     settings = parse_settings(text)
     repetitions = pop_repetitions(settings)
     problems = Problems()
@@ -70,7 +70,7 @@ def expand_notation(text: str, known: Known | None = None) -> list[Trial]:
 
 
 def pop_repetitions(settings: dict[str, str]) -> list[int]:
-    """Take the repetitions out of the notation's settings. Raises `UsageError`."""
+    """Remove the repetitions from the notation's settings, and return them. Raises `UsageError`."""
     try:
         return PARAMETERS["repetition"].parse(settings.pop("repetition", "0"), Known())
     except BadValueError as error:
@@ -78,28 +78,27 @@ def pop_repetitions(settings: dict[str, str]) -> list[int]:
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """Split the notation into its keys, as campaign files name them, and the text of their
-    values."""
+    """Split the notation into the keys of campaign files and the texts of their values."""
     before, *pairs = _KEY.split(_without_parentheses(text))
     if before.strip(_SEPARATORS) or not pairs:
         wrong = shorten(before if pairs else text)
         raise UsageError(
             f"notation: '{wrong}' is not key=value", remedy="write e.g. (V=ovs, P=64, R=1M)"
         )
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     names = [*BY_LETTER, *BY_NAME, "repetition"]
     for written, value in zip(pairs[::2], pairs[1::2], strict=True):
         name = BY_LETTER[written].name if written in BY_LETTER else canonical(written)
         if name not in names:
             raise UsageError(f"notation: {unknown(written, names, 'key')}")
-        if name in found:
+        if name in settings:
             raise UsageError(f"notation: {written} is given twice", remedy="keep one")
         if not value.strip(_SEPARATORS):
             raise UsageError(
                 f"notation: {written} has no value", remedy=f"write e.g. {written}={_example(name)}"
             )
-        found[name] = value.strip(_SEPARATORS)
-    return found
+        settings[name] = value.strip(_SEPARATORS)
+    return settings
 
 
 def _example(name: str) -> str:
@@ -111,5 +110,7 @@ def _without_parentheses(text: str) -> str:
     if body.startswith("(") and body.count("(") == body.count(")") == 1:
         return body[1:].replace(")", " ")
     if "(" in body or ")" in body:
-        raise UsageError(f"notation: '{shorten(text)}' needs one '(' in front and one ')' behind")
+        raise UsageError(
+            f"notation: '{shorten(text)}' needs one '(' before it and one ')' after it"
+        )
     return body

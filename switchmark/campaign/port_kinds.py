@@ -1,4 +1,4 @@
-"""Which kinds of ports switch, environment and traffic I/O have in common."""
+"""The port kinds that switch, environment and traffic I/O have in common."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.model.workload import FRAMES
 
-# Those that are network devices of the kernel's.
+# The port kinds that are network devices of the kernel.
 DEVICES = frozenset({PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF})
 
 
@@ -24,10 +24,10 @@ def usable_ports(
     generator: str = OWN_ENGINE,
     workload: str = FRAMES,
 ) -> list[PortKind]:
-    """The port kinds that switch, environment and traffic I/O all have, best first.
+    """Return the port kinds that switch, environment and traffic I/O all support, best first.
 
-    Sockets (udp, raw) and netmap need a kernel device; DPDK reaches every kind but a VALE port,
-    which is netmap's own. A foreign instrument has its own port kinds."""
+    Sockets (udp, raw) and netmap need a kernel device. DPDK reaches every kind except a VALE port,
+    which only netmap reaches. A foreign generator has its own port kinds."""
     more = capabilities.application_ports if workload != FRAMES else ()
     return [
         kind
@@ -40,21 +40,21 @@ def usable_ports(
 
 
 def why_not(
-    own: PortKind,
+    kind: PortKind,
     environment: str,
     environment_ports: Sequence[PortKind],
     trial: Trial,
 ) -> str:
-    """Return why a trial does not have this kind of port, the switch's own, in words for its
-    stand-in."""
+    """Return why a trial cannot have this port kind, the first of the switch, for the message about
+    its fallback."""
     if trial.nics:
         return "beside real ports (nics) nodes have network devices"
-    if own not in environment_ports:
-        return f"{environment} has no {own} ports"
-    if not _reaches(trial.io, own):
-        return f"io {trial.io} has no way to {own} ports"
-    if not _driven_by(trial.generator, trial.workload, own):
-        return f"generator {trial.generator} has no way to {own} ports"
+    if kind not in environment_ports:
+        return f"{environment} has no {kind} ports"
+    if not _reaches(trial.io, kind):
+        return f"io {trial.io} has no way to {kind} ports"
+    if not _driven_by(trial.generator, trial.workload, kind):
+        return f"generator {trial.generator} has no way to {kind} ports"
     return "port_kind asks for it"
 
 
@@ -68,7 +68,7 @@ def _driven_by(generator: str, workload: str, kind: PortKind) -> bool:
 def _reaches(io: Io, kind: PortKind) -> bool:
     if io is Io.AUTO:
         return True
-    if kind is PortKind.ATTACHMENT:  # frames past the IP stack would take another path
+    if kind is PortKind.ATTACHMENT:  # frames that bypass the IP stack would take another path
         return sends_datagrams(io)
     if kind is PortKind.VALE:
         return io is Io.NETMAP

@@ -1,8 +1,8 @@
 """The `published:` section: figures from the literature that a campaign is compared with.
 
-An entry is one figure (`value`), or several of one kind that differ in one key of the trial
-(`over: switch`, `values: {vpp: 4.5, bess: 4.0}`). What a figure is, it says itself; `match` names
-the trials that it is of, and a match that no trial of the campaign can fulfil is refused.
+An entry is one figure (`value`), or several figures of one kind that differ in one key of the trial
+(`over: switch`, `values: {vpp: 4.5, bess: 4.0}`). Its other keys describe the figure; `match` names
+the trials of the figure, and a match without a trial in the campaign is refused.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _EXAMPLE = "- {match: {io: udp}, value: 338k, unit: pps, source: Ara et al. 2021
 
 
 def _choice(field: str) -> Callable[[str], str]:
-    words: tuple[str, ...] = get_args(Published.model_fields[field].annotation)
-    return lambda text: values.choice(text, words, field)
+    choices: tuple[str, ...] = get_args(Published.model_fields[field].annotation)
+    return lambda text: values.choice(text, choices, field)
 
 
 def _statistic(text: str) -> str:
@@ -60,8 +60,8 @@ KEYS = ("match", "value", "over", "values", *_READERS)
 def read_published(
     node: Node | None, known: Known, problems: Problems
 ) -> list[tuple[Published, SourcePlace]]:
-    """Read all figures of the section, each with the place where it is written; what is wrong with
-    them is added to the problems."""
+    """Read all figures of the section, each with its place in the file, and add errors to the
+    problems."""
     if node is None or isinstance(node, Bad):
         return []
     if not isinstance(node, Items):
@@ -123,21 +123,21 @@ def _missing(node: YamlMapping, fields: dict[str, Any]) -> Iterator[tuple[str, s
 def _values(
     node: YamlMapping, known: Known, problems: Problems
 ) -> Iterator[tuple[dict[str, Any], float, str]]:
-    """The part of the match that each figure adds to the entry's, its value, and the text of it."""
+    """Yield for each figure its part of the match, its value, and the text of the value."""
     try:
         if "over" not in node.entries:
             yield {}, *_value(sweeps.text_of(node.entries["value"], _EXAMPLE))
             return
         name = sweeps.text_of(node.entries["over"], "over: switch")
-        held = node.entries["values"]
-        if name not in BY_NAME or not isinstance(held, YamlMapping):
+        numbers = node.entries["values"]
+        if name not in BY_NAME or not isinstance(numbers, YamlMapping):
             message = "over names a key of trials, values has a number for each of its values"
             problems.note(node.place, "published", message)
             return
-        for word, value in held.entries.items():
-            text = Text(word, held.key_places.get(word, held.place))
-            for one in _one_value(BY_NAME[name], text, "published.values", known, problems):
-                yield {BY_NAME[name].field: one}, *_value(sweeps.text_of(value, "4.5"))
+        for name_text, value in numbers.entries.items():
+            text = Text(name_text, numbers.key_places.get(name_text, numbers.place))
+            for key_value in _one_value(BY_NAME[name], text, "published.values", known, problems):
+                yield {BY_NAME[name].field: key_value}, *_value(sweeps.text_of(value, "4.5"))
     except BadValueError as error:
         problems.note(node.place, "published", *error.messages)
 
@@ -149,11 +149,11 @@ def _value(text: str) -> tuple[float, str]:
 
 
 def read_match(node: Node, path: str, known: Known, problems: Problems) -> dict[str, Any]:
-    """Read keys of trials, one value each, as fields of trials."""
+    """Read keys of trials, with one value each, as fields of trials."""
     if not isinstance(node, YamlMapping):
-        problems.note(node.place, path, f"holds trial keys; write e.g. {_EXAMPLE}")
+        problems.note(node.place, path, f"must have trial keys; write e.g. {_EXAMPLE}")
         return {}
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in node.entries.items():
         key = BY_NAME.get(mixes.key_of(name, value))
         if key is None:
@@ -161,27 +161,27 @@ def read_match(node: Node, path: str, known: Known, problems: Problems) -> dict[
             message = sweeps.unknown_key(name, BY_NAME)
             problems.note(place, f"{path}.{name}", message)
             continue
-        for one in _one_value(key, value, f"{path}.{name}", known, problems):
-            found[key.field] = one
-    return _with_canonical_scenario(found)
+        for trial_value in _one_value(key, value, f"{path}.{name}", known, problems):
+            fields[key.field] = trial_value
+    return _with_canonical_scenario(fields)
 
 
 def _one_value(
     key: Parameter, node: Node, path: str, known: Known, problems: Problems
 ) -> Iterator[Any]:
-    """The one value that trials of a match have for this key; none where it is noted as wrong."""
-    found = sweeps.read_values(key, node, path, known, problems).values
-    if len(found) > 1:
+    """Yield the value that trials of a match have for this key; nothing if there is a problem."""
+    key_values = sweeps.read_values(key, node, path, known, problems).values
+    if len(key_values) > 1:
         problems.note(node.place, path, "takes one value, not several")
-    elif found and isinstance(found[0], rates.BitRate):
+    elif key_values and isinstance(key_values[0], rates.BitRate):
         message = "a rate of trials is in packets a second; write e.g. 1M"
         problems.note(node.place, path, message)
-    elif found:
-        yield found[0].value if isinstance(found[0], Enum) else found[0]
+    elif key_values:
+        yield key_values[0].value if isinstance(key_values[0], Enum) else key_values[0]
 
 
 def _with_canonical_scenario(match: dict[str, Any]) -> dict[str, Any]:
-    """The match with the scenario's canonical name, and its number of paths as `pairs`."""
+    """Return the match with the scenario's canonical name, and its number of paths as `pairs`."""
     scenario = Scenario.of(match.get("scenario", ""))
     if not scenario.is_known:
         return match
@@ -194,8 +194,7 @@ def note_unmatched(
     grids: Sequence[dict[str, sweeps.Entry]],
     problems: Problems,
 ) -> None:
-    """Note the figures that match no trial of these grids, each with the nearest trial there could
-    be."""
+    """Note the figures that match no trial of these grids, each with the nearest trial."""
     for figure, place in figures:
         note_lacking(figure.match, place, "published.match", grids, problems)
 
@@ -207,10 +206,10 @@ def note_lacking(
     grids: Sequence[dict[str, sweeps.Entry]],
     problems: Problems,
 ) -> None:
-    """Note a match that no trial of these grids can fulfil."""
+    """Note a match without a trial in these grids."""
     lacking = min((_GridValues(grid).lacking(match) for grid in grids), key=len, default=[])
     if lacking:
-        message = f"{', '.join(lacking)}; change the match, or what is measured"
+        message = f"{', '.join(lacking)}; change the match, or the trials"
         problems.note(place, path, message)
 
 
@@ -228,18 +227,20 @@ class _GridValues:
         for name, pairs in paths:
             self.pairs_of.setdefault(name, set()).update(pairs)
         self.values["scenario"] = tuple(self.pairs_of)
-        self.values["pairs"] = tuple(sorted({n for held in self.pairs_of.values() for n in held}))
+        self.values["pairs"] = tuple(sorted(set().union(*self.pairs_of.values())))
 
     def lacking(self, match: Mapping[str, Any]) -> list[str]:
-        """The values of a match that no trial of the grid has, in words."""
-        found = []
+        """Return a message for each value of a match that no trial of the grid has."""
+        messages = []
         for field, value in match.items():
-            held = self.values[field]
+            existing = self.values[field]
             if field == "pairs" and match.get("scenario") in self.pairs_of:
-                held = tuple(sorted(self.pairs_of[str(match["scenario"])]))
-            bit_rates = any(isinstance(one, rates.BitRate) for one in held)
-            if value not in held and not bit_rates:
+                existing = tuple(sorted(self.pairs_of[str(match["scenario"])]))
+            bit_rates = any(isinstance(one, rates.BitRate) for one in existing)
+            if value not in existing and not bit_rates:
                 key = next(one for one in BY_NAME.values() if one.field == field)
-                shown = ", ".join(dict.fromkeys(key.text(one) for one in held))
-                found.append(f"no trial has {key.name} {key.text(value)}, the nearest has {shown}")
-        return found
+                shown = ", ".join(dict.fromkeys(key.text(one) for one in existing))
+                messages.append(
+                    f"no trial has {key.name} {key.text(value)}, the nearest has {shown}"
+                )
+        return messages

@@ -1,7 +1,7 @@
-"""From the keys of a campaign to its grids: reads blocks of values and lays them over another.
+"""From the keys of a campaign to its grids: reads blocks of values and combines them.
 
-The nearer to a trial, the stronger: a sweep's own keys win over those outside, in the same
-place a `throughput:`/`latency:` section wins over plain keys, and `--set` wins over all.
+A key of a sweep overrides the same key outside. In the same block, a section `throughput:` or
+`latency:` overrides plain keys. `--set` overrides all.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SECTIONS: dict[str, Dimension] = {dimension.value: dimension for dimension in Di
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The values of one key; empty when they were wrong and that has been reported."""
+    """The values of one key; empty if they were wrong, which has been reported."""
 
     values: tuple[Any, ...]
     place: SourcePlace
@@ -41,16 +41,16 @@ class Block:
 
     plain: dict[str, Entry] = field(default_factory=dict)
     sections: dict[Dimension, dict[str, Entry]] = field(default_factory=dict)
-    section_places: dict[Dimension, SourcePlace] = field(default_factory=dict)  # none for `--set`
+    section_places: dict[Dimension, SourcePlace] = field(default_factory=dict)  # without `--set`
 
 
 def joined(path: str, key: str) -> str:
-    """A key with the keys around it, as messages name it."""
+    """Return a key with the keys around it, as messages name it."""
     return f"{path}.{key}" if path else key
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """The message about a key that is not in the language."""
+    """Return the message about an unknown key."""
     names = list(allowed)
     near = values.nearest(key, names)
     if near:
@@ -61,7 +61,7 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
 
 
 def read_values(key: Parameter, node: Node, path: str, known: Known, problems: Problems) -> Entry:
-    """All values of one key: a scalar, a YAML list, a range, or a list of those."""
+    """Read all values of one key: a scalar, a YAML list, a range, or a list of those."""
     items = node.items if isinstance(node, Items) else (node,)
     if isinstance(node, Items) and not items:
         problems.note(node.place, path, f"is an empty list; write e.g. {key.example}")
@@ -86,8 +86,8 @@ def mapping_text(table: YamlMapping) -> str:
 
 
 def text_of(node: Node, example: str) -> str:
-    """The text of a scalar. Raises `BadValueError` for anything else (without a message for
-    `Bad`)."""
+    """Return the text of a scalar. Raises `BadValueError` for other nodes, without a message for
+    `Bad`."""
     match node:
         case Text(text=None):
             raise values.BadValueError(f"has no value; write e.g. {example}")
@@ -101,7 +101,7 @@ def text_of(node: Node, example: str) -> str:
 
 
 def read_block(entries: Mapping[str, Node], path: str, known: Known, problems: Problems) -> Block:
-    """The trial keys and dimension sections among the entries; other keys are left alone."""
+    """Read the trial keys and dimension sections among the entries, and ignore other keys."""
     block = Block()
     for name, node in entries.items():
         if name in BY_NAME:
@@ -118,13 +118,13 @@ def _read_key(
     path: str,
     known: Known,
     problems: Problems,
-    held: dict[str, Entry],
+    entries: dict[str, Entry],
 ) -> None:
-    """Read the values of one key into `held`, under the key that they belong to."""
-    where, of = joined(path, name), mixes.key_of(name, node)
-    if of in held:
-        problems.note(node.place, where, f"is written twice, as {of}, too; keep one")
-    held[of] = read_values(BY_NAME[of], node, where, known, problems)
+    """Read the values of one key, and add them to `entries` under the key that they belong to."""
+    where, key = joined(path, name), mixes.key_of(name, node)
+    if key in entries:
+        problems.note(node.place, where, f"is written twice, also as {key}; keep one")
+    entries[key] = read_values(BY_NAME[key], node, where, known, problems)
 
 
 def _read_section(
@@ -134,14 +134,14 @@ def _read_section(
     if isinstance(node, Bad):
         return {}
     if not isinstance(node, YamlMapping):
-        message = f"holds other keys; write e.g. {name}: {{rate: 1M}}"
+        message = f"must have keys; write e.g. {name}: {{rate: 1M}}"
         problems.note(node.place, where, message)
         return {}
     allowed = [key for key in BY_NAME if key != "dimension"]
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for inner, value in node.entries.items():
         if inner in allowed:
-            _read_key(inner, value, where, known, problems, found)
+            _read_key(inner, value, where, known, problems, entries)
         else:
             place = node.key_places.get(inner, value.place)
             message = unknown_key(inner, allowed)
@@ -150,7 +150,7 @@ def _read_section(
             elif inner in settings.BY_NAME:
                 message = "is a setting of the whole campaign; write it outside of sections"
             problems.note(place, joined(where, inner), message)
-    return found
+    return entries
 
 
 def dimensions(layers: list[Block]) -> tuple[Dimension, ...]:
@@ -165,26 +165,26 @@ def dimensions(layers: list[Block]) -> tuple[Dimension, ...]:
 
 
 def lookup(layers: list[Block], dimension: Dimension, name: str) -> Entry | None:
-    """The strongest entry of a key, innermost layer first; None when nobody wrote it."""
+    """Return the entry of a key in the last layer that has the key; None if no layer has it."""
     for block in reversed(layers):
-        for held in (block.sections.get(dimension, {}), block.plain):
-            if name in held:
-                return held[name]
-            if name == mixes.MIX and mixes.SIZE in held and not _writes_mix(layers):
-                return None  # a size replaces a mix that was written as one
+        for entries in (block.sections.get(dimension, {}), block.plain):
+            if name in entries:
+                return entries[name]
+            if name == mixes.MIX and mixes.SIZE in entries and not _writes_mix(layers):
+                return None  # the size replaces a mix that was written as `packet_size`
     return None
 
 
 def _writes_mix(layers: list[Block]) -> bool:
-    """Return True if a layer writes `packet_mix` by its own name."""
-    written = [held for one in layers for held in (one.plain, *one.sections.values())]
+    """Return True if a layer has the key `packet_mix` itself."""
+    written = [entries for one in layers for entries in (one.plain, *one.sections.values())]
     return any(mixes.MIX in one and one[mixes.MIX].path.endswith(mixes.MIX) for one in written)
 
 
 def grids(layers: list[Block], place: SourcePlace, problems: Problems) -> list[dict[str, Entry]]:
-    """One grid a dimension: an entry for every key, defaults filled in. A key that is required and
-    missing is a problem, reported once."""
-    found = []
+    """Return a grid for each dimension, with an entry for every key, also for defaults. A required
+    key that is missing is reported once."""
+    all_grids = []
     missing: set[str] = set()
     for dimension in dimensions(layers):
         grid = {"dimension": Entry((dimension,), place, "dimension")}
@@ -200,11 +200,11 @@ def grids(layers: list[Block], place: SourcePlace, problems: Problems) -> list[d
                     missing.add(key.name)
                     continue
             grid[key.name] = entry
-        found.append(grid)
+        all_grids.append(grid)
     for name in sorted(missing):
         message = f"is missing; write e.g. {name}: {BY_NAME[name].example}"
         problems.note(place, name, message)
-    return found
+    return all_grids
 
 
 def _runs_applications(layers: list[Block], dimension: Dimension) -> bool:
@@ -219,18 +219,19 @@ def count(grid: Mapping[str, Entry]) -> int:
 
 
 def too_many(grids: Sequence[Mapping[str, Entry]], repetitions: int) -> str | None:
-    """The message about more trials than anyone can mean; they are counted, not made."""
+    """Return the message about too many trials, which are counted and not made; None if there are
+    not too many."""
     total = repetitions * sum(count(grid) for grid in grids)
     if total <= MAX_TRIALS:
         return None
     most, name = max((len(e.values), name) for grid in grids for name, e in grid.items())
     return (
-        f"asks for {total:,} trials, above {MAX_TRIALS:,}; use fewer values ({name} has {most:,}) "
+        f"has {total:,} trials, above {MAX_TRIALS:,}; use fewer values ({name} has {most:,}) "
         "or a larger step"
     )
 
 
 def to_sweep(grid: Mapping[str, Entry]) -> Sweep:
-    """The grid as a plain value; every entry must have values."""
+    """Return the grid as a sweep; every entry must have values."""
     fields = {BY_NAME[name].field: entry.values for name, entry in grid.items()}
     return Sweep(**{**fields, "dimension": fields["dimension"][0]})

@@ -91,7 +91,7 @@ def command(
     place.require("certify", Facility.NETWORK_NAMESPACE, Facility.BPF)
     for cleaned in clean_stale():
         note(f"cleaned up after a bench that was killed: session {cleaned.session}")
-    kept = Certificates.of_this_machine()
+    certificates = Certificates.of_this_machine()
     results: list[Certificate] = []
     deadline = time.monotonic() + budget_s
     with open_session() as session, CertifyProgress(deadline, quiet=quiet) as progress:
@@ -103,17 +103,17 @@ def command(
             )
             results.append(certificate.run())
             if not truth:
-                _keep(kept, results[-1])
+                _keep(certificates, results[-1])
     if json:
         print_json(results)
     else:
-        for line in answer(results, kept=not truth):
+        for line in summary_lines(results, is_stored=not truth):
             print_remark(line.strip(), len(line) - len(line.lstrip()))
     return CODES[outcome_of(results)]
 
 
 def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]:
-    """The ways to a port that the options name."""
+    """Return the ways to a port that the options name."""
     for word in ios:
         if word not in set(Io):
             raise UsageError(f"--io {word}: is not known; there are: {', '.join(Io)}")
@@ -121,7 +121,7 @@ def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]
         if word not in PORTS:
             raise UsageError(
                 f"--port-kind {word}: cannot be certified; use one of {', '.join(PORTS)}, whose "
-                "frames somebody else counts"
+                "frames an independent source counts"
             )
     requested = [PortKind(word) for word in kinds] or (PORTS[:1] if ios else _usual())
     ways = [(kind, resolve_io(Io(word), kind)) for kind in requested for word in ios or [Io.AUTO]]
@@ -134,19 +134,19 @@ def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]
 
 
 def _usual() -> list[PortKind]:
-    """The ports that can be tried here."""
+    """Return the port kinds that can be tested on this machine."""
     return [kind for kind in PORTS if kind is PortKind.VETH or Testpmd().availability().available]
 
 
-def _keep(kept: Certificates, results: Certificate) -> None:
+def _keep(certificates: Certificates, results: Certificate) -> None:
     try:
-        kept.keep(results)
+        certificates.keep(results)
     except OSError as error:
-        note(f"certify: the certificate cannot be kept in {kept.directory} ({error.strerror})")
+        note(f"certify: cannot store the certificate in {certificates.directory}: {error.strerror}")
 
 
-def answer(results: Sequence[Certificate], *, kept: bool = True) -> list[str]:
-    """The findings, in 25 lines at most; unproven figures come first, so that they stay."""
+def summary_lines(results: Sequence[Certificate], *, is_stored: bool = True) -> list[str]:
+    """Return the findings in 25 lines at most, without the last figures if there are more."""
     lines, brief = [], len(results) > 2
     for certificate in results:
         proven, all_ = len(certificate.of(PROVEN)), len(certificate.figures)
@@ -165,7 +165,9 @@ def answer(results: Sequence[Certificate], *, kept: bool = True) -> list[str]:
         lines += [f"  {line}" for line in _not_tried(certificate)]
     ids = ", ".join(certificate.id for certificate in results)
     holds = f"certificate {ids}, until switchmark, kernel, engine, microcode or cores change"
-    last = holds if kept else "no certificate is stored, because only some reference checks ran"
+    last = (
+        holds if is_stored else "no certificate is stored, because only some reference checks ran"
+    )
     if (more := len(lines) - MOST_LINES + 1) > 0:
         lines[-more - 1 :] = [f"  ... {more + 1} more: switchmark certify --json"]
     return [*lines, last]
@@ -176,7 +178,7 @@ def _is_open(figures: Sequence[CertifiedFigure]) -> bool:
 
 
 def _not_tried(certificate: Certificate) -> list[str]:
-    """A line for each reason why something was not tried."""
+    """Return a line for each reason why reference checks were not tried."""
     named: dict[str, list[str]] = {}
     for figure in certificate.figures:
         if figure.outcome == NOT_TRIED:
@@ -186,8 +188,8 @@ def _not_tried(certificate: Certificate) -> list[str]:
 
 def _line(figures: Sequence[CertifiedFigure], of: Certificate) -> str:
     worst = next(
-        certificate for what in (REFUTED, UNDECIDED, NOT_TRIED, PROVEN) for certificate in figures
-        if certificate.outcome == what
+        figure for outcome in (REFUTED, UNDECIDED, NOT_TRIED, PROVEN) for figure in figures
+        if figure.outcome == outcome
     )  # fmt: skip
     name = "" if worst.outcome == PROVEN else f"{worst.quantity}: "
     text = f"{worst.truth:<12}{worst.outcome:<10} {name}{_interval(worst, figures)}"
@@ -210,21 +212,14 @@ def _interval(worst: CertifiedFigure, figures: Sequence[CertifiedFigure]) -> str
     if not worst.within:
         share = f"at most {worst.high:.1g} of {worst.frames:,} frames wrong"
         return f"{worst.low:.1g} to {worst.high:.1g} wrong" if worst.low else share
-    same = [
-        certificate
-        for certificate in figures
-        if certificate.low is not None and certificate.high is not None
-    ]
-    shown = same if worst.outcome == PROVEN else [worst]
-    low = min(certificate.low if certificate.low is not None else math.inf for certificate in shown)
-    high = max(
-        certificate.high if certificate.high is not None else -math.inf for certificate in shown
-    )
-    above = max(certificate.within for certificate in shown)
+    known = [figure for figure in figures if figure.low is not None and figure.high is not None]
+    shown = known if worst.outcome == PROVEN else [worst]
+    low = min(figure.low if figure.low is not None else math.inf for figure in shown)
+    high = max(figure.high if figure.high is not None else -math.inf for figure in shown)
+    above = max(figure.within for figure in shown)
     below = max(
-        certificate.within if certificate.within_below is None else certificate.within_below
-        for certificate in shown
+        figure.within if figure.within_below is None else figure.within_below for figure in shown
     )
     scale, unit = {"ratio": (100, " %"), "ns": (1e-3, " us")}.get(worst.unit, (1, f" {worst.unit}"))
     requested = f"{above * scale:g}" + (f", below {below * scale:g}" if below != above else "")
-    return f"off by {low * scale:+.2f} to {high * scale:+.2f}{unit} (asked {requested})"
+    return f"off by {low * scale:+.2f} to {high * scale:+.2f}{unit} (required: {requested})"

@@ -61,16 +61,16 @@ def command(
 ) -> int:
     """Show how a switch's figures changed over versions and dates, and since when."""
     smallest = read_threshold(threshold)
-    wanted = figures_called(
+    metrics = figures_called(
         figure or [], [one for each in METHODS.values() for one in each.compared]
     )
     problems: list[str] = []
     folders = every_run(results, store, problems.append)
-    history = read_history(folders, wanted, switch, smallest)
+    history = read_history(folders, metrics, switch, smallest)
     history = _of_machine(history, machine)
     problems += history.problems
     if not history.figures:
-        _nothing(store or str(results), folders, switch, wanted, smallest)
+        _nothing(store or str(results), folders, switch, metrics, smallest)
     if html is not None:
         with writing("--html", html):
             write_atomically(html, history_page(history, f"{switch or 'All switches'}: history"))
@@ -87,30 +87,30 @@ def _of_machine(history: History, machine: str | None) -> History:
     known = sorted({one.machine for one in history.figures})
     if known and machine not in known:
         raise UsageError(f"--machine: {values.unknown(machine, known, 'machine')}")
-    kept = tuple(one for one in history.figures if one.machine == machine)
-    return History(kept, history.problems)
+    figures = tuple(one for one in history.figures if one.machine == machine)
+    return History(figures, history.problems)
 
 
 def _nothing(
-    results: str, folders: list[Path], switch: str | None, wanted: list[Metric], threshold: float
+    results: str, folders: list[Path], switch: str | None, metrics: list[Metric], threshold: float
 ) -> None:
-    """Raise UsageError that says what there is."""
+    """Raise UsageError with the reason why there is nothing to show."""
     if not folders:
         raise UsageError(f"{results}: no results here; measure first: switchmark run quick")
-    known = read_history(folders, wanted, None, threshold).switches
+    known = read_history(folders, metrics, None, threshold).switches
     if switch is not None and known and switch not in known:
         raise UsageError(f"{results}: {values.unknown(switch, known, 'switch')}")
     raise UsageError(f"{results}: no valid figure of this kind in {len(folders)} runs")
 
 
-def _plain(one: PastFigure) -> dict[str, Any]:
+def _plain(figure: PastFigure) -> dict[str, Any]:
     return {
-        "switch": one.switch,
-        "machine": one.machine,
-        "figure": one.metric.name,
-        "unit": one.metric.unit,
-        "workload": dict(one.workload),
-        "engine_build": one.engine_build or None,
+        "switch": figure.switch,
+        "machine": figure.machine,
+        "figure": figure.metric.name,
+        "unit": figure.metric.unit,
+        "workload": dict(figure.workload),
+        "engine_build": figure.engine_build or None,
         "runs": [
             {
                 "run": run.directory.name, "started_at": run.started_at.isoformat(),
@@ -118,7 +118,7 @@ def _plain(one: PastFigure) -> dict[str, Any]:
                 "level": run.level if run.values else None,
                 "values": run.values, "tried": run.trials,
             }
-            for run in one.runs
+            for run in figure.runs
         ],
         "changes": [
             {
@@ -127,9 +127,9 @@ def _plain(one: PastFigure) -> dict[str, Any]:
                 "version": change.run.version, "version_before": change.before.version,
                 "ratio": change.point.ratio, "low": change.point.low, "high": change.point.high,
                 "p": change.point.p, "also_different": change.differs,
-                "told": change_words(change, one.metric),
+                "told": change_words(change, figure.metric),
             }
-            for change in one.changes
+            for change in figure.changes
         ],
     }  # fmt: skip
 
@@ -144,10 +144,10 @@ def _print(history: History) -> None:
     columns = ["switch", "figure", "workload", "machine", "runs", "newest", "changes"]
     print_table(columns, lines, right=["runs"])
     changed = [one for one in history.figures if one.changes]
-    for one in changed:
-        print_line(f"\n{title_of(one, varying)}:")
-        for change in one.changes:
-            print_line(f"  {change_words(change, one.metric)}")
+    for figure in changed:
+        print_line(f"\n{title_of(figure, varying)}:")
+        for change in figure.changes:
+            print_line(f"  {change_words(change, figure.metric)}")
             for line in change.differs:
                 print_line(f"    also different: {line}")
     if not changed:

@@ -1,7 +1,7 @@
 """`switchmark list`: the names that campaigns, flags and notations may use.
 
-Switches have their ports, connect modes and options beside them, and whether this machine can run
-them; `doctor` prints the remedies.
+For each switch it also lists ports, connect modes, options, and whether this machine can run it.
+`doctor` prints the remedies.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ IOS: dict[str, str] = {
 _HEADINGS = {"here": "on this machine", "connect_modes": "connect modes", "seen": "state"}
 
 
-class What(StrEnum):
+class ListedKind(StrEnum):
     """The kinds of names that can be listed."""
 
     SWITCHES = "switches"
@@ -76,7 +76,7 @@ class What(StrEnum):
     HOSTS = "hosts"
 
 
-ON_REQUEST = (What.NETWORKS, What.HOSTS)
+ON_REQUEST = (ListedKind.NETWORKS, ListedKind.HOSTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class Listing:
 
 
 def command(
-    what: Annotated[
-        list[What] | None,
-        typer.Argument(metavar="KIND", help=f"Only these kinds: {', '.join(What)}."),
+    kinds: Annotated[
+        list[ListedKind] | None,
+        typer.Argument(metavar="KIND", help=f"Only these kinds: {', '.join(ListedKind)}."),
     ] = None,
     testbed: TestbedFile = None,
     json: AsJson = False,
@@ -106,17 +106,17 @@ def command(
     them. The exit code is then 3 if a host cannot take part in trials.
     """
     installation = installed()
-    kinds = what or [kind for kind in What if kind not in ON_REQUEST]
-    listings = {kind: _listing(kind, installation, testbed) for kind in kinds}
+    chosen = kinds or [kind for kind in ListedKind if kind not in ON_REQUEST]
+    listings = {kind: _listing(kind, installation, testbed) for kind in chosen}
     if json:
         print_json({kind.value: listing.rows for kind, listing in listings.items()})
     else:
-        _tell(listings)
-    hosts = listings[What.HOSTS].rows if What.HOSTS in listings else []
+        _print(listings)
+    hosts = listings[ListedKind.HOSTS].rows if ListedKind.HOSTS in listings else []
     return UnavailableError.exit_code if any(row["problem"] for row in hosts) else 0
 
 
-def _tell(listings: Mapping[What, Listing]) -> None:
+def _print(listings: Mapping[ListedKind, Listing]) -> None:
     for number, (kind, listing) in enumerate(listings.items()):
         if number:
             print_line()
@@ -125,11 +125,11 @@ def _tell(listings: Mapping[What, Listing]) -> None:
         print_table(headings, rows, title=kind.value)
 
 
-def _listing(what: What, installation: Installed, testbed: Path | None) -> Listing:
+def _listing(listed: ListedKind, installation: Installed, testbed: Path | None) -> Listing:
     columns: tuple[str, ...]
     rows: list[dict[str, Any]]
-    match what:
-        case What.SWITCHES:
+    match listed:
+        case ListedKind.SWITCHES:
             columns = ("name", "here", "ports", "connect_modes", "kind", "cores", "options")
             contenders = [
                 name
@@ -137,7 +137,7 @@ def _listing(what: What, installation: Installed, testbed: Path | None) -> Listi
                 if not capabilities.known_truth
             ]
             rows = [_switch(name, installation) for name in contenders]
-        case What.ENVIRONMENTS:
+        case ListedKind.ENVIRONMENTS:
             rows = [
                 {
                     "name": name, "here": _here(environment_availability(name)),
@@ -146,40 +146,40 @@ def _listing(what: What, installation: Installed, testbed: Path | None) -> Listi
                 for name, ports in installation.environments.items()
             ]  # fmt: skip
             columns = ("name", "here", "ports", "description")
-        case What.CAMPAIGNS:
+        case ListedKind.CAMPAIGNS:
             rows = [_campaign(name, installation) for name in find.builtin_names()]
             columns = ("name", "trials", "description")
-        case What.SCENARIOS | What.METHODS | What.IOS:
+        case ListedKind.SCENARIOS | ListedKind.METHODS | ListedKind.IOS:
             named = {
-                What.SCENARIOS: installation.scenarios,
-                What.METHODS: _methods(),
-                What.IOS: IOS,
+                ListedKind.SCENARIOS: installation.scenarios,
+                ListedKind.METHODS: _methods(),
+                ListedKind.IOS: IOS,
             }
-            rows = [{"name": str(key), "description": text} for key, text in named[what].items()]
+            rows = [{"name": str(key), "description": text} for key, text in named[listed].items()]
             columns = ("name", "description")
-        case What.FUNCTIONS:
+        case ListedKind.FUNCTIONS:
             columns = ("name", "keys", "switches", "description")
             rows = _functions(installation)
-        case What.GENERATORS:
+        case ListedKind.GENERATORS:
             columns, rows = ("name", "here", "ports", "description"), _generators()
-        case What.WORKLOADS:
+        case ListedKind.WORKLOADS:
             columns, rows = ("name", "generators", "rate", "description"), _workloads()
-        case What.NETWORKS:
+        case ListedKind.NETWORKS:
             columns = ("name", "kind", "details", "needs")
             rows = [asdict(row) for row in networks()]
-        case What.HOSTS:
+        case ListedKind.HOSTS:
             return _hosts(testbed)
     return Listing(columns, rows)
 
 
 def _methods() -> Mapping[str, str]:
-    """The values of `method`: one run, then the methods of many trials."""
+    """Return the values of `method`: one run, then the methods of many trials."""
     plain = "one run at the set rate: a throughput, or round trips (key `dimension`)"
     return {PLAIN: plain} | {name: method.meaning for name, method in METHODS.items()}
 
 
 def _functions(installation: Installed) -> list[dict[str, Any]]:
-    """The network functions, with their campaign keys and the switches that perform them."""
+    """Return the network functions, with their campaign keys and the switches that have them."""
     contenders = {n: can for n, can in installation.switches.items() if can.is_contender}
     return [
         {
@@ -205,7 +205,7 @@ def _functions(installation: Installed) -> list[dict[str, Any]]:
 
 
 def _generators() -> list[dict[str, Any]]:
-    """The values of `generator`: our own engine, then foreign instruments."""
+    """Return the values of `generator`: the engine, then foreign generators."""
     engine = {
         "name": OWN_ENGINE,
         "here": __version__,
@@ -219,7 +219,7 @@ def _generators() -> list[dict[str, Any]]:
 
 
 def _workloads() -> list[dict[str, Any]]:
-    """The values of `workload`: frames, then the applications."""
+    """Return the values of `workload`: frames, then the applications."""
     frames = {
         "name": FRAMES,
         "generators": [OWN_ENGINE, *(n for n in INSTRUMENTS if abilities_for(n, FRAMES))],
@@ -242,20 +242,20 @@ def _workload(name: str) -> dict[str, Any]:
 
 def _instrument(name: str) -> dict[str, Any]:
     instrument = INSTRUMENTS[name]()
-    found, capabilities = instrument.availability(), instrument.abilities
+    state, abilities = instrument.availability(), instrument.abilities
     return {
         "name": name,
-        "here": found.version if found.available else f"no: {found.reason}",
-        "available": found.available,
-        "remedy": found.remedy,
-        "ports": [str(kind) for kind in capabilities.ports],
-        "description": capabilities.description,
-        "cannot_know": list(capabilities.cannot_know),
+        "here": state.version if state.available else f"no: {state.reason}",
+        "available": state.available,
+        "remedy": state.remedy,
+        "ports": [str(kind) for kind in abilities.ports],
+        "description": abilities.description,
+        "cannot_know": list(abilities.cannot_know),
     }
 
 
 def _hosts(path: Path | None) -> Listing:
-    """The hosts of a testbed file, each reached."""
+    """Return the hosts of a testbed file, after a connection to each."""
     from switchmark.remote.survey import survey  # the SSH library loads slowly
 
     rows = [asdict(host) for host in survey(required(find_testbed(path)))]
@@ -265,7 +265,7 @@ def _hosts(path: Path | None) -> Listing:
 
 
 def _reached(row: Mapping[str, Any]) -> str:
-    """A host in words."""
+    """Return the state of a host as text."""
     if row["problem"]:
         return f"{'reached, but' if row['reached'] else 'no:'} {row['problem']}"
     if row["clock"] is None:
@@ -278,7 +278,7 @@ def _reached(row: Mapping[str, Any]) -> str:
 
 
 def _first_sentence(environment: str) -> str:
-    """The first sentence of the module of an environment, which describes it."""
+    """Return the first sentence of the module of an environment, which describes it."""
     make = ENVIRONMENTS.get(environment)
     if make is None:
         return ""
@@ -312,7 +312,7 @@ def _switch(name: str, installation: Installed) -> dict[str, Any]:
 
 
 def _option(option: SwitchOption) -> str:
-    """`emc (on, off; default on)`."""
+    """Return an option as text: `emc (on, off; default on)`."""
     return f"{option.name} ({option.allowed}; default {option.default})"
 
 

@@ -149,7 +149,7 @@ class LazyGroup(TyperGroup):
         write_epilog(self.epilog, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        """The commands in the order of the table."""
+        """Return the commands in the order of the table."""
         return list(COMMANDS)
 
 
@@ -162,7 +162,7 @@ class SubcommandGroup(TyperGroup):
 
 
 def load_command(name: str) -> Any:
-    """The command of this name, imported from its module."""
+    """Import the command of this name from its module."""
     entry = COMMANDS[name]
     module = import_module(f"switchmark.cli.{entry.module}")
     if not entry.function:
@@ -183,7 +183,7 @@ def load_command(name: str) -> Any:
 
 
 def as_written(text: str) -> str:
-    """Text that the help formatter prints unchanged, line by line."""
+    """Return text that the help formatter prints unchanged, line by line."""
     return "\n\n".join(f"\b\n{block}" for block in text.strip().split("\n\n"))
 
 
@@ -196,16 +196,16 @@ def _new_app(**options: Any) -> typer.Typer:
     )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from switchmark.version import full_version
 
         typer.echo(f"switchmark {full_version()}")
         raise typer.Exit
 
 
-def _print_man_page(wanted: bool) -> None:
-    if wanted:
+def _print_man_page(requested: bool) -> None:
+    if requested:
         from switchmark.cli.man import man_page
 
         typer.echo(man_page(build(), {name: load_command(name) for name in COMMANDS}), nl=False)
@@ -250,8 +250,8 @@ def run(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except typer.TyperException as error:  # an unknown command, option or argument
         command = " ".join(["switchmark", *(name for name in given[:1] if name in COMMANDS)])
-        words = error.format_message().replace("Value error, ", "")
-        return _complain(f"{words} (see {command} --help)", error.exit_code)
+        message = error.format_message().replace("Value error, ", "")
+        return _complain(f"{message} (see {command} --help)", error.exit_code)
     except SwitchmarkError as error:
         return _complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -307,7 +307,7 @@ def _complain(message: str, exit_code: int) -> int:
 
 
 def _fitted(text: str) -> list[str]:
-    """The text in lines that fit the terminal of standard error, otherwise as one line."""
+    """Return the text in lines that fit the terminal of standard error, otherwise as one line."""
     try:
         width = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError, AttributeError):  # not a terminal

@@ -1,7 +1,7 @@
-"""`run --metrics PORT`: a running campaign, for Prometheus (OpenMetrics 1.0).
+"""`run --metrics PORT`: metrics of a running campaign for Prometheus (OpenMetrics 1.0).
 
-The collector is an observer of the campaign. A scrape reads only its memory, never the machine,
-so that it disturbs no trial.
+The collector observes the campaign. A scrape reads only its memory and never the machine, so it
+does not disturb a trial.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _TRIAL = ("switch", "trial")
 
 @dataclass(frozen=True, slots=True)
 class _ScrapedFigures:
-    """The figures of one record, computed when the trial has ended, so that a scrape finds them
-    done."""
+    """The figures of one record. They are computed when the trial ends, so that a scrape is
+    fast."""
 
     loads: Throughput | None
     delays: tuple[list[tuple[str, float]], float] | None
@@ -96,21 +96,21 @@ class CampaignMetrics(Collector):
                     self._figures[trial.switch, to_notation(trial)] = _ScrapedFigures.of(record)
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics known now."""
+        """Yield the metrics."""
         with self._lock:
-            figures, told = dict(self._figures), list(self._of_campaign())
-        yield from told
+            figures, campaign = dict(self._figures), list(self._of_campaign())
+        yield from campaign
         yield from _of_trials(figures)
 
     def _of_campaign(self) -> Iterator[Metric]:
         yield InfoMetricFamily(
             "switchmark_campaign",
-            "The campaign under way.",
+            "The campaign that runs.",
             {"campaign": self._campaign, "version": __version__},
         )
         yield GaugeMetricFamily(
             "switchmark_trials_planned",
-            "Trials of the campaign in all; 0 where that is not known before it ends.",
+            "Number of trials of the campaign; 0 if it is not known before the end.",
             self._total,
         )
         ended = CounterMetricFamily(
@@ -126,7 +126,7 @@ class CampaignMetrics(Collector):
         )
         yield GaugeMetricFamily(
             "switchmark_time_left_seconds",
-            "About how long the campaign still took when the last trial began.",
+            "Estimated time to the end of the campaign when the last trial began.",
             self._left_s,
         )
         running = GaugeMetricFamily(
@@ -134,7 +134,7 @@ class CampaignMetrics(Collector):
         )
         live = GaugeMetricFamily(
             "switchmark_live_packets_per_second",
-            "Frames that arrive now, by the latest sample of the trial that runs.",
+            "Forwarding rate in the latest sample of the trial that runs.",
             labels=_TRIAL,
         )
         if self._running is not None:
@@ -165,27 +165,27 @@ def _of_trials(figures: dict[tuple[str, str], _ScrapedFigures]) -> Iterator[Metr
         "names.",
         labels=[*_TRIAL, "unit"],
     )
-    found = GaugeMetricFamily(
+    methods = GaugeMetricFamily(
         "switchmark_method_figure",
         "Figures of a method of many trials, in the unit that the label names.",
         labels=[*_TRIAL, "figure", "unit"],
     )
-    for labels, seen in figures.items():
-        if seen.loads is not None:
-            forwarded.add_metric(labels, seen.loads.forwarded_pps)
-            loss.add_metric(labels, seen.loads.loss_ratio)
-        if seen.transfer is not None:
-            completed.add_metric([*labels, seen.transfer.unit], seen.transfer.completed_per_s)
-        if seen.delays is not None:
-            delays.add_metric(labels, *seen.delays)
-        for one in seen.of_method:
-            found.add_metric([*labels, one.name, one.unit], one.value)
-    yield from (forwarded, loss, completed, delays, found)
+    for labels, scraped in figures.items():
+        if scraped.loads is not None:
+            forwarded.add_metric(labels, scraped.loads.forwarded_pps)
+            loss.add_metric(labels, scraped.loads.loss_ratio)
+        if scraped.transfer is not None:
+            completed.add_metric([*labels, scraped.transfer.unit], scraped.transfer.completed_per_s)
+        if scraped.delays is not None:
+            delays.add_metric(labels, *scraped.delays)
+        for figure in scraped.of_method:
+            methods.add_metric([*labels, figure.name, figure.unit], figure.value)
+    yield from (forwarded, loss, completed, delays, methods)
 
 
 def bucketed(times: Histogram) -> tuple[list[tuple[str, float]], float]:
-    """Cumulative counts up to each bound, in Prometheus's form, and the sum in seconds. A slot of
-    the HDR histogram counts at its highest time."""
+    """Return the cumulative counts up to each bound, as Prometheus has them, and the sum in
+    seconds. A slot of the HDR histogram counts at its highest time."""
     counts = [0] * (len(BUCKETS_S) + 1)
     sum_s = 0.0
     for low, high, count in times.slots():

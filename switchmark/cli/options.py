@@ -18,7 +18,7 @@ from switchmark.language import values
 
 
 def seconds_of(option: str, text: str, low_s: float, high_s: float) -> float:
-    """The time in seconds that an option gives. Raises UsageError, which names the option."""
+    """Return the time in seconds that an option gives. Raises UsageError with the option."""
     try:
         return values.seconds(text, low_s, high_s)
     except values.BadValueError as error:
@@ -33,7 +33,7 @@ def read_threshold(text: str) -> float:
     except values.BadValueError as error:
         raise UsageError(f"--threshold: {error}") from None
     if threshold == 1:
-        raise UsageError(f"--threshold: {text} is all of a figure; use less, such as 2%")
+        raise UsageError(f"--threshold: {text} is a whole figure; use a smaller share, such as 2%")
     return threshold
 
 
@@ -50,14 +50,14 @@ def takes(group: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
     ]
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        parameters = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
 
         @wraps(command)
         def with_group(*args: Any, **given: Any) -> int:
             of_group = {one.name: given.pop(one.name, one.default) for one in options}
             return command(group(**of_group), *args, **given)
 
-        whole = [one.replace(kind=kind) for one in own] + options
+        whole = [one.replace(kind=kind) for one in parameters] + options
         described: Any = with_group  # Typer reads what a command takes from these two
         described.__signature__ = inspect.Signature(whole)
         described.__annotations__ = {one.name: one.annotation for one in whole} | {"return": int}
@@ -92,10 +92,10 @@ ResultsIn = Annotated[
 
 
 def store_option(use: str, envvar: str | None = None) -> Any:
-    """The option `--store`, with the help of the command that takes it."""
-    words = f"{use}: postgresql://host/database (docs/store.md)."
+    """Return the option `--store`, with the help text of the command that takes it."""
+    text = f"{use}: postgresql://host/database (docs/store.md)."
     return typer.Option(
-        "--store", metavar="ADDRESS", envvar=envvar, help=words, rich_help_panel=RESULTS
+        "--store", metavar="ADDRESS", envvar=envvar, help=text, rich_help_panel=RESULTS
     )
 
 

@@ -61,9 +61,9 @@ place_key = attrgetter(*_PLACED_BY)
 class Plan:
     """A campaign with its trials in the order in which they would run."""
 
-    asked: CampaignDefinition  # with the switches that are left out
-    there: Installed
-    target: Target | None = None  # the machine it is for; None: this one
+    requested: CampaignDefinition  # with the switches that are left out
+    installed: Installed
+    target: Target | None = None  # the machine of the plan; None: this machine
 
     @cached_property
     def prepared(self) -> Prepared:
@@ -71,7 +71,7 @@ class Plan:
         from switchmark.experiment.prepare import prepare
 
         try:
-            return prepare(self.asked, self.there, target=self.target)
+            return prepare(self.requested, self.installed, target=self.target)
         except UnavailableError as error:
             more = "; to plan for another machine, describe that machine: --target FILE"
             if self.target is not None:
@@ -90,16 +90,16 @@ class Plan:
 
     @cached_property
     def placed(self) -> dict[tuple[Any, ...], TrialPlan]:
-        """The placements of trials on this machine, one for all that are placed alike."""
-        found: dict[tuple[Any, ...], TrialPlan] = {}
+        """The different placements of the trials on this machine."""
+        plans: dict[tuple[Any, ...], TrialPlan] = {}
         for step in self.prepared.steps:
             if not step.is_baseline:
-                found.setdefault(place_key(step.plan.trial), step.plan)
-        return found
+                plans.setdefault(place_key(step.plan.trial), step.plan)
+        return plans
 
     @cached_property
     def baselines(self) -> list[Trial]:
-        """The trials over the bare wire that judge the others."""
+        """The trials without a switch by which the others are judged."""
         return [step.plan.trial for step in self.prepared.steps if step.is_baseline]
 
     @cached_property
@@ -147,7 +147,7 @@ def command(
     """
     plan = make_plan(campaign, overrides or [], target)
     left_out = [f"left out: {reason}" for reason in plan.prepared.left_out]
-    refused = refused_by_run(plan.prepared, plan.there, plan.target, testbed)
+    refused = refused_by_run(plan.prepared, plan.installed, plan.target, testbed)
     if svg is not None:
         write_svg(plan, svg)
     if json:
@@ -171,16 +171,16 @@ def command(
 
 def make_plan(campaign_argument: str, overrides: list[str], target: str | None = None) -> Plan:
     """Plan a campaign, by name, file or notation. Raises `UsageError`."""
-    there = installed()
-    campaign = find_campaign(campaign_argument, there.known, overrides)
+    installation = installed()
+    campaign = find_campaign(campaign_argument, installation.known, overrides)
     machine = None if target is None else find_target(target)
-    plan = Plan(campaign, there, machine)
-    assert plan.prepared  # raises what is wrong with it
+    plan = Plan(campaign, installation, machine)
+    assert plan.prepared  # raises an error if the campaign cannot run
     return plan
 
 
 def diagram_of(placed: TrialPlan) -> str:
-    """The topology of a trial as text: a line for each path, the switch where it is crossed."""
+    """Return the topology of a trial as text, with a line for each path."""
     from switchmark.scenario.support.draw import draw_lines
 
     return "\n".join(draw_lines(placed.topology, placed.labels()))
@@ -274,14 +274,14 @@ def _print_trials(plan: Plan, limit: int | None) -> None:
 def _print_placements(plan: Plan) -> None:
     from switchmark.host.cores.placement import core_map
 
-    rows: dict[tuple[Any, ...], int] = {}  # each with its number, by which the map names it
+    rows: dict[tuple[Any, ...], int] = {}  # the number of each row, for the map
     maps: dict[tuple[Any, ...], None] = {}
     for placed in plan.placed.values():
         trial, placement = placed.trial, placed.placement
         row = (trial.called, trial.pairs, placed.port_kind, placement.idle, placement.reason)
         number = rows.setdefault(row, len(rows) + 1)
-        for core, who in core_map(placement).items():
-            maps[number, trial.called, trial.scenario, trial.pairs, core, _few(who)] = None
+        for core, programs in core_map(placement).items():
+            maps[number, trial.called, trial.scenario, trial.pairs, core, _few(programs)] = None
     print_line()
     print_table(
         ["#", "switch", "pairs", "ports", "idle", "cores"],
@@ -302,7 +302,7 @@ def _print_placements(plan: Plan) -> None:
 
 
 def stand_ins(plan: Plan) -> list[str]:
-    """A line for each switch and environment where the ports are not the switch's own."""
+    """Return a line for each switch and environment with a fallback port kind."""
     return list(
         dict.fromkeys(
             f"{placed.trial.called} in {placed.trial.environment}: {text}"
@@ -313,6 +313,6 @@ def stand_ins(plan: Plan) -> list[str]:
 
 
 def _few(names: list[str]) -> str:
-    """The names, or the first few and the number of the others."""
+    """Return the names, or the first few and the number of the others."""
     shown = names if len(names) <= 8 else [*names[:6], f"{len(names) - 6} more"]
     return " ".join(shown)

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def refused_by_run(
-    prepared: Prepared, there: Installed, target: Target | None, testbed: Path | None
+    prepared: Prepared, installed: Installed, target: Target | None, testbed: Path | None
 ) -> list[str]:
     """Return a line for each reason for which `run` would refuse the campaign. Raises UsageError
     for a testbed file that cannot be read."""
     if target is not None and testbed is None:
         problems = _of_hosts(prepared.campaign, target)
     else:
-        problems = _of_testbed(prepared.campaign, there, testbed)
+        problems = _of_testbed(prepared.campaign, installed, testbed)
     return problems + prepared.refused
 
 
@@ -36,7 +36,7 @@ def _of_hosts(campaign: CampaignDefinition, target: Target) -> list[str]:
     return [f"target {target.name} is one host, and location: remote needs two (hosts: 2)"]
 
 
-def _of_testbed(campaign: CampaignDefinition, there: Installed, path: Path | None) -> list[str]:
+def _of_testbed(campaign: CampaignDefinition, installed: Installed, path: Path | None) -> list[str]:
     """Return the reasons if there is no testbed, or its cable cannot be a port. Raises
     UsageError for a file that cannot be read, which is bad input."""
     remote = [sweep for sweep in campaign.sweeps if "remote" in sweep.location]
@@ -47,11 +47,11 @@ def _of_testbed(campaign: CampaignDefinition, there: Installed, path: Path | Non
         cable = required(testbed).cable
     except UsageError as error:
         return [str(error)]
-    found = [
-        cable_problem(switch, there.switches[switch], end)
+    problems = [
+        cable_problem(switch, installed.switches[switch], end)
         for sweep in remote
         for switch in sweep.switch
         for end in (cable.near, cable.far)
         if cable.exists
     ]
-    return [f"testbed: {problem}" for problem in dict.fromkeys(found) if problem]
+    return [f"testbed: {problem}" for problem in dict.fromkeys(problems) if problem]

@@ -114,18 +114,16 @@ def command(
         budget_s = seconds_of("--budget", budget.replace("min", "m"), LEAST_SHARE_S, MAX_TIME_S)
     installation = installed()
     if settings:
-        _check_settings([item for _, held in chosen for item in held], installation, settings)
+        _check_settings([item for _, items in chosen for item in items], installation, settings)
     machines = find_testbed(testbed)
     site = None if machines is None else Site(machines)
     if not (listing or only_report):
-        try_kvm([item for _, held in chosen for item in held])
+        try_kvm([item for _, items in chosen for item in items])
     try:
         states = {
-            (paper_name.name, item.name): state_of(
-                item, installation, more=settings or (), site=site
-            )
-            for paper_name, held in chosen
-            for item in held
+            (each.name, item.name): state_of(item, installation, more=settings or (), site=site)
+            for each, paper_items in chosen
+            for item in paper_items
         }
         if listing:
             _print_states(chosen, states)
@@ -158,7 +156,7 @@ def _chosen(name: str, items: Sequence[str]) -> list[tuple[Paper, list[Item]]]:
             raise UsageError("reproduce all: items belong to one paper; name it")
         return [(paper, list(paper.items)) for paper in map(read_paper, paper_names())]
     paper = read_paper(name)
-    return [(paper, [paper.item(paper_name) for paper_name in items] or list(paper.items))]
+    return [(paper, [paper.item(item) for item in items] or list(paper.items))]
 
 
 def _check_settings(
@@ -220,12 +218,12 @@ def _print_second_stage(
 
 
 def _by_reason(reasons: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Each reason once, with its items."""
-    found: dict[str, list[str]] = {}
-    for name, held in reasons.items():
-        for reason in held:
-            found.setdefault(reason, []).append(name)
-    return [(reason, ", ".join(names)) for reason, names in found.items()]
+    """Return each reason once, with its items."""
+    items: dict[str, list[str]] = {}
+    for name, item_reasons in reasons.items():
+        for reason in item_reasons:
+            items.setdefault(reason, []).append(name)
+    return [(reason, ", ".join(names)) for reason, names in items.items()]
 
 
 def _write(
@@ -261,8 +259,8 @@ def _write(
             write_atomically(markdown, as_markdown(pages))
     for page in pages:
         print_line(f"{page.paper.cited}: {len(page.findings)} findings: {page.counts}")
-        width = max(8, *(len(paper_name.finding.section) for paper_name in page.findings))
-        for paper_name in page.findings:
-            section = f"{paper_name.finding.section:<{width}}"
-            print_line(f"  {section} {paper_name.verdict.value:<20} {paper_name.finding.name}")
+        width = max(8, *(len(judged.finding.section) for judged in page.findings))
+        for judged in page.findings:
+            section = f"{judged.finding.section:<{width}}"
+            print_line(f"  {section} {judged.verdict.value:<20} {judged.finding.name}")
     print_line(f"page: {target}")

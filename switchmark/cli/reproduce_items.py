@@ -39,7 +39,7 @@ FIRST_SHARE = 0.6  # the second stage gets the rest of the budget
 # The factor by which an item may exceed its share if the prediction fits it. Predictions are rough,
 # and the last trials of a block are worth more than their time for another item.
 TOLERANCE = 1.5
-COMPARED = 4  # times the weight of an item that no finding is about
+COMPARED = 4  # factor on the weight of an item that a finding compares
 
 
 Due = tuple[Paper, Item, ItemState]
@@ -49,7 +49,7 @@ Due = tuple[Paper, Item, ItemState]
 class ItemRunner:
     """Runs items one after the other, each scaled to its share of the time left."""
 
-    there: Installed
+    installed: Installed
     results: Path
     budget_s: float | None
     settings: list[str]
@@ -58,20 +58,20 @@ class ItemRunner:
     again: bool
     quiet: bool
     began: float = field(default_factory=time.monotonic)
-    around: Around = field(default_factory=Around)  # learnt as trials run
+    around: Around = field(default_factory=Around)  # learns while trials run
     coarse: dict[str, list[Trial]] = field(default_factory=dict)
     lacking: dict[str, tuple[Trial, ...]] = field(default_factory=dict)  # missing in begun runs
     open: dict[str, Due] = field(default_factory=dict)  # items of the budget that are not finished
     ran: set[str] = field(default_factory=set)  # the campaigns that were run
     failed: int = 0
-    said: set[str] = field(default_factory=set)
+    printed: set[str] = field(default_factory=set)  # remarks
 
     def run(
         self,
         chosen: Sequence[tuple[Paper, Sequence[Item]]],
         states: dict[tuple[str, str], ItemState],
     ) -> int:
-        """Run all items that can run; returns how many failed."""
+        """Run all items that can run, and return the number of failed items."""
         learn_from(self.around, self._runs_before(paper for paper, _ in chosen))
         due: dict[str, Due] = {}
         for paper, items in chosen:
@@ -87,7 +87,7 @@ class ItemRunner:
             del left[campaign]
             if share_s is not None and share_s < LEAST_SHARE_S:
                 note(
-                    f"{paper.name} {item.name}: not begun in its turn: its share of the budget is "
+                    f"{paper.name} {item.name}: not begun yet, because its share of the budget is "
                     f"below {LEAST_SHARE_S:g} s"
                 )
                 self.open[campaign] = (paper, item, state)
@@ -99,11 +99,11 @@ class ItemRunner:
         return self.failed
 
     def _runs_before(self, papers: Iterable[Paper]) -> Iterator[Path]:
-        """The latest run of each item."""
+        """Yield the latest run of each item."""
         for paper in papers:
             for campaign in dict.fromkeys(item.campaign for item in paper.items):
-                if (found := latest(folder_of(paper, self.results), campaign)) is not None:
-                    yield found
+                if (run := latest(folder_of(paper, self.results), campaign)) is not None:
+                    yield run
 
     def _run_open_items(self) -> None:
         """Give the time left to items whose shares were too small."""
@@ -112,7 +112,7 @@ class ItemRunner:
                 self._run(paper, item, state, left_s)
         if self.open:
             names = ", ".join(f"{paper.name} {item.name}" for paper, item, _ in self.open.values())
-            note(f"the budget is spent; the same command goes on with {names}")
+            note(f"the budget is spent; the same command continues with {names}")
 
     def _left_s(self) -> float:
         assert self.budget_s is not None
@@ -126,29 +126,29 @@ class ItemRunner:
         """Give the time that is left to open findings that it can decide."""
         items = {
             (paper.name, item.campaign): (paper, item, states[paper.name, item.name])
-            for paper, held in chosen
-            for item in held
+            for paper, paper_items in chosen
+            for item in paper_items
             if states[paper.name, item.name].runs
         }
         papers = [
             open_paper(paper, self.results, {one for name, one in items if name == paper.name})
             for paper, _ in chosen
         ]
-        made = plan(papers, GIVEN_AWAY * self._left_s())
-        for line in made.words():
+        stage = plan(papers, GIVEN_AWAY * self._left_s())
+        for line in stage.words():
             note(line)
         measured = {one.paper.name: one.measured for one in papers}
-        for (name, campaign), count in made.blocks.items():
-            held = measured[name][campaign]
-            if count * block_s(held) > self._left_s():
+        for (name, campaign), count in stage.blocks.items():
+            item = measured[name][campaign]
+            if count * block_s(item) > self._left_s():
                 note(f"{campaign}: no second stage: too little of the budget is left for it")
                 continue
-            settings = settings_of(held.run, held.blocks.first + count)
+            settings = settings_of(item.run, item.blocks.first + count)
             note(f"{campaign}: second stage, {count} repetitions more")
             self._execute(items[name, campaign], settings, self._left_s(), resume=True)
 
     def _begun(self, paper: Paper, item: Item) -> Path | None:
-        """The item's last run, which is gone on with."""
+        """Return the item's last run, which will be continued; None to start a new run."""
         if self.again and item.campaign not in self.ran:
             return None
         return latest(folder_of(paper, self.results), item.campaign)
@@ -158,7 +158,7 @@ class ItemRunner:
         if (directory := self._begun(paper, item)) is None:
             return False
         run = open_run(directory)
-        progress = progress_of(steps_of(run, state, self.there, self.site), run.statuses())
+        progress = progress_of(steps_of(run, state, self.installed, self.site), run.statuses())
         self.lacking[item.campaign] = progress.lacking
         done = bool(progress.planned) and not progress.lacking
         if done:
@@ -166,8 +166,8 @@ class ItemRunner:
         return done
 
     def _share_s(self, campaign: str, waiting: Mapping[str, Due]) -> float | None:
-        """The item's share of the rest of the budget in seconds: as many blocks for each one that
-        waits, and less for those that no finding compares."""
+        """Return the item's share of the remaining budget in seconds. All waiting items get the
+        same number of blocks, and items that no finding compares get fewer."""
         if self.budget_s is None:
             return None
         left_s = self._left_s() - (1 - FIRST_SHARE) * self.budget_s
@@ -181,10 +181,10 @@ class ItemRunner:
         return scaling.block_s(block, shortest_s, self.around.of) * (COMPARED if compared else 1)
 
     def _coarse_block(self, item: Item) -> list[Trial]:
-        """The trials of one repetition of the item's fewer points, if it names some."""
+        """Return the trials of one repetition of the item's reduced points, if it has them."""
         if item.coarse and item.name not in self.coarse:
             more = [*self.settings, *item.coarse]
-            coarse = state_of(item, self.there, more=more, site=self.site)
+            coarse = state_of(item, self.installed, more=more, site=self.site)
             self.coarse[item.name] = _one_block(coarse)
         return self.coarse.get(item.name, [])
 
@@ -195,31 +195,31 @@ class ItemRunner:
         if directory is not None:
             settings = settings_of(open_run(directory))
             lacking = self.lacking.get(item.campaign, ())
-            words, expected_s = "goes on as it was begun", sum(map(self._trial_s, lacking))
+            text, expected_s = "continues as it was begun", sum(map(self._trial_s, lacking))
         else:
             scale = self._scale(item, state, share_s)
             settings += scale.settings
-            words, expected_s = scale.words, scale.expected_s
+            text, expected_s = scale.words, scale.expected_s
         if expected_s:
-            words += f", about {format_duration(expected_s)}"
+            text += f", about {format_duration(expected_s)}"
         limit_s = share_s
         if share_s is not None and expected_s <= share_s:
             limit_s = min(TOLERANCE * share_s, self._left_s())
         elif share_s is not None:
-            words += f"; ends with its share of the budget, {format_duration(share_s)}"
-        note(f"{paper.name} {item.name}: {words}{'; ' if state.notes else ''}"
+            text += f"; ends with its share of the budget, {format_duration(share_s)}"
+        note(f"{paper.name} {item.name}: {text}{'; ' if state.notes else ''}"
              f"{'; '.join(state.notes)}")  # fmt: skip
         self._execute((paper, item, state), settings, limit_s, resume=resume)
 
     def _trial_s(self, trial: Trial) -> float:
-        """The expected time of the trial in seconds."""
+        """Return the expected time of the trial in seconds."""
         return usual_time_s(trial) + self.around.of(trial)
 
     def _execute(
-        self, what: Due, settings: list[str], limit_s: float | None, *, resume: bool
+        self, due: Due, settings: list[str], limit_s: float | None, *, resume: bool
     ) -> None:
-        """Run the item's campaign, and begin no trial that would end after so long."""
-        paper, item, state = what
+        """Run the item's campaign, and begin no trial that would end after the limit."""
+        paper, item, state = due
         began = time.monotonic()
         too_long_s = []
 
@@ -229,9 +229,9 @@ class ItemRunner:
             return not too_long_s
 
         try:
-            campaign = find_campaign(item.campaign, self.there.known, settings)
+            campaign = find_campaign(item.campaign, self.installed.known, settings)
             with CampaignProgress(quiet=self.quiet) as progress:
-                done = execute(campaign, self.there, Request(
+                done = execute(campaign, self.installed, Request(
                     campaign_text=source_text(item.campaign),
                     observer=Observers([progress, Learner(self.around)]),
                     say=self._note_once, overrides=settings, resume=resume, quiet=True,
@@ -248,28 +248,27 @@ class ItemRunner:
         self.ran.add(item.campaign)
         self.open.pop(item.campaign, None)
         failed, count = done.statuses.count("failed"), len(done.statuses)
-        words = (
+        text = (
             f"{count - failed} trials finished, {failed} failed, in "
             f"{format_duration(time.monotonic() - began)}"
         )
         if too_long_s:
-            self.open[item.campaign] = what
-            words += "; its share of the budget ends before a trial of about "
-            words += format_duration(too_long_s[0])
+            self.open[item.campaign] = due
+            text += "; its share of the budget ends before a trial of about "
+            text += format_duration(too_long_s[0])
             if count:
-                steps = steps_of(open_run(done.directory), state, self.there, self.site)
+                steps = steps_of(open_run(done.directory), state, self.installed, self.site)
                 progressed = progress_of(steps, done.ended)
                 self.lacking[item.campaign] = progressed.lacking
-                words = f"partly, {progressed.words}; {words}"
-        note(f"{paper.name} {item.name}: {words}")
+                text = f"partly, {progressed.words}; {text}"
+        note(f"{paper.name} {item.name}: {text}")
 
-    def _note_once(self, words: str) -> None:
-        """Print a campaign's remark once: many items leave out the same switches for the same
-        reason."""
-        said = words.partition(": ")[2]
-        if said not in self.said:
-            note(words)
-        self.said.add(said)
+    def _note_once(self, text: str) -> None:
+        """Print a campaign's remark once, because many items leave out the same switches."""
+        remark = text.partition(": ")[2]
+        if remark not in self.printed:
+            note(text)
+        self.printed.add(remark)
 
     def _scale(self, item: Item, state: ItemState, share_s: float | None) -> scaling.Scale:
         assert state.campaign is not None
@@ -282,5 +281,5 @@ class ItemRunner:
 
 
 def _one_block(state: ItemState) -> list[Trial]:
-    """The trials of one repetition, as they would run here."""
+    """Return the trials of one repetition, as they would run here."""
     return [step.plan.trial for step in state.steps if step.plan.trial.repetition == 0]

@@ -24,17 +24,18 @@ _FILE_BYTES_MAX = 1 << 20  # a longer file is neither a campaign nor a testbed
 
 
 class Keeps(StrEnum):
-    """The capabilities that a command keeps if root starts it, from before it is loaded."""
+    """The capabilities that a command keeps if root starts it. The others are dropped before its
+    module is loaded."""
 
-    FILES = "files"  # none, but `dac_override` where it may work with another user's files
-    REPORTS_PLACE = "reports place"  # the same, after it has tried what the place allows
+    FILES = "files"  # none, or `dac_override` if it may use files of another user
+    REPORTS_PLACE = "reports place"  # the same, after a test of the place
     LISTENS = "listens"  # the same, and `net_bind_service`
-    BENCH = "bench"  # all that a bench uses, or what it starts
-    OWN = "own"  # the command sees to it itself
+    BENCH = "bench"  # all that a bench and its programs use
+    OWN = "own"  # the command drops capabilities itself
 
 
 def give_up(keeps: Keeps, args: Sequence[str]) -> None:
-    """Keep no more than that of the capabilities of this process. Before it has other threads."""
+    """Drop the other capabilities of this process, which must not have other threads yet."""
     from switchmark.host.kernel import capabilities
 
     if keeps is Keeps.BENCH and not set(args).isdisjoint(MEASURES_NOTHING):
@@ -42,15 +43,15 @@ def give_up(keeps: Keeps, args: Sequence[str]) -> None:
     if keeps is Keeps.REPORTS_PLACE:
         from switchmark.host import place
 
-        place.try_all()  # a bench that measures would have what this command gives up
+        place.try_all()  # the command reports what a bench with all capabilities can do
     with suppress(OSError):  # a container may refuse the calls; it has fewer capabilities
         if keeps is Keeps.BENCH:
             capabilities.drop_unused()
         elif keeps is not Keeps.OWN:
-            kept = list(capabilities.FILES.values()) if _others(args) else []
+            capability_numbers = list(capabilities.FILES.values()) if _others(args) else []
             if keeps is Keeps.LISTENS:
-                kept += capabilities.LISTENING.values()
-            capabilities.keep_only(kept)
+                capability_numbers += capabilities.LISTENING.values()
+            capabilities.keep_only(capability_numbers)
 
 
 def _others(args: Sequence[str]) -> bool:
@@ -74,12 +75,12 @@ def _others(args: Sequence[str]) -> bool:
 
 
 def paths_of(args: Sequence[str]) -> list[Path]:
-    """All words in the arguments, their files and the environment that can be paths."""
-    found = [*map(Path, used()), *(named := _named(args))]
-    for one in named:
+    """Return all words in the arguments, their files and the environment that can be paths."""
+    paths = [*map(Path, used()), *(named := _named(args))]
+    for path in named:
         with suppress(OSError, RuntimeError):  # this user may not read it
-            found += _written_in(one)
-    return found
+            paths += _written_in(path)
+    return paths
 
 
 def _named(args: Sequence[str]) -> list[Path]:
@@ -92,23 +93,23 @@ def _names_store(word: str) -> bool:
 
 
 def used() -> Iterator[str]:
-    """The folders of its modules, most of which are not loaded yet, the folders of programs that it
-    starts, and the values of settings."""
+    """Yield the folders of its modules, the folders of programs that it starts, and the values of
+    settings."""
     yield from (sys.prefix, *filter(None, sys.path))
     yield from filter(None, os.environ.get("PATH", "").split(os.pathsep))
     yield from (value for name, value in os.environ.items() if name.startswith("SWITCHMARK_"))
 
 
 def _inside(folder: Path) -> Iterator[Path]:
-    """The entries of a folder, such as runs; none if it is not a folder."""
+    """Yield the entries of a folder, such as runs; nothing if it is not a folder."""
     with suppress(OSError):
         yield from folder.iterdir()
 
 
 def _written_in(place: Path) -> Iterator[Path]:
-    """All words in a campaign or testbed file that can be paths, also relative to its folder. The
-    readers of these files are not loaded yet, so each word with a slash counts, alone and with the
-    rest of its line, because a name may have spaces."""
+    """Yield all words in a campaign or testbed file that can be paths, also relative to its folder.
+    The readers of these files are not loaded yet, so each word with a slash counts, alone and with
+    the rest of its line, because a name may have spaces."""
     if not place.is_file() or place.stat().st_size > _FILE_BYTES_MAX:
         return
     text = os.fsdecode(place.read_bytes())
@@ -120,7 +121,8 @@ def _written_in(place: Path) -> Iterator[Path]:
 
 
 def _value(word: str) -> str:
-    """The part of an argument that can be a path, for example of `-oFILE`; otherwise empty."""
+    """Return the part of an argument that can be a path, for example of `-oFILE`; otherwise an
+    empty text."""
     value = word.partition("=")[2] if word.startswith("--") else word
     if value.startswith("-"):
         value = value[2:]
@@ -129,7 +131,7 @@ def _value(word: str) -> str:
 
 def _is_others(place: Path) -> bool:
     """Return True if another user owns the file, or the folder in which it would be made."""
-    for one in (place, *place.absolute().parents):
+    for path in (place, *place.absolute().parents):
         with suppress(OSError):
-            return one.stat().st_uid != os.geteuid()
+            return path.stat().st_uid != os.geteuid()
     return False

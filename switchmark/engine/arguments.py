@@ -156,7 +156,7 @@ def _pages(port: NodePort) -> list[str]:
 
 def _io_at(trial: Trial, port: NodePort) -> Io:
     """The trial's I/O on this very port: the end of a cable may be a NIC that only DPDK reaches."""
-    nic = port.lent is not None and port.made is not None
+    nic = port.lent is not None and port.made_port is not None
     is_auto = trial.io is Io.AUTO and trial.generator == OWN_ENGINE
     return Io.DPDK if nic and is_auto else io_of(trial, port.kind)
 
@@ -191,8 +191,8 @@ def port_spec(
     sleeps in the kernel until a frame comes, where the I/O can."""
     if io is Io.DPDK:
         return f"dpdk:{_dpdk_port(port, ring)}"
-    if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
-        return f"netmap:{port.made.netmap}"
+    if io is Io.NETMAP and port.made_port is not None and port.made_port.netmap is not None:
+        return f"netmap:{port.made_port.netmap}"
     assert port.device_inside is not None and io is not Io.AUTO, (
         f"io {io} on a {port.kind} port: campaign/rules refuses it"
     )
@@ -208,8 +208,8 @@ def port_spec(
 
 
 def _dpdk_port(port: NodePort, ring: int) -> str:
-    if port.made is not None and port.made.pci is not None:
-        return f"pci={port.made.pci}"
+    if port.made_port is not None and port.made_port.pci is not None:
+        return f"pci={port.made_port.pci}"
     if port.socket_inside is None:
         return f"af-packet={port.device_inside}"
     if port.kind is PortKind.MEMIF:

@@ -208,8 +208,8 @@ def _command(job: Job, station: Station, words: Sequence[str]) -> list[str]:
     port, other = station.port, job.source if station is job.target else job.target
     inside: list[str] = []
     name = f"netmap:{port.device_inside}"
-    if port.made is not None and port.made.netmap is not None:
-        name, _, netns = port.made.netmap.partition(",netns=")
+    if port.made_port is not None and port.made_port.netmap is not None:
+        name, _, netns = port.made_port.netmap.partition(",netns=")
         inside = ["nsenter", f"--net={netns}"] if netns else []
     return [
         *inside, *_MERGED, str(named_program(SETTING, PROGRAM) or PROGRAM),

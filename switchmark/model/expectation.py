@@ -1,5 +1,4 @@
-"""What a campaign expects of its figures, such as `throughput: ">= 5M"`
-(results/expectations.py)."""
+"""The expected figures of a campaign, such as `throughput: ">= 5M"` (results/expectations.py)."""
 
 from __future__ import annotations
 
@@ -11,22 +10,22 @@ from switchmark.model.trial import Frozen
 
 
 class ExpectedFigure(StrEnum):
-    """The figures that a campaign may expect something of."""
+    """The figures that a campaign may have an expectation about."""
 
     THROUGHPUT = "throughput"  # frames/s that arrived; of a search, its headline
     LOSS = "loss"  # share of the frames that were sent
     RTT_P50 = "rtt_p50"  # ns, median round trip
     RTT_P99 = "rtt_p99"  # ns
-    SLOWER_THAN_BASELINE = "slower_than_baseline"  # a share of the wire's load, or of its RTT
+    SLOWER_THAN_BASELINE = "slower_than_baseline"  # a share of the baseline's load, or of its RTT
 
 
 class Expectation(Frozen):
-    """A bound on one figure, which every trial that has this figure must keep."""
+    """A bound on one figure, which holds for every trial that has this figure."""
 
     figure: ExpectedFigure
     relation: Literal[">=", "<="]
     bound: float  # frames/s, a share, or ns
-    text: str  # as it was written, for people
+    text: str  # as the user wrote it
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:

@@ -104,8 +104,8 @@ def between_refusal(
 def io_required(
     capabilities: Capabilities, options: Mapping[str, str]
 ) -> Iterator[tuple[SwitchOption, str, Io]]:
-    """The options in force whose values leave ports to one I/O of the applications, with the value
-    and the I/O."""
+    """Yield the options in force whose values permit only one I/O of the applications, with the
+    value and the I/O."""
     values = in_force(capabilities, options)
     for option in capabilities.options:
         value = values[option.name]
@@ -114,8 +114,8 @@ def io_required(
 
 
 def in_force(capabilities: Capabilities, options: Mapping[str, str]) -> dict[str, str]:
-    """The value of every option: the chosen one, otherwise the one that a chosen option implies,
-    else the default."""
+    """Return the value of every option: the chosen value, otherwise the value that a chosen option
+    implies, otherwise the default."""
     values = {option.name: option.default for option in capabilities.options}
     for option in capabilities.options:
         values.update(option.sets.get(options.get(option.name, option.default), {}))

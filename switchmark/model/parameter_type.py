@@ -1,8 +1,7 @@
 """The row of a parameter in the table of `trial.py`.
 
-There is no other list of parameters: campaigns, notations, `--set`, messages, the tables of docs/,
-what makes two trials comparable, the load of a baseline and the key of a kept ceiling follow from
-it.
+There is no other list of parameters. Campaigns, notations, `--set`, messages, the tables of docs/,
+the comparability of trials, the load of a baseline and the key of a stored baseline follow from it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from switchmark.language.values import Limits
 from switchmark.model.choices import Dimension
 from switchmark.model.scenario import WRITTEN
 
-ALL = "all"  # the word for every value that there is, where a row says which these are
+ALL = "all"  # the word for all values, if a row lists them
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,44 +33,44 @@ class Known:
     environments: tuple[str, ...] | None = None
     scenarios: tuple[str, ...] | None = tuple(WRITTEN)
     methods: tuple[str, ...] | None = None
-    goals: tuple[str, ...] | None = None  # of `ndr-pdr`
+    goals: tuple[str, ...] | None = None  # goals of method `ndr-pdr`
     generators: tuple[str, ...] | None = None
-    # Returns why a program of that path cannot run; None: programs are not checked.
+    # Returns the reason why a program of that path cannot run; None: programs are not checked.
     program_problem: Callable[[str], Refusal | None] | None = None
     contenders: tuple[str, ...] | None = None  # the switches that `all` stands for
     workloads: tuple[str, ...] | None = None
 
 
 class Kind(Enum):
-    """The subject of a parameter. It decides which trials can be compared: trials at one point,
-    that is, with equal traffic, layout, place, cores and method."""
+    """The subject of a parameter. It decides which trials can be compared: trials at the same test
+    point, with equal traffic, layout, place, cores and method."""
 
     TRAFFIC = auto()  # the frames that are sent, and when
-    LAYOUT = auto()  # the ends and VNFs that there are
+    LAYOUT = auto()  # the ends and the VNFs
     PLACE = auto()  # the environment of the ends; compared if a campaign compares it
-    CORES = auto()  # which cores everybody has, and what else loads the machine; the same
-    FUNCTION = auto()  # what the switch does on frames; compared if a campaign compares it
-    METHOD = auto()  # how and how long it is measured
-    CONTENDER = auto()  # what carries the frames; compared at one point
+    CORES = auto()  # the cores of all programs, and other load; compared if a campaign compares it
+    FUNCTION = auto()  # the network functions; compared if a campaign compares them
+    METHOD = auto()  # the method and the duration
+    CONTENDER = auto()  # the switch and its ports; compared at a test point
     BOOKKEEPING = auto()  # distinguishes repetitions; not a campaign key
 
 
 class Wire(Enum):
-    """Which value the trial over the bare wire has where another trial is judged by it."""
+    """The value of the parameter in the baseline of a trial."""
 
-    SAME = auto()  # the same value: with another value the baseline is not comparable
-    PACE = auto()  # the same; but the default, which saturates, where only a ceiling is wanted
-    ANY = auto()  # the same value, though its figure holds for every other
-    DEFAULT = auto()  # the default: there is no such thing in a wire
-    PLANNED = auto()  # what experiment/wire.py says, from the ports and cores of the trial
+    SAME = auto()  # the same value, because with another value the baseline is not comparable
+    PACE = auto()  # the same; the default, which saturates, if only a ceiling is needed
+    ANY = auto()  # the same value, although the figure also holds for all other values
+    DEFAULT = auto()  # the default, because it has no meaning without a switch
+    PLANNED = auto()  # decided by experiment/wire.py from the ports and cores of the trial
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The axis of plots over a parameter, if a run has enough values of it."""
+    """The axis of plots over a parameter, if a run has enough of its values."""
 
     title: str
-    place: Callable[[Any], float | None] = float  # the position of a value; None: it has none
+    place: Callable[[Any], float | None] = float  # the position of a value; None: not on the axis
     label: Callable[[float], str] = "{:.15g}".format
     log: bool = True
 
@@ -118,25 +117,25 @@ class Parameter:
     names: Names | None = None  # all possible values; None: they are unknown
     every: Names | None = None  # the values that the word `all` stands for
     mapping: bool = False  # a value may be written as a mapping: {emc: off}
-    as_written: Any = None  # a type of values that become the field's when trials are made
-    usual: Any = None  # the value of a campaign without it, where the field must be given
-    usual_latency: Any = None  # the same of round trips, where it is another
+    as_written: Any = None  # a type of written values that expansion converts to the field's type
+    usual: Any = None  # the value of a campaign without the key, if the field is required
+    usual_latency: Any = None  # the same for round trips, if it differs
     say: Callable[[Any], str] | None = None  # a value in reports
     axis: Axis | None = None
-    resolved: bool = False  # `auto` is left to planning; records tell what it came to
-    by_switch: bool = False  # need not agree where one switch is compared with another
-    of_result: bool = True  # another value makes another result; False: the same, seen more finely
-    is_path: bool = False  # the path of a build: other versions have other paths
+    resolved: bool = False  # planning replaces `auto`; records have the value that it chose
+    by_switch: bool = False  # may differ between compared switches
+    of_result: bool = True  # False: the value only changes the resolution of the result
+    is_path: bool = False  # the path of a build, which differs between versions
 
     field: str = ""  # in Trial; `of` fills in this field and the following
-    bounded: Any = None  # its type, with everything that its values must keep
+    bounded: Any = None  # its type, with all constraints on its values
     value_type: Any = None  # without None
     optional: bool = False
     default: Any = None
     required: bool = False
 
     def of(self, name: str, info: FieldInfo) -> Parameter:
-        """The row of a field, completed from the field's name, type and default."""
+        """Return the row of a field, completed from the field's name, type and default."""
         return replace(
             self,
             field=name,
@@ -150,7 +149,7 @@ class Parameter:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """The schema of the field, within the limits of the row."""
+        """Return the schema of the field, within the limits of the row."""
         schema: Any = handler(source)
         if self.limits is not None:
             number = schema["schema"] if schema["type"] == "nullable" else schema
@@ -160,8 +159,8 @@ class Parameter:
     @property
     def several(self) -> Any:
         """The type of its values in a sweep."""
-        one = self.bounded if self.as_written is None else self.bounded | self.as_written
-        return GenericAlias(tuple, (one, ...))
+        kind = self.bounded if self.as_written is None else self.bounded | self.as_written
+        return GenericAlias(tuple, (kind, ...))
 
     @property
     def is_number(self) -> bool:
@@ -174,13 +173,13 @@ class Parameter:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """The values by their words, where there are only a few; the word for none is left out."""
+        """The values by their names, if there are only a few; without the word for no value."""
         if isinstance(self.value_type, type) and issubclass(self.value_type, StrEnum):
             return {one.value: one for one in self.value_type}
         return {str(one): one for one in self._literals}
 
     def usual_for(self, dimension: Dimension) -> Any:
-        """The value where a campaign gives none. Raises KeyError where a campaign must give one."""
+        """Return the value for a campaign without this key. Raises KeyError if it is required."""
         if dimension is Dimension.LATENCY and self.usual_latency is not None:
             return self.usual_latency
         if self.required and self.usual is None:
@@ -206,8 +205,8 @@ class Parameter:
         noun = self.noun or self.name.replace("_", " ")
         if self.names is not None:
             return values.choice(text, self.names(known), noun)
-        words = ([] if self.none is None else [self.none]) + list(self.choices)
-        return self.choices[values.choice(text, words, noun)]
+        names = ([] if self.none is None else [self.none]) + list(self.choices)
+        return self.choices[values.choice(text, names, noun)]
 
     def text(self, value: Any) -> str:
         """Write a value as `value` reads it."""
@@ -220,7 +219,7 @@ class Parameter:
         return self.show(value)
 
     def words(self, value: Any) -> str:
-        """A value in the words of reports."""
+        """Return a value as reports print it."""
         return self.say(value) if self.say else f"{self.name.replace('_', ' ')} {self.text(value)}"
 
 

@@ -33,7 +33,7 @@ WRITTEN: dict[str, str] = {
 class _Parts:
     """The parts of a scenario's name."""
 
-    kind: str  # of KINDS; empty: the name is unknown
+    kind: str  # one of KINDS; empty: the name is unknown
     chain: int = 0
     paths: int | None = None
 
@@ -65,18 +65,18 @@ class Scenario(WrittenValue):
 
     @property
     def canonical(self) -> Scenario:
-        """The name without the number of paths, which trials keep in `pairs`."""
+        """The name without the number of paths, which trials have in `pairs`."""
         return Scenario.of(f"{self.kind}-{self.chain}" if self.chain else self.kind)
 
     @property
     def chain_length(self) -> float | None:
-        """The number of VNFs between two wires; None if the ends are not wires."""
+        """The number of VNFs between two testers; None if the ends are not testers."""
         return self.chain if self.chain or self == "p2p" else None
 
     @property
     def without_vnfs(self) -> Scenario:
-        """The scenario of the baseline that judges this one: the best that the traffic applications
-        could reach between the ends of a chain, or between ends of two kinds."""
+        """The scenario of the baseline of this scenario. It shows the best figure that the traffic
+        applications reach between the ends of a chain, or between ends of two kinds."""
         if self.kind in ("", "pairs", "v2v", "p2p"):
             return self
         return Scenario.of("p2p" if self.chain else "v2v")

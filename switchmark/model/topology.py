@@ -1,8 +1,8 @@
 """The topology of a scenario: nodes with their ports, and the paths that traffic takes.
 
-Ports are numbered as the switch sees them, in the order in which a frame meets them: 2k and
-2k+1 are the two sides of one crossing of the switch. So cross-connect is right for a chain
-as it is for a pair, and every port's MAC address follows from its number alone.
+Ports have the numbers of the switch's ports, in the order in which a frame passes them: 2k and 2k+1
+are the two sides of one crossing of the switch. Therefore cross-connect works for a chain as for a
+pair, and the MAC address of a port follows from its number alone.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: bytes of a frame beyond its MTU
 
 
 class NodePlace(StrEnum):
-    """Where a node is: in the environment of the trial, or outside of it at a wire."""
+    """The place of a node: in the environment of the trial, or outside as a tester."""
 
     ENVIRONMENT = "environment"
-    WIRE = "wire"  # stands in for a tester behind a physical port
+    WIRE = "wire"  # a tester, which would be behind a physical port
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyPort:
-    """A node's port: its number at the switch, its addresses, and where its frames go next."""
+    """A node's port: its number at the switch, its addresses, and the next hop of its frames."""
 
     index: int
     mac: str
@@ -44,12 +44,12 @@ class TopologyNode:
     """A place for one traffic application with one port, or for a VNF with two."""
 
     name: str
-    role: str  # of the engine (sender, receiver, client, server, duplex), or `vnf`
-    pair: int  # which path it belongs to
+    role: str  # role of the engine (sender, receiver, client, server, duplex), or `vnf`
+    pair: int  # the number of its path
     ports: tuple[TopologyPort, ...]
     place: NodePlace = NodePlace.ENVIRONMENT
-    far: bool = False  # on the other host
-    nic: Nic | None = None  # real ports of a wire end: the tester's and the switch's
+    far: bool = False  # on the remote host
+    nic: Nic | None = None  # real ports: those of the tester and of the switch
 
     @property
     def mac(self) -> str:
@@ -81,10 +81,10 @@ class TrafficPath:
     target: str
     both_ways: bool  # requests and answers, or traffic from both ends
     via: tuple[str, ...] = ()
-    chains: int = 1  # beside each other, that `via` lists one after the other
+    chains: int = 1  # number of parallel chains, which `via` lists one after the other
 
     def ways(self) -> list[tuple[str, ...]]:
-        """The VNFs of each chain."""
+        """Return the VNFs of each chain."""
         length = len(self.via) // self.chains
         return [self.via[k * length : (k + 1) * length] for k in range(self.chains)]
 
@@ -95,7 +95,7 @@ class Topology:
 
     nodes: tuple[TopologyNode, ...]  # in the order of their first port
     paths: tuple[TrafficPath, ...]
-    direct: bool  # no switch: each pair on its own wire
+    direct: bool  # no switch: the ends of each pair are connected
     frame_size_bytes: int
 
     @property
@@ -110,7 +110,7 @@ class Topology:
 
     @property
     def monitor(self) -> TopologyNode | None:
-        """The node that receives copies of frames, which is on no path; None if there is none."""
+        """The node that receives copies of frames and is not on a path; None without a mirror."""
         last = self.nodes[-1]
         return last if last.name == MONITOR else None
 
@@ -120,26 +120,26 @@ class Topology:
         return sum(len(node.ports) for node in self.nodes)
 
     def node(self, name: str) -> TopologyNode:
-        """The node of this name. Raises KeyError."""
+        """Return the node of this name. Raises KeyError."""
         for node in self.nodes:
             if node.name == name:
                 return node
         raise KeyError(name)
 
     def pairs(self, *, far: bool = False) -> tuple[tuple[str, ...], ...]:
-        """Node names of each path for placement: the sending end, the receiving end, then the VNFs;
-        those on this host, or those on the other one."""
-        there = self.far_names
+        """Return the node names of each path for placement: sender, receiver, then VNFs. Only nodes
+        of this host or, with `far`, of the remote host."""
+        far_names = self.far_names
         names = tuple((path.source, path.target, *path.via) for path in self.paths)
         if self.monitor is not None:
             names = ((*names[0], self.monitor.name), *names[1:])
-        if not there:
+        if not far_names:
             return tuple(() for _ in names) if far else names
-        return tuple(tuple(n for n in path if (n in there) == far) for path in names)
+        return tuple(tuple(n for n in path if (n in far_names) == far) for path in names)
 
     @property
     def far_names(self) -> frozenset[str]:
-        """The nodes on the other host."""
+        """The nodes on the remote host."""
         return frozenset(node.name for node in self.nodes if node.far)
 
     @property
@@ -156,10 +156,10 @@ class Topology:
         linux_capabilities: tuple[str, ...] = (),
         vnf_capabilities: tuple[str, ...] = (),
     ) -> list[NodeSpec]:
-        """The nodes that environments have to make; `cores` by node name. `past_ip_stack`: the
-        applications read frames from the device themselves, so the kernel's IP stack must leave
-        them alone, and the devices get addresses of their own. `linux_capabilities`: see
-        `NodeSpec`; VNFs have their own."""
+        """Return the nodes that environments have to make; `cores` by node name. `past_ip_stack`:
+        the applications read frames from the device themselves, so the devices get different
+        addresses, and the kernel's IP stack ignores the frames. `linux_capabilities`: see
+        `NodeSpec`; those of VNFs are `vnf_capabilities`."""
 
         def port_of(node: TopologyNode, port: TopologyPort) -> NodePort:
             return NodePort(
@@ -185,26 +185,26 @@ class Topology:
 
 
 def mtu_bytes(frame_bytes: int) -> int:
-    """The MTU of devices that carry frames of this size (with FCS)."""
+    """Return the MTU of devices for frames of this size (with FCS)."""
     return max(STANDARD_MTU_BYTES, frame_bytes - ETHERNET_OVERHEAD_BYTES)
 
 
 def wire_kind(kind: PortKind) -> PortKind:
-    """The kind of port at a wire end, where the environment has ports of this kind. Wire ends live
-    in network namespaces; a tap, which serves a virtual machine, becomes a veth there."""
+    """Return the port kind of a tester if the environment has ports of this kind. Testers are in
+    network namespaces, where a veth replaces the tap of a virtual machine."""
     return PortKind.VETH if kind is PortKind.TAP else kind
 
 
 def port_mac(index: int, prefix: str = APPLICATION_PREFIX) -> str:
-    """The MAC address behind a port of the switch."""
+    """Return the MAC address behind a port of the switch."""
     return pair_mac(index >> 1, index & 1, prefix)
 
 
 def router_mac(index: int) -> str:
-    """The MAC address of the switch itself at a port, if it routes."""
+    """Return the MAC address of the switch itself at a port, if it routes."""
     return f"02:72:00:00:{index >> 8:02x}:{index & 255:02x}"
 
 
 def pair_mac(pair: int, end: int, prefix: str = APPLICATION_PREFIX) -> str:
-    """A locally administered unicast address: prefix, "SM", the pair, the end from 1."""
+    """Return a locally administered unicast address: prefix, "SM", the pair, the end from 1."""
     return f"{prefix}:53:4d:{pair >> 8:02x}:{pair & 255:02x}:{end + 1:02x}"

@@ -92,8 +92,8 @@ def namespace(session: Session, spec: NodeSpec) -> Attached:
     """A new namespace without ports, or that of an end of a container network, which belongs to the
     network. Raises UsageError for a name that is too long."""
     check_name(spec)
-    if spec.ports and spec.port.made is not None and spec.port.made.end is not None:
-        return Attached(spec, spec.port.made.end.netns)
+    if spec.ports and spec.port.made_port is not None and spec.port.made_port.end is not None:
+        return Attached(spec, spec.port.made_port.end.netns)
     netns = f"sm{session.id}-{spec.name}"
     with session.ledger.making(NetworkNamespace(netns)) as entries:
         namespaces.create_namespace(netns)

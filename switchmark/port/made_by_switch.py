@@ -24,7 +24,7 @@ NETNS_WORD = ",netns="  # between the name of a netmap port and the namespace to
 def with_made(node: Attached, number: int) -> NodePort:
     """Attach the device that the switch has made; a netmap port is opened from anywhere."""
     port = node.spec.ports[number]
-    made = port.made
+    made = port.made_port
     if made is None:
         raise UsageError(f"node {node.spec.name}: its {port.kind} port has not been made")
     if made.device is None and made.macvlan_on is None:
@@ -41,28 +41,28 @@ def with_made(node: Attached, number: int) -> NodePort:
 def with_end(node: Attached, number: int) -> NodePort:
     """Return the port that is an end of a container network; the network has set it up."""
     port = node.spec.ports[number]
-    if port.made is None or port.made.end is None:
+    if port.made_port is None or port.made_port.end is None:
         raise UsageError(f"node {node.spec.name}: its {port.kind} port has not been made")
-    return replace(port, device_inside=port.made.end.device)
+    return replace(port, device_inside=port.made_port.end.device)
 
 
 def has_door(port: NodePort) -> bool:
     """Whether a container gets this port, one of VALE's, through a door."""
-    return port.made is not None and port.made.netmap is not None
+    return port.made_port is not None and port.made_port.netmap is not None
 
 
 def with_door(node: Attached, number: int, folder: Path, inside_prefix: str) -> NodePort:
     """Make the door of a port of VALE, in the folder that the node sees elsewhere. The application
     needs no network device for it, no /dev/netmap, and no right."""
     port = node.spec.ports[number]
-    assert port.made is not None and port.made.netmap is not None
-    name, _, netns = port.made.netmap.partition(NETNS_WORD)
+    assert port.made_port is not None and port.made_port.netmap is not None
+    name, _, netns = port.made_port.netmap.partition(NETNS_WORD)
     door = f"netmap{number}.door"
     node.doors.append(Door(folder / door, name, Path(netns).name))
     inside = f"{inside_prefix}/{door}"
     return replace(
         port,
-        made=MadePort(netmap=f"{name},door={inside}"),
+        made_port=MadePort(netmap=f"{name},door={inside}"),
         socket_host=folder / door,
         socket_inside=inside,
     )

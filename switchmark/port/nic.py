@@ -23,7 +23,7 @@ def with_lent(session: Session, node: Attached, port: NodePort, name: str) -> No
     """Attach a device, which is lent to the node, or a PCI function that DPDK drives from
     anywhere."""
     if is_pci(name):
-        return replace(port, made=MadePort(pci=name))
+        return replace(port, made_port=MadePort(pci=name))
     assert node.netns is not None, "such nodes are network namespaces"
     node.lent.append(session.ledger.record(LentDevice.of(name, node.netns)))
     netlink.lend(name, node.netns)

@@ -1,8 +1,8 @@
 """`af-packet`: port-to-port forwarding between kernel devices, by raw sockets.
 
-Our engine in its `forwarder` role, one process a pair, as `basicfwd`, but with AF_PACKET in place
-of DPDK: it shows what a userspace forwarder pays that has nothing but sockets. The ports lie in a
-namespace of its own while it runs.
+The engine in its `forwarder` role, with one process for each pair like `basicfwd`, but with
+AF_PACKET in place of DPDK. It shows the cost of a userspace forwarder that has only sockets. The
+ports are in its own namespace while it runs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class AfPacket(BasicForwarder):
         )
 
     def _check_means(self, pairs: int) -> None:
-        """Sockets need no memory of their own: nothing to check."""
+        """Check nothing, since sockets need no separate memory."""
 
     def _end_of(self, port: SwitchPort) -> str:
         return device_of(port)
@@ -63,7 +63,7 @@ class AfPacket(BasicForwarder):
 
     def _port_of(self, port: SwitchPort) -> str:
         row = IO_ROWS[self._io()]
-        assert row.arguments is not None  # a packet socket is on a device
+        assert row.arguments is not None  # a packet socket has a device
         return f"{row.backend}:{row.arguments.replace('DEVICE', device_of(port))}"
 
     def _more_arguments(self, _tag: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""`basicfwd`: DPDK port-to-port forwarding, the least a polling switch can do.
+"""`basicfwd`: DPDK port-to-port forwarding, the simplest polling switch.
 
-Our own engine in its `forwarder` role, one process a pair, moves every frame of a
-vhost-user port to the other port of the pair. Pairs are dealt out over the cores in turn;
-where pairs share a core each process yields it when it finds no frame.
+The engine in its `forwarder` role, with one process for each pair, moves every frame of a
+vhost-user port to the other port of the pair. Pairs are assigned to the cores in turn. If pairs
+share a core, each process yields it when it finds no frame.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from switchmark.switch.support.private import Resources, WithResources, check_so
 from switchmark.switch.support.rights import MAPPED, rights_of
 
 MEMORY_MB = 128  # for each process
-INTERVAL_S = 1.0  # between reports that nobody asked for
-REPORT_DEADLINE_S = 15.0  # a process that has ended is noticed at once; one may have to wait long
+INTERVAL_S = 1.0  # between reports without a request
+REPORT_DEADLINE_S = 15.0  # long, because a report may be late; an ended process is noticed at once
 ETHERNET_AND_FCS_BYTES = 18
 
 
 def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
-    """EAL arguments by which DPDK opens these PCI functions and no others."""
+    """Return the EAL arguments by which DPDK opens these PCI functions and no others."""
     return [
         word for port in ports if port.pci is not None for word in ("--eal", f"--allow={port.pci}")
     ]
@@ -61,7 +61,7 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
-        cannot_reconfigure="its ports are those it was started with, and it has no table",
+        cannot_reconfigure="its ports are fixed at its start, and it has no table",
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "port-to-port forwarding"),
         description="DPDK port-to-port forwarding by the traffic engine, vhost-user",
     )
@@ -77,8 +77,8 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
         return found
 
     def _engine(self) -> Path:
-        """The build of the engine that forwards: the one that was chosen, else the bench's own.
-        Raises `UnavailableError`."""
+        """Return the build of the engine that forwards: the chosen program, otherwise that of the
+        bench. Raises `UnavailableError`."""
         return self.chosen_program or find_engine()
 
     def _check_engine(self) -> Availability:
@@ -95,7 +95,7 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Start one forwarder a pair; each waits for its peers by itself."""
+        """Start a forwarder for each pair; each waits for its peers."""
         require(self.name, self.availability())
         check_request(self.name, self.capabilities, ports, mode)
         pairs = [(ports[k], ports[k + 1]) for k in range(0, len(ports), 2)]
@@ -124,29 +124,29 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
         """See `TakesHugepages`."""
         return [MEMORY_MB] * (len(ports) // 2) if self.capabilities.page_sizes else []
 
-    # What a forwarder over other ports has different:
+    # Forwarders over other ports override these:
 
-    role = "forwarder"  # the engine's
+    role = "forwarder"  # role of the engine
 
     def _check_means(self, pairs: int) -> None:
-        """Raise `UnavailableError` when the machine has too little memory for so many pairs."""
+        """Raise `UnavailableError` if the machine has too little memory for so many pairs."""
         self.require_memory(pairs * MEMORY_MB)
 
     def _move_in(
         self, resources: Resources, ports: Sequence[SwitchPort]
     ) -> tuple[dict[str, str], str | None]:
-        """Make what all processes need; returns their environment variables and namespace."""
+        """Make the common resources; return the processes' environment variables and namespace."""
         namespace = take_in(resources, ports)
         self._at_interface = AtInterface(namespace, ports)
         folder = resources.folder("basicfwd")
         return {"RUNTIME_DIRECTORY": str(folder)}, namespace.name if namespace else None
 
     def _end_of(self, port: SwitchPort) -> str:
-        """The port in words, for messages."""
+        """Return the name of the port for messages."""
         return port.pci or (port.device or socket_of(port))
 
     def _port_of(self, port: SwitchPort) -> str:
-        """The port as the engine's `--port` takes it."""
+        """Return the port as an argument of the engine's `--port`."""
         if port.pci is not None:
             return f"dpdk:pci={port.pci}"
         if port.device is not None:
@@ -180,25 +180,25 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
         self.wait_for_peers(named, timeout_s, lambda: report_soon(some := waiting(), ask(some)))
 
     def wait_converged(self) -> None:
-        """Return at once: it learns nothing."""
+        """Return at once, since it learns nothing."""
 
     def counters(self) -> SwitchCounters:
-        """Count all frames up to the moment of the call: each process is asked for a report.
+        """Count all frames up to this call, by a report of each process.
 
-        Raises `TrialFailed` when a process no longer reports."""
+        Raises `TrialFailed` if a process no longer reports."""
         deadline = time.monotonic() + REPORT_DEADLINE_S
-        asked = [pair for pair in self._pairs if pair.ready]
-        now_ns = ask(asked)
-        while (words := self.alive()) is not None or not report_soon(asked, now_ns):
-            if words is not None or time.monotonic() > deadline:
-                raise TrialFailed(f"{self.name}: {words or 'a forwarder no longer reports'}")
+        ready_pairs = [pair for pair in self._pairs if pair.ready]
+        now_ns = ask(ready_pairs)
+        while (problem := self.alive()) is not None or not report_soon(ready_pairs, now_ns):
+            if problem is not None or time.monotonic() > deadline:
+                raise TrialFailed(f"{self.name}: {problem or 'a forwarder no longer reports'}")
         ports = {}
         for k, pair in enumerate(self._pairs):
             ports[2 * k], ports[2 * k + 1] = pair.counters()
         return self._at_interface.added(SwitchCounters(ports))
 
     def alive(self) -> str | None:
-        """None while every forwarder runs."""
+        """Return why a forwarder has ended; None while all run."""
         if self._resources is None:
             return "not started"
         ended = [pair.last_words() for pair in self._pairs if pair.process.poll() is not None]
@@ -214,7 +214,7 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
         return {
             "version": str(self.availability().version),
             "dpdk_version": (ready and ready.dpdk_version) or "unknown",
-            "datapath": "DPDK vhost-user, one process a pair",
+            "datapath": "DPDK vhost-user, one process for each pair",
             "connect_mode": ConnectMode.CROSS_CONNECT.value,
             "cores": ",".join(map(str, self._cores)),
             "idle": self._idle,

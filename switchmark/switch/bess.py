@@ -1,9 +1,8 @@
 """`bess`: the Berkeley Extensible Software Switch, vhost-user ports, driven through gRPC.
 
-`bessd` runs in a mount namespace of its own with its own hugetlbfs, which goes away with it; on
-small pages it needs neither.
-Its client library needs a Python of its own (grpcio, protobuf), so a small driver
-(`bess_driver.py`) runs there and speaks JSON lines with us.
+`bessd` runs in a separate mount namespace with its own hugetlbfs, which the kernel removes with it;
+on small pages it needs neither. Its client library needs a Python with grpcio and protobuf, so a
+small driver (`bess_driver.py`) runs in that Python and exchanges JSON lines with the bench.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from switchmark.switch.support.tools import own_text
 MEMORY_MB = 256
 BUFFERS = 65536  # a power of two
 BUFFER_BYTES = 2688  # with its headers
-SMALL_EAL_MB = 512  # that bessd gives EAL on small pages (init_eal in core/dpdk.cc)
+SMALL_EAL_MB = 512  # memory of EAL on small pages (init_eal in core/dpdk.cc)
 QUEUE_FRAMES = 1024  # descriptors of each direction of a port
 BURST = 32  # compiled in
 ANSWER_TIMEOUT_S = 10.0
@@ -56,8 +55,8 @@ SLOWEST_COMMANDS_A_S = 500
 LONGEST_CHANGE_S = 60.0
 PYTHON_SETTING = "SWITCHMARK_BESS_PYTHON"
 DRIVER = own_text("support/bess_driver.py")
-# `exec`, so that the process we started is bessd itself; the mount dies with it. To
-# mount takes sys_admin, so the rights that bessd does not need are given up behind it.
+# `exec` makes bessd the process that the bench started; the mount ends with it. The mount needs
+# sys_admin, so the rights that bessd does not need are dropped after it.
 LAUNCH = 'mount -t hugetlbfs none "$0" && exec "$@"'
 
 
@@ -68,9 +67,9 @@ def build_request(
     cable_driver: str = "af-packet",
     functions: bess_functions.Plan | None = None,
 ) -> dict[str, Any]:
-    """The pipeline that the driver has to build: PMDPorts, the modules of the functions, and for
-    static-mac the table (gate k is port k; an address that is not in it goes to no gate, which
-    drops)."""
+    """Return the pipeline for the driver: PMDPorts, the modules of the functions, and for
+    static-mac the table (gate k is port k; frames to an address that is not in the table are
+    dropped)."""
     table = [{"addr": port.mac, "gate": port.index} for port in ports]
     return {
         "do": "build",
@@ -82,7 +81,7 @@ def build_request(
 
 
 def pmd_port(port: SwitchPort, cable_driver: str = "af-packet") -> dict[str, Any]:
-    """The description of a port: the client of a vhost-user socket, or the end of a cable."""
+    """Return the description of a port: the client of a vhost-user socket, or a cable's end."""
     return {
         "pci" if port.pci else "vdev": devargs("bess", port, cable_driver),
         "num_inc_q": 1,
@@ -132,13 +131,13 @@ class Bess(WithOptions, ProgramSwitch):
     def check_more(self, program: Path, version: str) -> Availability:
         """Check for BESS's client library, and a Python that can run it."""
         python, library = self._python(), _library(program)
-        said = output_of([python, "-c", DRIVER, "check", library])
-        if said.strip().endswith("ok"):
+        output = output_of([python, "-c", DRIVER, "check", library])
+        if output.strip().endswith("ok"):
             return available(version)
-        last = last_line(said, f"{python} does not run")
+        last = last_line(output, f"{python} does not run")
         return unavailable(
             f"BESS's client library in {library} does not load ({last})",
-            remedy=f"set {PYTHON_SETTING} to a Python with the grpcio and protobuf it wants",
+            remedy=f"set {PYTHON_SETTING} to a Python with the grpcio and protobuf that it needs",
         )
 
     @staticmethod
@@ -146,8 +145,8 @@ class Bess(WithOptions, ProgramSwitch):
         return os.environ.get(PYTHON_SETTING) or str(which("python3") or "python3")
 
     def memory_mb(self) -> int:
-        """The memory of all ports together. On small pages bessd maps its buffers beside the memory
-        of EAL."""
+        """Return the memory of all ports together. On small pages bessd maps its buffers in
+        addition to the memory of EAL."""
         tables = bess_functions.memory_mb(self.function_table) if self.function_table else 0
         if self.small_pages:
             return SMALL_EAL_MB + (BUFFERS * BUFFER_BYTES >> 20) + tables
@@ -210,7 +209,7 @@ class Bess(WithOptions, ProgramSwitch):
         return bess_functions.refusal(table, self.options())
 
     def function_entries(self) -> FunctionEntries:
-        """Count the entries: modules that count them are asked, others have acknowledged them."""
+        """Count the entries. The counts come from the modules, or from their acknowledgements."""
         assert self._plan is not None
         plan, counted = self._plan, {}
         kinds = ("WildcardMatch", "Qos", "ExactMatch", "Replicate")
@@ -232,13 +231,14 @@ class Bess(WithOptions, ProgramSwitch):
                 counted[key] = sum(_rules_in(text) for text in found)
         if "routes" in plan.announced:
             counted["routes"] = self._acknowledged
-        # The one command that adds a whole list was acknowledged, or the start had failed.
+        # One command adds a whole list. BESS has acknowledged it, otherwise the start had failed.
         if "acl entries" in plan.announced:
             counted["acl entries"] = plan.announced["acl entries"]
         return FunctionEntries(plan.announced, counted, self._load_time_s)
 
     def _daemon(self, program: Path, folder: Path, control: str) -> list[str]:
-        """The daemon's command line. Without memory in hugepages it gives EAL `--no-huge`."""
+        """Return the daemon's command line. Without memory in hugepages it gives EAL
+        `--no-huge`."""
         return [
             *(str(program), "-f", "-i", str(folder / "pid")),
             *("-m", "0" if self.small_pages else str(self.memory_mb())),
@@ -248,7 +248,7 @@ class Bess(WithOptions, ProgramSwitch):
 
     @staticmethod
     def _with_hugetlbfs(command: list[str], folder: Path) -> list[str]:
-        """Run a command in a mount namespace with a hugetlbfs of its own."""
+        """Return the command that runs `command` in a mount namespace with its own hugetlbfs."""
         huge = folder / "huge"
         huge.mkdir()
         unshare = ("unshare", "--mount", "--propagation", "private")
@@ -265,7 +265,7 @@ class Bess(WithOptions, ProgramSwitch):
         return self._answer(timeout_s)
 
     def _answer(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
-        """Read the driver's next line. Raises `TrialFailed` with the reason where there is none."""
+        """Read the driver's next line. Raises `TrialFailed` with the reason if there is no line."""
         assert self._driver is not None
         try:
             line = self._driver.read_line(timeout_s)
@@ -273,11 +273,11 @@ class Bess(WithOptions, ProgramSwitch):
             line = None
         answer = parse_json(self.name, line) if line else {}
         if not isinstance(answer, dict):
-            raise TrialFailed(f"{self.name}: its driver answers with no object")
+            raise TrialFailed(f"{self.name}: the answer of its driver is not an object")
         if line is None or "error" in answer:
             last = last_line(self._driver.stderr_tail(), "no answer")
-            words = self.alive() or answer.get("error") or last
-            raise TrialFailed(f"{self.name}: {words}")
+            problem = self.alive() or answer.get("error") or last
+            raise TrialFailed(f"{self.name}: {problem}")
         return answer
 
     def _state(self) -> dict[str, Any]:
@@ -285,27 +285,30 @@ class Bess(WithOptions, ProgramSwitch):
         return self._request({"do": "state", "ports": len(self.ports), "witness": witness})
 
     def waiting(self) -> list[SwitchPort]:
-        """The ports whose DPDK device has no link."""
+        """Return the ports whose DPDK device has no link."""
         state = self._state()
         with parsing(self.name):
             return [port for port in self.ports if not state["ports"][port.index]["up"]]
 
     def own_counters(self) -> SwitchCounters:
-        """Frames since start."""
+        """Return the frames since the start."""
         state = self._state()
         with parsing(self.name):
             ports = {}
             for port in self.ports:
-                told = state["ports"][port.index]
-                rx, tx = map(parse_counter, told["rx"][:2]), map(parse_counter, told["tx"][:2])
+                statistics = state["ports"][port.index]
+                rx, tx = (
+                    map(parse_counter, statistics["rx"][:2]),
+                    map(parse_counter, statistics["tx"][:2]),
+                )
                 (rx_frames, rx_dropped), (tx_frames, tx_dropped) = rx, tx
                 ports[port.index] = PortCounters(rx_frames, tx_frames, rx_dropped, tx_dropped)
             witness = state["witness"]
             return SwitchCounters(ports, None if witness is None else parse_counter(witness))
 
     def changes(self) -> Sequence[Change]:
-        """Adding ports that connect to sockets at which nobody listens, and entries of `L2Forward`;
-        removing both."""
+        """Return changes that add and remove ports at unused sockets, and entries of
+        `L2Forward`."""
         count, table = len(self.ports), self.mode is ConnectMode.STATIC_MAC
         sockets = [check_socket_path(self._folder / f"n{k}.sock") for k in range(PORTS)]
         join: dict[str, Any] = {
@@ -358,7 +361,7 @@ class Bess(WithOptions, ProgramSwitch):
             "descriptors": str(QUEUE_FRAMES),
             **self.option_details(),
             "buffers": str(BUFFERS),
-            "ring": "as the application has it",
+            "ring": "chosen by the application",
             "checksum_offload": "not used",
         }
 
@@ -369,7 +372,7 @@ class Bess(WithOptions, ProgramSwitch):
 
 
 def _library(program: Path) -> str:
-    """The folder that holds `pybess` in the source tree whose `core/bessd` is the daemon."""
+    """Return the folder of `pybess` in the source tree whose `core/bessd` is the daemon."""
     for folder in program.resolve().parents[:2]:
         if (folder / "pybess").is_dir():
             return str(folder)
@@ -377,6 +380,6 @@ def _library(program: Path) -> str:
 
 
 def _rules_in(description: str) -> int:
-    """The number in a module's description, such as `2 fields, 10 rules`."""
+    """Return the number of rules in a module's description, such as `2 fields, 10 rules`."""
     found = re.search(r"(\d+) rules", str(description))
     return int(found[1]) if found else 0

@@ -1,8 +1,7 @@
-"""`direct`: no switch at all, the wire itself.
+"""`direct`: no switch; the two ports of a pair are connected.
 
-The environment joins each pair by one wire (`create_wire`). What a pair reaches here is
-the ceiling of the engine on this machine and port kind, from which headroom is read. Between
-hosts the wire is the cable: each end of it is lent to an application.
+The environment connects each pair (`create_wire`). The rate of a pair is the limit of the engine on
+this machine and port kind. Between hosts, each application has one end of the cable.
 """
 
 from __future__ import annotations
@@ -17,54 +16,54 @@ from switchmark.switch.support.tools import kernel_release
 
 
 class Direct:
-    """The wire between the two ends of each pair."""
+    """The connection between the two ends of each pair."""
 
     name = "direct"
-    cable = ""  # its two ends, where it is one between hosts
+    cable = ""  # the two ends of the cable between hosts
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER, PortKind.VETH, PortKind.MEMIF),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=False,
         in_kernel=True,
         keeps_offloads=True,
-        description="no switch: the two ports of a pair are joined (the baseline)",
+        description="no switch: the two ports of a pair are connected (the baseline)",
     )
 
     def availability(self) -> Availability:
-        """Always available; the version is that of the kernel, whose veth may be the wire."""
+        """Always available; the version is that of the kernel, which has the veth devices."""
         return available(f"no switch (Linux {kernel_release()})")
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Start nothing; refuse what a wire cannot be."""
+        """Start nothing; refuse an impossible connect mode."""
         del session, cores
         check_request(self.name, self.capabilities, ports, mode)
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """Return at once: a wire is up as soon as the environment has made it."""
+        """Return at once, since the environment has connected the ports."""
 
     def wait_converged(self) -> None:
-        """Return at once: a wire learns nothing."""
+        """Return at once, since there is no switch that learns."""
 
     def counters(self) -> SwitchCounters:
-        """No counters: a wire counts nothing."""
+        """Return no counters."""
         return SwitchCounters()
 
     def alive(self) -> str | None:
-        """None: a wire does not die."""
+        """Return None, since there is no process."""
         return None
 
     def process_ids(self) -> Sequence[int]:
-        """Empty: a wire has no process."""
+        """Return an empty list."""
         return ()
 
     def details(self) -> dict[str, str]:
-        """What stands in a record."""
+        """Return the details for the record."""
         found = {"version": str(self.availability().version)}
         if self.cable:
             return found | {"datapath": "none", "cable": self.cable}
-        return found | {"datapath": "none: a wire for each pair"}
+        return found | {"datapath": "none: the ports of a pair are connected"}
 
     def stop(self) -> None:
-        """Undo nothing: the environment owns the wire."""
+        """Undo nothing, since the environment has made the connection."""

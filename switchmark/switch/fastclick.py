@@ -1,8 +1,8 @@
 """`fastclick`: the Click modular router with DPDK and batching, vhost-user ports as client.
 
-The whole switch is a page of Click's own language, written for the ports of the trial:
-wires for cross-connect, `EtherSwitch` for learning, `Classifier` for a static table. Counters
-are read through Click's control socket.
+The switch is a page of Click's language, written for the ports of the trial: direct connections for
+cross-connect, `EtherSwitch` for learning, `Classifier` for a static table. Counters are read
+through Click's control socket.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from switchmark.switch.support.program import DEADLINE_S, MAC_AGING_S, ProgramSw
 from switchmark.switch.support.rights import MAPPED
 from switchmark.switch.support.tools import memory_nodes
 
-# Frames that FastClick makes buffers for on each NUMA node, unless its element DPDKInfo says
-# otherwise: many more where its own packets lie in them, too (lib/dpdkdevice.cc).
+# Number of buffers on each NUMA node without element DPDKInfo: many more if Click's packets are
+# also in them (lib/dpdkdevice.cc).
 BUFFERS = {"Click": (1 << 16) - 1, "DPDK": (1 << 18) - 1}
-POOL_WORDS = b"--enable-dpdk-pool requires"  # which only a program with such a pool can say
+POOL_TEXT = b"--enable-dpdk-pool requires"  # only a program with such a pool has this text
 BUFFER_BYTES = 2432  # with DPDK's headers
-BASE_MB = 96  # what it takes without any buffer
+BASE_MB = 96  # its memory without buffers
 WITHOUT_DPDK = "without DPDK"
 BURST = 32
 DESCRIPTORS = 4096  # as tuned by Zhang et al., CoNEXT 2019, table 2
-# ToDPDKDevice's own queue before the ring. Frames that find the ring full stay in it until the
-# next frame comes, however long that takes: with Click's default of 1024 they are many.
+# The queue of ToDPDKDevice before the ring. If the ring is full, frames stay in the queue until the
+# next frame comes. With Click's default of 1024 these are many frames.
 QUEUE_FRAMES = BURST
 ANSWER_TIMEOUT_S = 10.0
-MOST_BYTES = 1 << 20  # of a line or a value
-TABLE_BYTES = 1 << 26  # of a routing table
+MOST_BYTES = 1 << 20  # limit for a line or a value
+TABLE_BYTES = 1 << 26  # limit for a routing table
 LOAD_TIMEOUT_S = 120.0
 LONGEST_CONFIG = 20_000  # characters in a record
 
@@ -62,8 +62,8 @@ def click_config(
     control: str,
     functions: fastclick_functions.Elements | None = None,
 ) -> str:
-    """The switch in Click's language. A full queue drops; Click's default is to wait, which would
-    make the ports of one thread wait for each other."""
+    """Return the switch in Click's language. A full queue drops; with Click's default, to wait, the
+    ports of one thread would wait for each other."""
     functions = functions or fastclick_functions.Elements()
     lines = [f'ControlSocket(UNIX, "{control}");']
     numbers = ethdev_numbers(ports)
@@ -84,7 +84,7 @@ def click_config(
         for port in ports:
             lines.append(f"{sources[port.index]} -> {sinks[peer_index(port.index)]};")
     elif mode is not ConnectMode.ROUTE:
-        # What reaches the witness was flooded, or went astray.
+        # Frames at the monitor port were flooded, or left through a wrong port.
         lines.append("w :: Counter -> Discard;")
         join = _learning if mode is ConnectMode.LEARNING else _static
         lines += join(ports, sources, sinks)
@@ -94,8 +94,8 @@ def click_config(
 def _learning(
     ports: Sequence[SwitchPort], sources: Mapping[int, str], sinks: Mapping[int, str]
 ) -> list[str]:
-    """The elements of a learning switch. Without a time on every frame an address would age as soon
-    as it is learnt."""
+    """Return the elements of a learning switch. Without a timestamp on every frame, an address
+    would expire as soon as it is learnt."""
     witness = len(ports)
     return [
         f"switch :: EtherSwitch(TIMEOUT {MAC_AGING_S});",
@@ -111,8 +111,8 @@ def _learning(
 def _static(
     ports: Sequence[SwitchPort], sources: Mapping[int, str], sinks: Mapping[int, str]
 ) -> list[str]:
-    """The elements of a static table: one classifier a port, by destination address; what matches
-    none is dropped. The witness is the last entry."""
+    """Return the elements of a static table: a classifier by destination address for each port,
+    which drops frames without a match. The monitor port is the last entry."""
     lines = []
     for port in ports:
         ways = [(o.mac, sinks[o.index]) for o in ports if o.index != port.index]
@@ -127,7 +127,7 @@ def read_handlers(
     control: str, handlers: Iterable[str], most_bytes: int = MOST_BYTES
 ) -> dict[str, str]:
     """Read values from Click's control socket (protocol of element ControlSocket: `READ name`, then
-    a status line, `DATA length` and so many bytes).
+    a status line, `DATA length` and `length` bytes).
 
     Raises OSError, ValueError."""
     values = {}
@@ -144,7 +144,7 @@ def read_handlers(
 
 
 def value_of(stream: BufferedIOBase, handler: str, most_bytes: int = MOST_BYTES) -> str:
-    """The answer to one question. Raises ValueError."""
+    """Return the answer to one query. Raises ValueError."""
     status = stream.readline(MOST_BYTES).decode().strip()
     if not status.startswith("200"):
         raise ValueError(f"{handler}: {status[:200] or 'no answer'}")
@@ -179,7 +179,7 @@ class FastClick(WithOptions, ProgramSwitch):
             "route": "its lookup has handlers that change routes, which the bench does not use",
             "acl": "IPFilter compiles its list while Click starts",
         },
-        cannot_reconfigure="while it runs, it takes no configuration with DPDK devices in it "
+        cannot_reconfigure="while it runs, it refuses configurations with DPDK devices "
         '(`hotconfig` ends with "Trying to configure DPDK device after initialization")',
         taxonomy=Taxonomy(MODULAR, STRUCTURED, RTC, "low", "C++", "modular router"),
         description="FastClick, modular router with DPDK, vhost-user",
@@ -187,9 +187,9 @@ class FastClick(WithOptions, ProgramSwitch):
     _load_time_s = 0.0
 
     def version_of(self, program: Path) -> str:
-        """The version that `click --version` prints, read line by line, since some builds abort
-        before they have printed all; the digest of the program, since all builds of some years have
-        one version; and that of DPDK in it."""
+        """Return the version that `click --version` prints, the digest of the program, and the
+        version of its DPDK. The output is read line by line, since some builds abort before its
+        end. The digest is needed because all builds of some years have the same version."""
         found = re.search(
             r"click \(FastClick\) (\S+)", output_of(["stdbuf", "-oL", str(program), "--version"])
         )
@@ -208,11 +208,11 @@ class FastClick(WithOptions, ProgramSwitch):
         return super().check_more(program, version)
 
     def memory_mb(self) -> int:
-        """The memory of all ports together, in MiB."""
+        """Return the memory of all ports together, in MiB."""
         return BASE_MB + self._pool_mb() * memory_nodes()
 
     def _eal(self, program: Path, devices: Sequence[str]) -> list[str]:
-        """The program, and the words that it hands to EAL."""
+        """Return the program, and the arguments that it passes to EAL."""
         return [
             *(str(program), "--dpdk", "-l", str(self.cores[0])),
             *(*self.eal_memory(self._eal_mb()), "--no-telemetry"),
@@ -220,15 +220,15 @@ class FastClick(WithOptions, ProgramSwitch):
         ]
 
     def _eal_mb(self) -> int:
-        """What EAL is to take: hugepages on the first NUMA node, it takes those of others as it
-        needs them; small pages all at once."""
+        """Return the memory that EAL takes at its start: hugepages on the first NUMA node, since it
+        takes those of other nodes on demand, or all small pages."""
         return self.memory_mb() if self.small_pages else BASE_MB + self._pool_mb()
 
     def _pool(self) -> str:
-        """Whose buffers hold its packets."""
+        """Return whether the buffers of DPDK or of Click contain its packets."""
         program = self.program_for(None)
-        assert program is not None  # the availability has seen it
-        return "DPDK" if has_bytes(program, POOL_WORDS) else "Click"
+        assert program is not None  # `availability` checks it
+        return "DPDK" if has_bytes(program, POOL_TEXT) else "Click"
 
     def _pool_mb(self) -> int:
         return (BUFFERS[self._pool()] * self.buffer_takes(BUFFER_BYTES) >> 20) + 1
@@ -267,8 +267,8 @@ class FastClick(WithOptions, ProgramSwitch):
         table = self.function_table
         assert table is not None
         announced = fastclick_functions.announced(table)
-        wanted = list(fastclick_functions.handlers(table))
-        counted = fastclick_functions.read_back(self._ask(wanted, TABLE_BYTES))
+        handlers = list(fastclick_functions.handlers(table))
+        counted = fastclick_functions.read_back(self._ask(handlers, TABLE_BYTES))
         mine = {name: counted[name] for name in announced}
         return FunctionEntries(announced, mine, self._load_time_s)
 
@@ -290,18 +290,18 @@ class FastClick(WithOptions, ProgramSwitch):
             raise TrialFailed(f"{self.name}: {self.alive() or error}") from None
 
     def own_counters(self) -> SwitchCounters:
-        """The counts of the elements at the ports."""
+        """Return the counts of the elements at the ports."""
         kinds = ("f{}.count", "t{}.count", "t{}.dropped")
         names = [kind.format(port.index) for port in self.ports for kind in kinds]
         mac_mode = self.mode in (ConnectMode.LEARNING, ConnectMode.STATIC_MAC)
-        told = self._ask(names + (["w.count"] if mac_mode else []))
+        values = self._ask(names + (["w.count"] if mac_mode else []))
         ports = {}
         for port in self.ports:
             with parsing(self.name):
-                rx, tx, dropped = (parse_counter(told[kind.format(port.index)]) for kind in kinds)
+                rx, tx, dropped = (parse_counter(values[kind.format(port.index)]) for kind in kinds)
                 ports[port.index] = PortCounters(rx, tx, 0, dropped)
         with parsing(self.name):
-            return SwitchCounters(ports, parse_counter(told["w.count"]) if mac_mode else None)
+            return SwitchCounters(ports, parse_counter(values["w.count"]) if mac_mode else None)
 
     def details(self) -> dict[str, str]:
         """See `ProgramSwitch`; and its configuration."""
@@ -314,7 +314,7 @@ class FastClick(WithOptions, ProgramSwitch):
             "buffers_per_numa": str(BUFFERS[self._pool()]),
             "queue_frames": str(QUEUE_FRAMES),
             "when_full": "drop",
-            "ring": "as the application has it",
+            "ring": "chosen by the application",
             "checksum_offload": "not used",
             "configuration": " ".join(self._config[:LONGEST_CONFIG].split()),
         }

@@ -1,9 +1,9 @@
-"""`linux-bridge`: the kernel's own bridge, one for all pairs and a witness port.
+"""`linux-bridge`: the bridge of the kernel, one for all pairs and a monitor port.
 
-Spanning tree, forward delay and multicast snooping are off, so that a port forwards at
-once and nothing but the trial's traffic passes. `static-mac` turns learning and all
-flooding off: what is not in the table is dropped. `cross-connect` is a bridge for each pair,
-with exactly its two ports, which learns nothing: what comes in by one is flooded to the other.
+Spanning tree, forward delay and multicast snooping are off, so that a port forwards at once and
+only the trial's traffic passes. `static-mac` disables learning and all flooding, so frames to an
+address that is not in the table are dropped. `cross-connect` is a bridge for each pair with only
+its two ports. It does not learn, and floods every frame from one port to the other.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VLAN = 1
 READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")
 SETTINGS = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
 CLOSED = "learning off flood off mcast_flood off bcast_flood off"
-# A bit for each reserved address 01:80:c2:00:00:0X; the kernel lets all pass but X = 1, PAUSE.
+# A bit for each reserved address 01:80:c2:00:00:0X; the kernel lets all pass except X = 1, PAUSE.
 OPEN = "learning off flood on mcast_flood on bcast_flood on group_fwd_mask 0xfffd"
 LOOKS_AT_FRAMES = (ConnectMode.LEARNING, ConnectMode.STATIC_MAC)
 
@@ -59,7 +59,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         options=(
             SwitchOption(
                 "vlan_filtering",
-                "the bridge looks up each frame's VLAN; all ports are untagged members of VLAN 1",
+                "the bridge looks up the VLAN of each frame; all ports are untagged in VLAN 1",
                 "off",
                 ("on", "off"),
                 modes=LOOKS_AT_FRAMES,
@@ -94,7 +94,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
     _memory: TableMemory | None = None
 
     def availability(self) -> Availability:
-        """Available where the kernel has a bridge; the version is the kernel's."""
+        """Available if the kernel has a bridge; the version is that of the kernel."""
         return (
             place.missing(Facility.NETWORK_NAMESPACE)
             or kernel_lacks({"bridge": None}, "CONFIG_BRIDGE")
@@ -103,7 +103,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         )
 
     def connect(self) -> None:
-        """Make the bridge and its witness, or a bridge for each pair; then load the functions."""
+        """Make the bridge and its monitor port, or a bridge for each pair; then load the
+        functions."""
         self._load_time_s = 0.0
         table = self.function_table
         if table is not None and table.tunnels:
@@ -174,8 +175,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         self._make_wires(self._masters)
 
     def _make_wires(self, masters: Mapping[str, str]) -> None:
-        """Make bridges of two devices each. A bridge keeps frames for its ports' own devices;
-        without the table entries of these it does not know them, and floods such frames, too."""
+        """Make bridges of two devices each. A bridge receives frames for the addresses of its ports
+        itself. Without the table entries of these addresses it also floods such frames."""
         bridges = list(dict.fromkeys(masters.values()))
         self.namespace.batch(
             "ip",
@@ -186,8 +187,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             ],
         )
         links = self.namespace.query("ip", "link", "show")
-        own = {link["ifname"]: link["address"] for link in links}
-        entries = [f"fdb del {own[device]} dev {device} master" for device in masters]
+        address_of = {link["ifname"]: link["address"] for link in links}
+        entries = [f"fdb del {address_of[device]} dev {device} master" for device in masters]
         self.namespace.batch("bridge", entries)
         self.namespace.batch("ip", [f"link set dev {bridge} up" for bridge in bridges])
 
@@ -214,8 +215,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         return self._tables.table_changes(self.function_table)
 
     def changes(self) -> Sequence[Change]:
-        """Adding ports with nobody behind them, and table entries for addresses nobody has (wires
-        have no table); removing both."""
+        """Return changes that add and remove unused ports, and table entries for unused addresses.
+        Bridges of two ports have no table."""
         ends = self.spare_veths()
         make = veth_lines(ends)
         part = [f"link del {port}" for port, _ in ends]
@@ -282,7 +283,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         return self._tables.with_policed(counters, [port.index for port in self.ports])
 
     def fault(self) -> str | None:
-        """Why it no longer forwards: a bridge or a port has gone. None while all are there."""
+        """Return why it no longer forwards, if a bridge or a port is gone; None otherwise."""
         links = self.namespace.query("ip", "link", "show")
         masters = {link["ifname"]: link.get("master") for link in links if "UP" in link["flags"]}
         for bridge in self._bridges:
@@ -292,7 +293,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         return f"{', '.join(lost)} left its bridge or went down" if lost else None
 
     def details(self) -> dict[str, str]:
-        """The settings as the kernel reports them."""
+        """Return the settings that the kernel reports."""
         found = {"version": f"Linux {kernel_release()}", "datapath": "kernel, senders' softirq"}
         for link in self.namespace.query("ip", "-d", "link", "show", "dev", self._bridges[0]):
             settings = link["linkinfo"]["info_data"]

@@ -1,8 +1,8 @@
 """`macvlan`: the kernel's macvlan devices in bridge mode, all on one parent.
 
-The parent is one end of a veth pair of our own; what leaves by the uplink comes out of the
-other end, the witness. A macvlan delivers by the addresses of its devices, so it never learns:
-it is a virtual Ethernet bridge (`veb`), as the embedded switch of a NIC is.
+The parent is one end of a veth pair, and the other end is the monitor port: it receives frames that
+leave through the uplink. A macvlan delivers by the addresses of its devices and never learns, so it
+is a virtual Ethernet bridge (`veb`) like the embedded switch of a NIC.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Macvlan(PortMakingSwitch):
         hides_tags=True,
         reconfigures=True,
         cable_ends=(),
-        uncabled="its ports exist only as devices on its own parent, to which no cable leads",
+        uncabled="its ports exist only as devices on its own parent, which has no cable",
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "several addresses on one device"),
         description="macvlan devices in bridge mode on one parent, in the kernel",
     )
 
     def availability(self) -> Availability:
-        """Available where the kernel has macvlan."""
+        """Available if the kernel has macvlan."""
         return (
             place.missing(Facility.NETWORK_NAMESPACE)
             or kernel_lacks({"macvlan": "macvlan_init_module"}, "CONFIG_MACVLAN")
@@ -49,21 +49,20 @@ class Macvlan(PortMakingSwitch):
             or available(f"Linux {kernel_release()}")
         )
 
-    def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """Make a parent with nothing behind it but the witness, and on it a device for each
-        node."""
+    def make(self, ports: Sequence[SwitchPort]) -> list[MadePort]:
+        """Make a parent that leads only to the monitor port, and on it a device for each node."""
         session = self.session
         self.namespace = self.resources.namespace()
         self._parent, self.witness = f"sm{session.id}up", f"sm{session.id}w0"
-        mtu_bytes = max(port.mtu_bytes for port in wanted)
+        mtu_bytes = max(port.mtu_bytes for port in ports)
         ends = (self._parent, self.witness)
         mtus = [f"link set dev {device} mtu {mtu_bytes}" for device in ends]
         self.namespace.batch("ip", [*veth_lines([ends]), *mtus])
-        return [MadePort(macvlan_on=MacvlanParent(self._parent, self.namespace.name))] * len(wanted)
+        return [MadePort(macvlan_on=MacvlanParent(self._parent, self.namespace.name))] * len(ports)
 
     def changes(self) -> Sequence[Change]:
-        """Adding devices for nobody in the switch's own namespace, and removing them; a macvlan has
-        no table of its own."""
+        """Return changes that add and remove unused devices in the switch's namespace; a macvlan
+        has no table that could change."""
         names = [f"sm{self.session.id}n{k}" for k in range(PORTS)]
         kind = "type macvlan mode bridge"
         join = [
@@ -78,18 +77,18 @@ class Macvlan(PortMakingSwitch):
         ]
 
     def fault(self) -> str | None:
-        """Why it no longer forwards: a port or the parent has gone. None while all are there."""
+        """Return why it no longer forwards, if a port or the parent is gone; None otherwise."""
         if not self.namespace.query("ip", "link", "show", "dev", self._parent):
             return f"parent {self._parent} is gone from namespace {self.namespace.name}"
         return super().fault()
 
     def details(self) -> dict[str, str]:
-        """What stands in a record."""
+        """Return the details for the record."""
         return {
             "version": f"Linux {kernel_release()}",
             "datapath": "kernel, senders' softirq: macvlan in bridge mode",
             "connect_mode": self.mode.value,
-            "uplink": "a veth pair; its other end is the witness",
+            "uplink": "a veth pair; its other end is the monitor port",
             "unknown_destination": "to the uplink",
             "broadcast": "to every port and the uplink",
         }

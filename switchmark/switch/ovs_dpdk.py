@@ -1,8 +1,8 @@
 """`ovs-dpdk`: Open vSwitch's userspace datapath with DPDK, vhost-user ports as client.
 
-One polling thread (PMD) sits on each core it is given and on no other; all other threads
-of the daemon are kept off those cores. DPDK keeps its memory without files
-(`--in-memory`), so nothing stays in hugetlbfs however the daemon ends.
+There is one polling thread (PMD) on each core of the switch, and the other threads of the daemon do
+not use these cores. DPDK's memory has no files (`--in-memory`), so nothing stays in hugetlbfs, also
+after a crash.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ OPTIONS = (
         "assigns them",
         "auto",
         ("auto", "ingress", "all", "pairs"),
-        least_cores={"ingress": 2},  # a core with a pinned queue polls no other
+        least_cores={"ingress": 2},  # a core with a pinned queue polls no other queue
     ),
     CABLE_DRIVER,
     SwitchOption(
@@ -110,7 +110,7 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
         main_thread=True,
         cable_ends=DPDK_ENDS,
         page_sizes=EITHER,
-        # It fills its pools of buffers.
+        # The daemon writes to all its buffers.
         written_memory=WrittenMemory(switch_share=0.7, own_mb=28),
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
         options=OPTIONS,
@@ -135,7 +135,7 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
         super().start(session, ports, mode, cores)
 
     def _datapath_for(self, ports: Sequence[SwitchPort]) -> str:
-        """The type of the datapath. Raises UsageError for one that cannot have these ports."""
+        """Return the type of the datapath. Raises UsageError if it cannot have these ports."""
         chosen, cables = self.option("datapath"), [port.device for port in ports if port.device]
         if chosen == DUMMY and cables:
             raise UsageError(
@@ -151,8 +151,8 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
         return self.datapath == NETDEV
 
     def daemon_arguments(self) -> Sequence[str]:
-        """The argument without which the daemon has no datapath of type `dummy`. It replaces no
-        other type, since it names no level."""
+        """Return the argument that enables the datapath type `dummy`. Without a level it does not
+        replace other types."""
         return () if self.datapath == NETDEV else ("--enable-dummy",)
 
     def daemon_rights(self) -> Rights | None:
@@ -187,7 +187,7 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
         return plan_pools(len(ports), mtu_bytes, small_pages=self.small_pages)
 
     def before_launch(self) -> None:
-        """Check that there is memory for the buffers, and take in the interfaces of cables."""
+        """Check that there is memory for the buffers, and adopt the interfaces of cables."""
         self.require_memory(self._pools.memory_mb * memory_nodes())
         namespace = self.instance.namespace if self.makes_devices() else None
         devices = [port.device for port in self._ports if port.device is not None]
@@ -196,11 +196,11 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
         self._at_interface = AtInterface(namespace, self._ports)
 
     def counters(self) -> SwitchCounters:
-        """The datapath's counters, and the kernel's at a cable's end."""
+        """Return the datapath's counters, and the kernel's at the end of a cable."""
         return self._at_interface.added(super().counters())
 
     def settings(self) -> dict[str, str]:
-        """The daemon's settings, defaults that matter for the numbers included."""
+        """Return the daemon's settings, also defaults that influence the figures."""
         self._pools = self._plan_pools(self._ports)
         return {
             "dpdk-init": "true",
@@ -214,8 +214,8 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
         }
 
     def _memory_settings(self) -> dict[str, str]:
-        """The settings of the daemon's memory. It adds `--in-memory` by itself. On small pages
-        there is one memory for all NUMA nodes, whose size is another option."""
+        """Return the settings of the daemon's memory. The daemon adds `--in-memory` itself. On
+        small pages one memory serves all NUMA nodes, and its size is another option."""
         whole_mb = self._pools.memory_mb * memory_nodes()
         memory = ",".join([str(self._pools.memory_mb)] * memory_nodes())
         eal = f"{SMALL_PAGES} -m {whole_mb} --no-telemetry" if self.small_pages else EAL_OPTIONS
@@ -230,14 +230,14 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
 
     @property
     def _pci(self) -> str:
-        """EAL's allow-list: of all that a driver of user space holds, DPDK opens our own ports
-        alone."""
-        own = [f"-a {port.pci}" for port in self._ports if port.pci is not None]
-        return " ".join(own) or "--no-pci"
+        """Return EAL's allow-list, so that DPDK opens only the ports of the switch."""
+        devices = [f"-a {port.pci}" for port in self._ports if port.pci is not None]
+        return " ".join(devices) or "--no-pci"
 
     def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
-        """A vhost-user client, whose socket is the application's; for a device, its interface by a
-        DPDK driver: PCI's own, or one that leaves the kernel's in place."""
+        """Return the name and columns of an interface: a vhost-user client at the application's
+        socket. For a device, a DPDK driver for PCI, or one that leaves the kernel's driver in
+        place."""
         if port.cable or port.device is not None:
             where = devargs(self.name, port, self.option("cable_driver"))
             columns = ["type=dpdk", option("options:dpdk-devargs", where)]
@@ -251,16 +251,17 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
         return f"p{port.index}", columns
 
     def spare_interface(self, number: int) -> tuple[str, list[str]]:
-        """A vhost-user client whose socket nobody makes."""
+        """Return a vhost-user client whose socket does not exist."""
         path = check_socket_path(self.instance.folder / f"n{number}")
         return f"n{number}", ["type=dpdkvhostuserclient", option("options:vhost-server-path", path)]
 
     def work(self) -> SwitchWork | None:
-        """Cycles of the PMD threads."""
+        """Return the cycles of the PMD threads."""
         return parse_pmd_stats(self.instance.appctl("dpif-netdev/pmd-stats-show"))
 
     def _pinned_to(self, port: SwitchPort) -> int | None:
-        """The core that the port's queue is pinned to. Raises UsageError for too few cores."""
+        """Return the core of the port's queue, if it is pinned. Raises UsageError for too few
+        cores."""
         affinity = self.option("rxq_affinity")
         if affinity == "auto":
             return None
@@ -273,8 +274,7 @@ class OvsDpdk(WithPages, WithCaches, OvsSwitch):
         return self._cores[number % len(self._cores)]
 
     def details(self) -> dict[str, str]:
-        """See `OvsSwitch`; and where threads are, which of them polls which port, and the memory
-        taken."""
+        """See `OvsSwitch`; also the cores of threads, the ports that each polls, and the memory."""
         queues = [
             " ".join(line.split("pmd usage")[0].split())
             for line in self.instance.appctl("dpif-netdev/pmd-rxq-show").splitlines()

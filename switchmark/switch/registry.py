@@ -1,4 +1,4 @@
-"""Every switch the bench knows, by name: a file of this folder with a class of that name."""
+"""All switches by name. Each is a file of this folder with a class of that name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SWITCHES: PluginRegistry[Callable[[], Switch]] = PluginRegistry("switchmark.swit
 
 
 def make_switch(name: str) -> Switch:
-    """Make a switch by its name. Raises `UsageError` that lists the known ones."""
+    """Make a switch by its name. Raises `UsageError` with the known names."""
     if name not in SWITCHES:
         raise UsageError(
             f"switch {name}: not known", remedy=f"known switches: {', '.join(SWITCHES)}"
@@ -24,10 +24,10 @@ def make_switch(name: str) -> Switch:
     return SWITCHES[name]()
 
 
-def contenders_that(can: Callable[[Capabilities], bool]) -> str:
-    """The contenders of these capabilities, in words for messages."""
+def contenders_that(has_ability: Callable[[Capabilities], bool]) -> str:
+    """Return the names of the contenders with an ability, as text for messages."""
     every = {name: make().capabilities for name, make in SWITCHES.items()}
-    return " or ".join(name for name, its in every.items() if its.is_contender and can(its))
+    return " or ".join(name for name, its in every.items() if its.is_contender and has_ability(its))
 
 
 def table_refusal(name: str, options: str, table: FunctionTable) -> Refusal | None:
@@ -37,7 +37,7 @@ def table_refusal(name: str, options: str, table: FunctionTable) -> Refusal | No
         return None
     try:
         switch = configured(SWITCHES[name](), options)
-    except UsageError:  # which other rules refuse
+    except UsageError:  # other rules refuse these options
         return None
     refusal = switch.table_refusal(table) if isinstance(switch, RefusesTables) else None
     return refusal and refusal.about(f"{name}: ")
@@ -45,8 +45,8 @@ def table_refusal(name: str, options: str, table: FunctionTable) -> Refusal | No
 
 @cache
 def usual_overhead_s(switch: str) -> float:
-    """Seconds that the bench usually takes around a trial of this switch. One that is not here, of
-    a run from elsewhere, counts as a program: it is given too much time rather than too little."""
+    """Return the usual seconds of the bench around a trial of this switch. An unknown switch, from
+    a run of another installation, counts as a program, which needs the most time."""
     if switch not in SWITCHES:
         return PROGRAM_OVERHEAD_S
     return SWITCHES[switch]().capabilities.usual_overhead_s

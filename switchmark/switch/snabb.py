@@ -1,7 +1,7 @@
-"""`snabb`: the Lua switch of vhost-user ports, run by our own program `snabb.lua`.
+"""`snabb`: the Lua switch with vhost-user ports, which runs the bench's program `snabb.lua`.
 
-One process, one core: `snabb snsh` needs no recompiling. Its counters are files of eight
-bytes each, which Snabb brings up to date every hundred rounds of its loop.
+It is one process on one core; `snabb snsh` runs the program without a build. Its counters are files
+of eight bytes each, which Snabb updates every hundred rounds of its loop.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from switchmark.switch.support.tools import own_text
 
 PROGRAM, FUNCTIONS = "snabb.lua", "snabb_functions.lua"  # in this folder
 LOAD_TIMEOUT_S = 120.0
-LINK_FRAMES = 1024  # what a link between two apps holds
+LINK_FRAMES = 1024  # capacity of a link between two apps
 PACKET_BYTES = 11 * 1024  # a packet buffer with its headroom
-COMMIT_ROUNDS = 100  # Snabb publishes its counters this often
+COMMIT_ROUNDS = 100  # rounds between updates of Snabb's counters
 COUNTERS_TIMEOUT_S = 10.0
 POLL_S = 0.001
 
 
 def memory_mb(links: int) -> int:
-    """Hugepages in MiB for the packets in full links: Snabb allocates 1000, 2000, 4000, ... of
-    them."""
+    """Return the hugepages in MiB for the packets in full links. Snabb allocates 1000, 2000, 4000,
+    ... packets."""
     packets, step = 0, 1000
     while packets < (links + 1) * LINK_FRAMES:
         packets, step = packets + step, 2 * step
@@ -49,8 +49,8 @@ def memory_mb(links: int) -> int:
 
 
 def links_of(index: int, mode: ConnectMode, table: FunctionTable | None = None) -> tuple[str, str]:
-    """The links that leave and enter a port's app, named as Snabb names their folders. Apps of the
-    functions stand between them and the rest."""
+    """Return the links that leave and enter a port's app, with the names of their folders in Snabb.
+    Apps of functions are behind these links."""
     peer = peer_index(index)
     apps = snabb_functions.chain(table, index) if table else []
     before = snabb_functions.chain(table, peer) if table else []
@@ -78,7 +78,7 @@ class Snabb(ProgramSwitch):
         port_kinds=(PortKind.VHOST_USER,),
         application_ports=(PortKind.VETH,),
         linux_capabilities={PortKind.VHOST_USER: (), PortKind.VETH: SOCKET},
-        writes=("/tmp",),  # a lock, whose place is not to be chosen
+        writes=("/tmp",),  # a lock with a fixed path
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT),
         polling=True,
         page_sizes=(PageSize.HUGE,),
@@ -95,15 +95,15 @@ class Snabb(ProgramSwitch):
     )
 
     def version_of(self, program: Path) -> str:
-        """The version that `snabb --version` prints, run away from the folder where a user's Snabb
-        keeps its state."""
+        """Return the version that `snabb --version` prints. It does not run in the folder in which
+        the user's Snabb has its state."""
         with tempfile.TemporaryDirectory(prefix="sm", ignore_cleanup_errors=True) as folder:
             text = output_of([str(program), "--version"], {**os.environ, "SNABB_SHM_ROOT": folder})
         first = text.strip().partition("\n")[0]
         return first if first.startswith("snabb") else ""
 
     def memory_mb(self) -> int:
-        """The memory of all packets that may be under way, in MiB."""
+        """Return the memory of all packets that may be in flight, in MiB."""
         links = len(self.ports)
         if self.mode is not ConnectMode.CROSS_CONNECT:
             links = 2 * links + 2
@@ -137,14 +137,14 @@ class Snabb(ProgramSwitch):
         return snabb_functions.refusal(table)
 
     def function_entries(self) -> FunctionEntries:
-        """Count what our Lua program has found in the apps after they were made."""
+        """Count the entries that the Lua program has found in its apps."""
         assert self.function_table is not None
         announced = snabb_functions.announced(self.function_table)
         counted = {name: self._read(f"switchmark/{name}") for name in announced}
         return FunctionEntries(announced, counted, self._read("switchmark/load_ns") / 1e9)
 
     def _read(self, counter: str) -> int:
-        """A counter as last published; 0 before it exists."""
+        """Return the last value of a counter; 0 before it exists."""
         assert self.process is not None
         path = self._shm / str(self.process.pid) / f"{counter}.counter"
         try:
@@ -154,17 +154,16 @@ class Snabb(ProgramSwitch):
         return int(struct.unpack("=Q", content[:8])[0]) if len(content) >= 8 else 0
 
     def waiting(self) -> list[SwitchPort]:
-        """The ports that our Lua program does not report as up."""
+        """Return the ports that the Lua program does not report as up."""
         return [port for port in self.ports if not self._read(f"switchmark/p{port.index}")]
 
     def own_counters(self) -> SwitchCounters:
-        """Count the frames up to the moment of the call: waits until all counters have been
-        published anew."""
+        """Count the frames up to this call: wait until Snabb has updated all counters."""
         published = self._read("engine/breaths") + 2 * COMMIT_ROUNDS
         deadline = time.monotonic() + COUNTERS_TIMEOUT_S
         while self._read("engine/breaths") < published:
-            if (words := self.alive()) is not None or time.monotonic() > deadline:
-                raise TrialFailed(f"{self.name}: {words or 'it no longer publishes its counters'}")
+            if (problem := self.alive()) is not None or time.monotonic() > deadline:
+                raise TrialFailed(f"{self.name}: {problem or 'it no longer updates its counters'}")
             time.sleep(POLL_S)
         ports = {port.index: self._port(port.index) for port in self.ports}
         if self.mode is not ConnectMode.LEARNING:
@@ -172,8 +171,8 @@ class Snabb(ProgramSwitch):
         return SwitchCounters(ports, self._read("links/bridge.witness -> sink.input/txpackets"))
 
     def _port(self, index: int) -> PortCounters:
-        """The frames that a port's app put on the link behind it, and took off the link before it.
-        A full link drops: before the port it is an output drop, behind it an input drop."""
+        """Return the frames that a port's app received from the port, and sent to it. A full link
+        drops frames, which are receive drops behind the app and send drops before it."""
         leaving, entering = (
             f"links/{link}" for link in links_of(index, self.mode, self.function_table)
         )
@@ -187,15 +186,15 @@ class Snabb(ProgramSwitch):
         )
 
     def changes(self) -> Sequence[Change]:
-        """Another graph of apps, with ports for nobody, and back. A bridge with other ports is a
-        new one to Snabb, which has learnt nothing. Addresses cannot be entered into its table."""
+        """Return the change to a graph of apps with unused ports, and back. A bridge with other
+        ports is a new bridge for Snabb, with an empty table. The table accepts no entries."""
         return [
             Change(f"{PORTS} ports added", lambda: self._have_spare(PORTS)),
             Change(f"{PORTS} ports removed", lambda: self._have_spare(0)),
         ]
 
     def _have_spare(self, count: int) -> None:
-        """Tell our Lua program how many spare ports to have, and wait until it has them."""
+        """Set the number of spare ports of the Lua program, and wait until it has them."""
         assert self.process is not None
         path = self._shm / str(self.process.pid) / "switchmark/spare"
         with path.open("r+b", buffering=0) as file:
@@ -206,12 +205,12 @@ class Snabb(ProgramSwitch):
         )
 
     def details(self) -> dict[str, str]:
-        """See `ProgramSwitch`; and what our Lua program sets, and what Snabb fixes."""
+        """See `ProgramSwitch`; also the settings of the Lua program and of Snabb."""
         return super().details() | {
             "datapath": "apps VhostUser and bridge.learning, one process, engine.busywait",
             "link_frames": str(LINK_FRAMES),
-            "burst": "all that lies in the ring",
-            "ring": "as the application has it",
+            "burst": "all frames in the ring",
+            "ring": "chosen by the application",
             "checksum_offload": "off (VIRTIO_NET_F_CSUM not offered)",
             "mac_aging_s": str(MAC_AGING_S),
             "memory": "anonymous hugepages",

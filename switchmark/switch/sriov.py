@@ -1,9 +1,9 @@
 """`sriov`: the embedded switch of a NIC, between its virtual functions (VFs).
 
-The NIC is named by `SWITCHMARK_SRIOV_PF`; between two hosts it is the one that the cable is plugged
-into, and what is addressed to none of its VFs leaves by that. As many VFs as ports are made, and
-one more, the witness; each gets its address (and its pair's VLAN, where asked for) before its
-driver looks at it. All settings are in the ledger, and are put back in reverse.
+`SWITCHMARK_SRIOV_PF` names the NIC. Between two hosts it is the NIC at the cable, and frames to
+unknown addresses leave through the cable. There is a VF for each port and one for the monitor port.
+Each gets its address (and the VLAN of its pair, if requested) before its driver starts. All
+settings are in the ledger, and are restored in reverse order.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ NET = Path("/sys/class/net")
 WITHOUT_IOMMU = Path("/sys/module/vfio/parameters/enable_unsafe_noiommu_mode")
 PCI = Path("/sys/bus/pci")
 IPV6 = Path("/proc/sys/net/ipv6/conf")
-DEADLINE_S = 30.0  # for drivers to look at new functions
+DEADLINE_S = 30.0  # for the start of drivers at new functions
 POLL_S = 0.02
 FIRST_VLAN = 100
-UP = 1  # of a device's flags
-INSTEAD = {False: "vf_driver: kernel", True: "environment: netns, lxc or docker"}  # (to guests)
+UP = 1  # flag of a device
+INSTEAD = {False: "vf_driver: kernel", True: "environment: netns, lxc or docker"}  # True: to guests
 
 
 class Sriov(WithOptions, PortMakingSwitch):
-    """Virtual functions of one NIC, joined by its own switch."""
+    """Virtual functions of one NIC, connected by its embedded switch."""
 
     name = "sriov"
     nic: str | None = None
@@ -85,12 +85,12 @@ class Sriov(WithOptions, PortMakingSwitch):
 
     @property
     def _apart(self) -> bool:
-        """Whether pairs have VLANs. A VF has one at most, and so the witness is in none of theirs:
-        nothing could come out there."""
+        """Return True if pairs have VLANs. A VF has at most one VLAN, so the monitor port is in no
+        VLAN of a pair and cannot receive flooded frames."""
         return self.option("vlan") == "pair"
 
     def availability(self) -> Availability:
-        """Available where a NIC that has VFs is named, and none of them is in use."""
+        """Available if the setting names a NIC that supports VFs, and no VF is in use."""
         if (
             problem := place.missing(Facility.NETWORK_NAMESPACE) or not_installed("ip", "iproute2")
         ) is not None:
@@ -98,47 +98,47 @@ class Sriov(WithOptions, PortMakingSwitch):
         remedy = f"set {SETTING} to the network device of a NIC with SR-IOV that no program uses"
         device = self.nic or os.environ.get(SETTING)
         if not device:
-            return unavailable("no NIC is named", remedy=remedy)
+            return unavailable(f"{SETTING} names no NIC", remedy=remedy)
         total = read(NET / device / "device/sriov_totalvfs")
         if total is None:
-            return unavailable(f"{device} is no NIC with SR-IOV", remedy=remedy)
+            return unavailable(f"{device} is not a NIC with SR-IOV", remedy=remedy)
         if self._resources is None and read(NET / device / "device/sriov_numvfs") != "0":
-            return unavailable(f"{device} has VFs already", remedy=remedy)
+            return unavailable(f"{device} already has VFs", remedy=remedy)
         driver = (NET / device / "device/driver").resolve().name
         vendor = (read(NET / device / "device/vendor") or "").removeprefix("0x")
         model = (read(NET / device / "device/device") or "").removeprefix("0x")
         nic = f"{driver} {vendor}:{model}, {total} VFs at most"
         return available(f"{nic}, Linux {kernel_release()}")
 
-    def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+    def make_ports(self, session: Session, requested: Sequence[SwitchPort]) -> list[MadePort]:
         """See `MakesPorts`; the end of a cable is the NIC itself."""
-        self.nic = next((port.device for port in wanted if port.cable), self.nic)
-        return super().make_ports(session, wanted)
+        self.nic = next((port.device for port in requested if port.cable), self.nic)
+        return super().make_ports(session, requested)
 
-    def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """Make one VF a port and the witness, with addresses, bound to their driver."""
-        wanted = [port for port in wanted if not port.cable]
+    def make(self, requested: Sequence[SwitchPort]) -> list[MadePort]:
+        """Make a VF for each port and for the monitor port, with addresses and drivers."""
+        requested = [port for port in requested if not port.cable]
         self._device = self.nic or os.environ[SETTING]
         self._function = NET / self._device / "device"
-        self._count = len(wanted) + 1
+        self._count = len(requested) + 1
         total = int(read(self._function / "sriov_totalvfs") or 0)
         if self._count > total:
             raise UsageError(
-                f"{self.name}: {len(wanted)} ports and the witness need {self._count} VFs, "
+                f"{self.name}: {len(requested)} ports and the monitor port need {self._count} VFs, "
                 f"{self._device} has {total} at most"
             )
         all_by_vfio = self.option("vf_driver") == "vfio"
-        by_vfio = [n for n, port in enumerate(wanted) if port.to_guest or all_by_vfio]
-        to_guests = any(port.to_guest for port in wanted)
+        by_vfio = [n for n, port in enumerate(requested) if port.to_guest or all_by_vfio]
+        to_guests = any(port.to_guest for port in requested)
         if by_vfio:
             self._check_vfio(to_guests=to_guests)
         self.namespace = self.resources.namespace()
         self._create_functions()
-        self._address([port.mac for port in wanted])
+        self._address([port.mac for port in requested])
         for number in by_vfio:
             self._bind_to_vfio(number)
         self._let_drivers_look()
-        witness = self._device_of_vf(len(wanted))
+        witness = self._device_of_vf(len(requested))
         self.namespace.adopt([witness])
         self.witness = None if self._apart else witness
         for number in by_vfio:
@@ -147,12 +147,12 @@ class Sriov(WithOptions, PortMakingSwitch):
             MadePort(pci=self._pci_address(number))
             if number in by_vfio
             else MadePort(device=self._device_of_vf(number))
-            for number in range(len(wanted))
+            for number in range(len(requested))
         ]
 
     def _check_vfio(self, *, to_guests: bool) -> None:
-        """Raise UnavailableError without vfio-pci, or without an IOMMU: it then takes no function,
-        unless its parameter allows it, which QEMU does not."""
+        """Raise UnavailableError without vfio-pci, or without an IOMMU. Without IOMMU, vfio-pci
+        takes a function only if its parameter permits it, and QEMU never does."""
         if not kernel_has("vfio_pci"):
             raise UnavailableError(
                 f"{self.name}: Linux {kernel_release()} has no vfio-pci",
@@ -161,22 +161,22 @@ class Sriov(WithOptions, PortMakingSwitch):
         without = read(WITHOUT_IOMMU) == "Y" and not to_guests
         if (self._function / "iommu_group").exists() or without:
             return
-        what = "gives no VF to a virtual machine" if to_guests else "takes no VF"
+        problem = "gives no VF to a virtual machine" if to_guests else "takes no VF"
         allowed = "" if to_guests else f"or echo Y > {WITHOUT_IOMMU}, "
         raise UnavailableError(
-            f"{self.name}: {self._device} is behind no IOMMU, without which vfio-pci {what}",
+            f"{self.name}: {self._device} is behind no IOMMU, without which vfio-pci {problem}",
             remedy=f"boot with intel_iommu=on (amd_iommu=on), {allowed}or use {INSTEAD[to_guests]}",
         )
 
     def _check_apart(self, number: int, *, to_guests: bool) -> None:
-        """Raise UnavailableError where the IOMMU cannot tell the VF from what another driver has:
-        vfio-pci then hands it to nobody."""
+        """Raise UnavailableError if the IOMMU cannot separate the VF from a device of another
+        driver, because vfio-pci then refuses it."""
         if (found := sharer(self._function / f"virtfn{number}")) is None:
             return
         other, driver = found
         raise UnavailableError(
             f"{self.name}: VF {number} of {self._device} shares its IOMMU group with {other}, "
-            f"which {driver} has, so vfio-pci hands it to nobody",
+            f"which {driver} drives, so vfio-pci refuses the VF",
             remedy=f"put the NIC behind PCI bridges with ACS, or use {INSTEAD[to_guests]}",
         )
 
@@ -185,7 +185,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         flags = int(read(NET / self._device / "flags") or "0", 16)
         if not flags & UP:
             self._set(NET / self._device / "flags", hex(flags | UP))
-        # What the host's own stack says of itself there, every VF would hear.
+        # Every VF would receive the frames that the host's IP stack sends there.
         if (quiet := IPV6 / self._device / "disable_ipv6").exists():
             self._set(quiet, "1")
         self._set(self._function / "sriov_drivers_autoprobe", "0")
@@ -194,7 +194,7 @@ class Sriov(WithOptions, PortMakingSwitch):
     def _set(self, path: Path, value: str) -> None:
         old = read(path)
         if old is None:
-            raise UnavailableError(f"{self.name}: {path} is not there")
+            raise UnavailableError(f"{self.name}: {path} does not exist")
         if old == value:
             return
         self.resources.note(KernelSetting(str(path), old, value))
@@ -204,7 +204,8 @@ class Sriov(WithOptions, PortMakingSwitch):
             raise UnavailableError(f"{self.name}: {path}: {error.strerror}") from None
 
     def _address(self, macs: Sequence[str]) -> None:
-        """Set addresses and VLANs through the physical function: a VF cannot change them."""
+        """Set addresses and VLANs through the physical function, because a VF cannot change
+        them."""
         lines = []
         for number, mac in enumerate([*macs, WITNESS_MAC]):
             lines.append(f"link set dev {self._device} vf {number} mac {mac}")
@@ -214,7 +215,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         self.session.host.run(["ip", "-batch", "-"], input_text="\n".join(lines) + "\n")
 
     def _bind_to_vfio(self, number: int) -> None:
-        """Bind the VFs to vfio-pci. The setting goes with the VF: there is nothing to restore."""
+        """Bind the VFs to vfio-pci. The setting ends with the VF, so it needs no restore."""
         self.session.host.run(["modprobe", "-q", "vfio-pci"], check=False)
         address = self._pci_address(number)
         (PCI / "devices" / address / "driver_override").write_text("vfio-pci")
@@ -222,7 +223,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         self._until(lambda: self._driver_of(number) == "vfio-pci", f"vfio-pci at VF {number}")
 
     def _let_drivers_look(self) -> None:
-        """Let the kernel's driver take the VFs that have none, now that they have addresses."""
+        """Let the kernel's driver take the VFs without a driver, which now have addresses."""
         self._set(self._function / "sriov_drivers_autoprobe", "1")
         modalias = read(self._function / "virtfn0/modalias") or ""
         self.session.host.run(["modprobe", "-q", modalias], check=False)
@@ -231,7 +232,7 @@ class Sriov(WithOptions, PortMakingSwitch):
                 (PCI / "drivers_probe").write_text(self._pci_address(number))
 
     def _device_of_vf(self, number: int) -> str:
-        """The network device of a VF, waited for until its driver has made it."""
+        """Wait until the driver of a VF has made its network device, and return the device."""
         devices = self._function / f"virtfn{number}/net"
         self._until(lambda: devices.is_dir() and any(devices.iterdir()), f"VF {number}'s device")
         return next(devices.iterdir()).name
@@ -240,24 +241,24 @@ class Sriov(WithOptions, PortMakingSwitch):
         driver = self._function / f"virtfn{number}/driver"
         return driver.resolve().name if driver.exists() else None
 
-    def _until(self, condition: Callable[[], bool], what: str) -> None:
+    def _until(self, condition: Callable[[], bool], subject: str) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while not condition():
             if time.monotonic() > deadline:
-                raise TrialFailed(f"{self.name}: {what} not within {DEADLINE_S:g} s")
+                raise TrialFailed(f"{self.name}: {subject} is not ready within {DEADLINE_S:g} s")
             time.sleep(POLL_S)
 
     def _pci_address(self, number: int) -> str:
         return (self._function / f"virtfn{number}").resolve().name
 
     def fault(self) -> str | None:
-        """Why it no longer forwards: a VF has gone. None while all are there."""
+        """Return why it no longer forwards, if a VF is gone; None otherwise."""
         if (number := read(self._function / "sriov_numvfs")) != str(self._count):
-            return f"{self._device} has {number} VFs, {self._count} were made"
+            return f"{self._device} has {number} VFs of {self._count}"
         return super().fault()
 
     def details(self) -> dict[str, str]:
-        """What stands in a record."""
+        """Return the details for the record."""
         return {
             "version": str(self.availability().version),
             "datapath": "the NIC's embedded switch",

@@ -1,9 +1,9 @@
 """`t4p4s`: a P4 program compiled to a DPDK switch: a static table of addresses, or of ports.
 
-The programs are ours, one a connect mode (`t4p4s.p4`, `t4p4s_cross_connect.p4`); the user
-compiles each once with his t4p4s, names the first, and puts the second beside it. What they
-look up is in them, so no controller is needed. Counters are those of their DPDK ports, read
-through DPDK's telemetry.
+The bench has a P4 program for each connect mode (`t4p4s.p4`, `t4p4s_cross_connect.p4`). The user
+compiles each once with t4p4s, names the first, and puts the second into the same folder. The tables
+are compiled in, so no controller is needed. Counters are those of the DPDK ports, read through
+DPDK's telemetry.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ SOURCES = {
     ConnectMode.STATIC_MAC: SOURCE,
     ConnectMode.CROSS_CONNECT: SOURCE.with_name("t4p4s_cross_connect.p4"),
 }
-# What it does tells one compiled program from the other: names of the source are in it.
+# Names from the source that distinguish one compiled program from the other.
 MARKS = {
     ConnectMode.STATIC_MAC: b"ingress.destination",
     ConnectMode.CROSS_CONNECT: b"ingress.to_other_end",
 }
-BESIDE = "-cross-connect"  # what the second program's name has more than the first's
+BESIDE = "-cross-connect"  # suffix of the second program's name
 ENTRY = re.compile(r"\(48w0x([0-9a-f]{12})\): forward\((\d+)\);")
 MEMORY_MB = 256
 CABLE_DRIVER = SwitchOption(
@@ -56,7 +56,7 @@ CABLE_DRIVER = SwitchOption(
 
 @cache
 def table() -> dict[int, str]:
-    """The address of each port, as our P4 program has it."""
+    """Return the address of each port in the P4 program."""
     entries = ENTRY.findall(own_text(SOURCE.name))
     return {int(port): ":".join(re.findall("..", digits)) for digits, port in entries}
 
@@ -70,11 +70,12 @@ def arguments(
     cable_driver: str = "af-xdp",
     memory: Sequence[str] = ("--in-memory", "-m", str(MEMORY_MB)),
 ) -> list[str]:
-    """EAL's options, then the generated program's own: its ports and which core polls them.
+    """Return EAL's options, then those of the generated program: its ports, and the cores that poll
+    them.
 
-    With a table of addresses the last port is the witness, a device that takes everything and
-    gives nothing. It has no queue to receive from: a core of theirs polls 16 at most. The core is
-    always DPDK's lcore 0: the program crashes at its first frame on any other."""
+    With a table of addresses the last port is the monitor port, a device that accepts all frames
+    and receives none. It has no receive queue, because a core polls at most 16 queues. The core is
+    always DPDK's lcore 0, because the program crashes at its first frame on another core."""
     devices = eal_devices("t4p4s", ports, cable_driver)
     count = len(ports)
     queues = ",".join(f"({port},0,0)" for port in range(count))
@@ -89,7 +90,7 @@ def arguments(
 
 
 class T4p4s(TelemetrySwitch):
-    """The programs that t4p4s generated from ours."""
+    """The programs that t4p4s generated from the P4 programs."""
 
     name = "t4p4s"
     setting = "SWITCHMARK_T4P4S"
@@ -104,8 +105,8 @@ class T4p4s(TelemetrySwitch):
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
-        cannot_reconfigure="its table is compiled in, and it is run without a controller that "
-        "could change it",
+        cannot_reconfigure="its table is compiled in, and it runs without a controller that could "
+        "change it",
         max_ports=16,
         linux_capabilities={PortKind.VHOST_USER: ()},
         writes=(),
@@ -114,35 +115,35 @@ class T4p4s(TelemetrySwitch):
     )
 
     def program_for(self, mode: ConnectMode | None) -> Path | None:
-        """The program that is set, or the other one beside it."""
+        """Return the program that the setting names, or the second program in its folder."""
         first = super().program_for(mode)
         if first is None or mode is not ConnectMode.CROSS_CONNECT:
             return first
         return which(f"{first}{BESIDE}")
 
     def mode_availability(self, mode: ConnectMode) -> Availability:
-        """Available where the program for this mode is there, and is compiled from it."""
+        """Available if the program for this mode exists, and was compiled from the right source."""
         first, program = self.program_for(None), self.program_for(mode)
         if first is None:
             return self.availability()
         remedy = f"compile {SOURCES[mode]} with t4p4s (docs/switches-userspace.md)"
         if program is None:
-            wanted = f"{first}{BESIDE}"
-            reason = f"no program {wanted} for connect_mode {mode}"
-            return unavailable(reason, remedy=f"{remedy} and put it there")
+            path = f"{first}{BESIDE}"
+            reason = f"no program {path} for connect_mode {mode}"
+            return unavailable(reason, remedy=f"{remedy} to this path")
         if not has_bytes(program, MARKS[mode]):
-            reason = f"{program} was not made of {SOURCES[mode].name}"
+            reason = f"{program} was not compiled from {SOURCES[mode].name}"
             return unavailable(reason, remedy=remedy)
         return self._check_program(program)
 
     def version_of(self, program: Path) -> str:
-        """The version of DPDK, and the digest of the program, which has no version of its own."""
+        """Return the version of DPDK, and the digest of the program, which has no version."""
         dpdk = dpdk_version(program)
         return f"t4p4s program {digest(program)[:12]}, {dpdk}" if dpdk else ""
 
     def memory_mb(self) -> int:
-        """The memory of all ports together. The buffers of its one pool, of 2 KiB each, take twice
-        as much on small pages."""
+        """Return the memory of all ports together. The buffers of its only pool, of 2 KiB each,
+        take twice as much on small pages."""
         return MEMORY_MB * 2 if self.small_pages else MEMORY_MB
 
     def launch(self, program: Path) -> None:
@@ -150,14 +151,14 @@ class T4p4s(TelemetrySwitch):
         for port in self.ports:
             if self._by_address and (has := table()[port.index]) != port.mac:
                 raise UsageError(
-                    f"{self.name}: port {port.index} has address {port.mac}, its program {has}; "
-                    "the table is compiled in"
+                    f"{self.name}: port {port.index} has address {port.mac}, and the table in its "
+                    f"program has {has}"
                 )
         self._numbers = ethdev_numbers(self.ports)
         if len(self.ports) > 2 and any(port.pci for port in self.ports):
             raise UsageError(
-                f"{self.name}: its program joins ports in the order in which DPDK finds them, "
-                "a NIC before all others",
+                f"{self.name}: its program connects ports in the order in which DPDK finds them, "
+                "with NICs first",
                 remedy="with a cable by PCI address use scenario: v2v",
             )
         folder = self.resources.folder("t4p4s")
@@ -183,32 +184,33 @@ class T4p4s(TelemetrySwitch):
         return self.mode is ConnectMode.STATIC_MAC
 
     def _all_started(self) -> bool:
-        """Whether the last port has been started: ports are started in order."""
+        """Return True if the last port has been started, because ports are started in order."""
         last = len(self.ports) - (0 if self._by_address else 1)
-        told = self.answers_so_far(f"/ethdev/info,{last}")
-        return isinstance(told, dict) and told.get("dev_started") == 1
+        info = self.answers_so_far(f"/ethdev/info,{last}")
+        return isinstance(info, dict) and info.get("dev_started") == 1
 
     def own_counters(self) -> SwitchCounters:
-        """The counters of the DPDK devices. Frames that the table drops show as the difference."""
-        told = self.ask("stats", len(self.ports) + int(self._by_address))
+        """Return the counters of the DPDK devices. Frames that the table drops are the
+        difference."""
+        statistics = self.ask("stats", len(self.ports) + int(self._by_address))
         keys = ("ipackets", "opackets", "imissed", "oerrors")
         with parsing(self.name):
-            witness = parse_counter(told.pop()["opackets"]) if self._by_address else None
+            witness = parse_counter(statistics.pop()["opackets"]) if self._by_address else None
             ports = {
-                index: PortCounters(*(parse_counter(told[number][key]) for key in keys))
+                index: PortCounters(*(parse_counter(statistics[number][key]) for key in keys))
                 for index, number in self._numbers.items()
             }
             return SwitchCounters(ports, witness)
 
     def details(self) -> dict[str, str]:
-        """See `ProgramSwitch`; and the source, and what t4p4s fixes."""
+        """See `ProgramSwitch`; also the source, and the fixed settings of t4p4s."""
         source, text = SOURCES[self.mode], own_text(SOURCES[self.mode].name)
         return super().details() | {
             "version": str(self.mode_availability(self.mode).version),
             "datapath": "DPDK net_vhost, client",
             "program": f"{source.name} {hashlib.sha256(text.encode()).hexdigest()[:12]}",
-            "burst": "32, or what came in 100 us (compiled in)",
-            "ring": "as the application has it",
+            "burst": "32, or all frames of 100 us (compiled in)",
+            "ring": "chosen by the application",
             "checksum_offload": "not used",
             **self.option_details(),
         }

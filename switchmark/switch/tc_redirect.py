@@ -1,8 +1,7 @@
-"""`tc-redirect`: the kernel's shortest path between two devices, without any switch.
+"""`tc-redirect`: the kernel's shortest path between two devices, without a bridge.
 
-A traffic-control filter at the ingress of each port hands every frame to the other port
-of its pair. It is to the Linux bridge what a patch cable is to a switch: the difference
-between the two is the cost of bridging.
+A traffic-control filter at the ingress of each port redirects every frame to the other port of its
+pair. The difference between this switch and the Linux bridge is the cost of bridging.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class TcRedirect(FilterSwitch):
     )
 
     def availability(self) -> Availability:
-        """Available where the kernel has the filter and the action it is made of."""
+        """Available if the kernel has the filter and the action."""
         parts = {"cls_u32": "u32_init", "act_mirred": "tcf_mirred_init"}
         return (
             place.missing(Facility.NETWORK_NAMESPACE)
@@ -56,7 +55,7 @@ class TcRedirect(FilterSwitch):
         self.namespace.batch("tc", lines)
 
     def fault(self) -> str | None:
-        """Why it no longer forwards: a port has lost its hook. None while all have theirs."""
+        """Return why it no longer forwards, if a port has lost its filter; None otherwise."""
         hooked = {
             hook["dev"]
             for hook in self.namespace.query("tc", "qdisc", "show")
@@ -66,7 +65,7 @@ class TcRedirect(FilterSwitch):
         return f"{', '.join(lost)} lost its redirect" if lost else None
 
     def details(self) -> dict[str, str]:
-        """What stands in a record."""
+        """Return the details for the record."""
         return {
             "version": f"Linux {kernel_release()}",
             "datapath": "kernel, tc ingress: u32 match all, mirred egress redirect",

@@ -1,10 +1,9 @@
 """`testpmd`: DPDK's own test application as a cross-connect between vhost-user ports.
 
-`dpdk-testpmd` in its `io` mode does the same as our `basicfwd`, written by others: the two beside
-each other show how much an implementation matters. One process serves all pairs; its ports are
-paired in the order of the trial, its forwarding threads are pinned one to a core. DPDK's telemetry,
-which a control thread answers, has the ports' counters; only its own command line tells the frames
-that it dropped at a full ring.
+`dpdk-testpmd` in its `io` mode does the same as `basicfwd`, but is an independent implementation.
+One process serves all pairs. Its ports are paired in the order of the trial, and each forwarding
+thread is pinned to one core. DPDK's telemetry, which a control thread answers, has the ports'
+counters. Only its command line reports the frames that it dropped at a full ring.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from switchmark.switch.support.rights import MAPPED
 from switchmark.switch.support.telemetry import ANSWER_TIMEOUT_S, TelemetrySwitch
 
 BUFFERS_A_PORT = 16384
-HEADROOM_BYTES = 128 + 18  # of a buffer, and of a frame around its payload
+HEADROOM_BYTES = 128 + 18  # headroom of a buffer, and header and FCS of a frame
 STANDARD_BUFFER_BYTES = 2176
-BUFFER_OVERHEAD_BYTES = 256  # of DPDK, for each
-BASE_MB = 48  # what it takes without any buffer
+BUFFER_OVERHEAD_BYTES = 256  # overhead of DPDK for each buffer
+BASE_MB = 48  # its memory without buffers
 BURST = 32
 _PORT_HEADING = re.compile(r"Forward statistics for port (\d+)")
 _TX_DROPPED = re.compile(r"TX-dropped:\s*(\d+)")
@@ -51,14 +50,14 @@ class Testpmd(TelemetrySwitch):
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
         main_thread=True,
-        max_ports=32,  # DPDK's own limit
+        max_ports=32,  # limit of DPDK
         page_sizes=EITHER,
-        # It locks all memory, also that of its peers.
+        # The program locks all memory, also that of its peers.
         written_memory=WrittenMemory(1.0, 1.0, own_mb=60),
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
-        cannot_reconfigure="it stops forwarding before it takes another port, and it has no table",
+        cannot_reconfigure="it stops to forward before it adds a port, and it has no table",
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "test of DPDK ports"),
         description="DPDK's test application, io forwarding between vhost-user ports",
     )
@@ -66,11 +65,11 @@ class Testpmd(TelemetrySwitch):
     main_core: int | None = None
 
     def version_of(self, program: Path) -> str:
-        """The version that its environment layer prints first, such as `DPDK 22.11.11`."""
+        """Return the version that EAL prints first, for example `DPDK 22.11.11`."""
         return dpdk_version(program)
 
     def memory_mb(self) -> int:
-        """Memory in MiB for the buffers of all ports, which lie in one pool."""
+        """Return the memory in MiB for the buffers of all ports, which are in one pool."""
         each = self.buffer_takes(self._buffer_bytes() + BUFFER_OVERHEAD_BYTES)
         bytes_needed = self._buffers() * each
         return BASE_MB + (bytes_needed >> 20) + 1
@@ -79,7 +78,7 @@ class Testpmd(TelemetrySwitch):
         return BUFFERS_A_PORT * len(self.ports)
 
     def _buffer_bytes(self) -> int:
-        """The bytes of a buffer. A frame lies in one buffer, as it does in the other switches."""
+        """Return the bytes of a buffer. A frame is in one buffer, as in the other switches."""
         longest = max(port.mtu_bytes for port in self.ports) + HEADROOM_BYTES
         return max(STANDARD_BUFFER_BYTES, longest)
 
@@ -98,18 +97,19 @@ class Testpmd(TelemetrySwitch):
         every = list(range(len(self.ports)))
         self.until(lambda: self.answers_so_far("/ethdev/list") == every, "it has all its ports")
         if not self._in_order:
-            # Its option --portlist sorts what it is given; its command does not.
+            # The option --portlist sorts its ports; the command `set portlist` does not.
             listed = ",".join(str(self._numbers[port.index]) for port in self.ports)
             self.process.write_line(f"set portlist {listed}")
             self.process.write_line("start")
 
     @property
     def _in_order(self) -> bool:
-        """Whether DPDK numbers the devices as the trial numbers the ports."""
+        """Return True if DPDK numbers the devices like the trial."""
         return all(index == number for index, number in self._numbers.items())
 
     def _eal_options(self, prefix: str) -> list[str]:
-        """EAL's options. Thread 0 only waits for the end; threads 1 and up forward, one a core."""
+        """Return EAL's options. Thread 0 only waits for the end; the others forward, one on each
+        core."""
         main = self.cores[0] if self.main_core is None else self.main_core
         threads = [f"0@{main}"]
         threads += [f"{number}@{core}" for number, core in enumerate(self.cores, 1)]
@@ -131,23 +131,26 @@ class Testpmd(TelemetrySwitch):
         ]
 
     def own_counters(self) -> SwitchCounters:
-        """The ports' own counters, and the frames that testpmd dropped because a port took no
-        more."""
+        """Return the counters of the ports, with the frames that testpmd dropped at a full port."""
         dropped = self._dropped()
-        told = self.ask("stats", len(self.ports))
+        statistics = self.ask("stats", len(self.ports))
         ports = {}
         with parsing(self.name):
             for index, number in self._numbers.items():
-                seen = told[number]
+                port_statistics = statistics[number]
                 lost = sum(
-                    parse_counter(seen[name]) for name in ("imissed", "ierrors", "rx_nombuf")
+                    parse_counter(port_statistics[name])
+                    for name in ("imissed", "ierrors", "rx_nombuf")
                 )
-                rx, tx = parse_counter(seen["ipackets"]), parse_counter(seen["opackets"])
+                rx, tx = (
+                    parse_counter(port_statistics["ipackets"]),
+                    parse_counter(port_statistics["opackets"]),
+                )
                 ports[index] = PortCounters(rx, tx, lost, dropped[number])
         return SwitchCounters(ports)
 
     def _dropped(self) -> dict[int, int]:
-        """Frames given up on sending, by port; the last is the sum over all ports."""
+        """Return the frames that each port failed to send; the last value is the sum."""
         assert self.process is not None
         dropped: dict[int, int] = {}
         port: int | None = None
@@ -168,8 +171,8 @@ class Testpmd(TelemetrySwitch):
                     if port is not None:
                         dropped[port] = int(found[1])
         except (TimeoutError, SwitchmarkError) as error:
-            words = self.alive() or f"does not tell its forwarding statistics ({error})"
-            raise TrialFailed(f"{self.name}: {words}") from None
+            problem = self.alive() or f"does not print its forwarding statistics ({error})"
+            raise TrialFailed(f"{self.name}: {problem}") from None
 
     def details(self) -> dict[str, str]:
         """See `ProgramSwitch`; and the whole command line."""

@@ -1,8 +1,8 @@
 """`vale`: the learning switch of netmap, in the kernel.
 
-Applications that speak netmap open its ports themselves, or get them handed in where they are in a
-container; kernel devices (veth, tap) are attached to it in netmap's generic mode. A VALE switch
-belongs to a network namespace, and ours has one of its own; who opens a port of it names that.
+Applications that use netmap open its ports themselves; in containers they receive open ports.
+Kernel devices (veth, tap) are attached in netmap's generic mode. A VALE switch belongs to a network
+namespace, which the name of a port must contain; this switch has its own namespace.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_release
 
 ATTACHED = (PortKind.VETH, PortKind.TAP)
-SWITCH = "vale0"  # of our namespace
+SWITCH = "vale0"  # its name in the namespace
 RECORDED = ("ring_size", "buf_size", "bridge_batch", "generic_ringsize", "generic_mit", "admode")
 
 
@@ -45,17 +45,17 @@ class Vale(MadeFirst):
         in_kernel=True,
         reconfigures=True,
         stand_ins={
-            PortKind.VETH: "veth, attached in netmap's generic mode, stands in for VALE's own "
-            "ports: the figures are not those of VALE between its own",
-            PortKind.TAP: "taps, attached in netmap's generic mode, stand in for VALE's own ports "
-            "in virtual machines (ptnet): the figures are not those of VALE between its own",
+            PortKind.VETH: "veth, attached in netmap's generic mode, replaces VALE's own "
+            "ports: the figures are not those of VALE between its own ports",
+            PortKind.TAP: "taps, attached in netmap's generic mode, replace VALE's own ports "
+            "in virtual machines (ptnet): the figures are not those of VALE between its own ports",
         },
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "virtual L2 Ethernet"),
         description="VALE, the learning switch of netmap, in the kernel",
     )
 
     def availability(self) -> Availability:
-        """Available where netmap's module is loaded."""
+        """Available if netmap's module is loaded."""
         return (
             place.missing(Facility.NETWORK_NAMESPACE)
             or not_installed("ip", "iproute2")
@@ -63,29 +63,29 @@ class Vale(MadeFirst):
             or available(f"netmap API {netmap.API}, Linux {kernel_release()}")
         )
 
-    def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+    def make(self, ports: Sequence[SwitchPort]) -> list[MadePort]:
         """Name the ports; each is made when its application opens it."""
         self.namespace = self.resources.namespace()
         where = namespaces.NETNS_DIR / self.namespace.name
-        names = [f"{SWITCH}:p{port.index}" for port in wanted if not port.cable]
+        names = [f"{SWITCH}:p{port.index}" for port in ports if not port.cable]
         return [MadePort(netmap=f"{name},netns={where}") for name in names]
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Attach the devices, the end of a cable among them. Ports that applications open need
-        nothing but the witness."""
-        own = [port.index for port in ports if port.kind is PortKind.VALE]
-        if own and self._resources is None:
-            raise UnavailableError(f"{self.name}: port {own[0]}: it names its ports itself")
+        """Attach the devices, also the end of a cable. Ports that applications open need only the
+        monitor port."""
+        vale_ports = [port.index for port in ports if port.kind is PortKind.VALE]
+        if vale_ports and self._resources is None:
+            raise UnavailableError(f"{self.name}: port {vale_ports[0]}: it names its ports itself")
         super().start(session, ports, mode, cores)
 
     def ports_with_devices(self) -> Sequence[SwitchPort]:
-        """Devices that are attached; ports that applications open are none."""
+        """Return the ports that are attached devices, without those that applications open."""
         return [port for port in self.ports if port.kind in ATTACHED]
 
     def connect(self) -> None:
-        """Attach the devices, and one port more, behind which is the witness."""
+        """Attach the devices and the monitor port."""
         inner = self.make_witness()
         attached = [device_of(port) for port in self.ports_with_devices()]
         self._ways = {device: self._way_of(device) for device in attached}
@@ -93,15 +93,15 @@ class Vale(MadeFirst):
             self._attach(device)
 
     def _way_of(self, device: str) -> str:
-        """How netmap reaches a device: through a driver that speaks it, or by emulation."""
+        """Return how netmap reaches a device: natively, or by emulation (generic)."""
         driver = namespaces.inside(self.namespace.name, partial(device_settings.driver_of, device))
         if driver is not None and netmap.is_native(driver):
             return f"native ({driver})"
         return f"generic ({driver or 'driver not known'})"
 
     def _attach(self, device: str) -> None:
-        """Attach a device, in generic mode where its driver does not speak netmap. It is detached
-        before it is handed back."""
+        """Attach a device, in generic mode if its driver does not support netmap. It is detached
+        before its namespace changes back."""
         namespace, port = self.namespace.name, f"{SWITCH}:{device}"
         self.namespace.batch("ip", [f"link set dev {device} promisc on"])
         namespaces.inside(namespace, partial(device_settings.disable_offloads, device))
@@ -114,7 +114,7 @@ class Vale(MadeFirst):
             ) from None
 
     def changes(self) -> Sequence[Change]:
-        """Attaching devices for nobody, and detaching them; VALE's table has only learnt
+        """Return changes that attach and detach unused devices; VALE's table has only learnt
         entries."""
         ends = self.spare_veths()
         names = [near for near, _ in ends]
@@ -134,20 +134,20 @@ class Vale(MadeFirst):
         return [Change(f"{PORTS} ports added", join), Change(f"{PORTS} ports removed", part)]
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """Wait until devices have a carrier; a port that an application has opened is up."""
+        """Wait until devices have a carrier; an open port of an application is always up."""
         if self.ports_with_devices():
             super().wait_ports_up(timeout_s)
 
     def fault(self) -> str | None:
-        """Why it no longer forwards: a device has gone. None while all are there."""
+        """Return why it no longer forwards, if a device is gone; None otherwise."""
         links = self.namespace.query("ip", "link", "show")
-        there = {link["ifname"] for link in links if "UP" in link["flags"]}
-        wanted = [device_of(port) for port in self.ports_with_devices()]
-        lost = [device for device in (str(self.witness), *wanted) if device not in there]
+        up_devices = {link["ifname"] for link in links if "UP" in link["flags"]}
+        expected = [device_of(port) for port in self.ports_with_devices()]
+        lost = [device for device in (str(self.witness), *expected) if device not in up_devices]
         return f"{', '.join(lost)} went down, or left {self.namespace.name}" if lost else None
 
     def details(self) -> dict[str, str]:
-        """See `Switch`; and the module's parameters."""
+        """See `Switch`; also the module's parameters."""
         return {
             "version": str(self.availability().version),
             "datapath": "kernel, senders' system calls: VALE",

@@ -1,8 +1,9 @@
 """`vpp`: the vector packet processor, cross-connect or bridge domain, vhost-user, memif or veth.
 
-It is a private instance with everything in one folder, configured by a file of CLI commands. On one
-core its main thread forwards; on more there is one worker on each core it is given, and the main
-thread on another. Counters come from the statistics segment, which is always up to date.
+It is a private instance with all files in one folder, configured by a file of CLI commands. On one
+core its main thread forwards. On several cores there is a worker on each core of the switch, and
+the main thread is on another core. Counters come from the statistics segment, which is always
+current.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ from switchmark.switch.support.vpp_commands import (
 BUFFERS_MB = 40
 SLOWEST_ROUTES_A_S = 5000
 LONGEST_COMMAND = 400
-XDP, DPDK = "af_xdp_plugin.so", "dpdk_plugin.so"  # of cables to other hosts
+XDP, DPDK = "af_xdp_plugin.so", "dpdk_plugin.so"  # for cables to other hosts
 
 
 def thread_cores(
     cores: Sequence[int], allowed: Sequence[int], main: int | None = None
 ) -> tuple[int, tuple[int, ...]]:
-    """The main thread's core and the workers' cores (empty: the main thread forwards)."""
+    """Return the main thread's core and the workers' cores (empty: the main thread forwards)."""
     if main is not None:
         return main, tuple(core for core in cores if core != main)
     if len(cores) == 1:
@@ -68,7 +69,7 @@ class Vpp(WithOptions, ProgramSwitch):
 
     name = "vpp"
     main_core: int | None = None
-    _not_told = ""  # why its packet sockets do not tell what they dropped
+    _not_counted = ""  # why the drops of its packet sockets are unknown
     setting = "SWITCHMARK_VPP"
     programs = ("vpp",)
     obtain = "install VPP (packagecloud.io/fdio, packages vpp and vpp-plugin-core) or build it"
@@ -80,7 +81,7 @@ class Vpp(WithOptions, ProgramSwitch):
             PortKind.MEMIF: ("ipc_lock",),
             PortKind.VETH: ("ipc_lock", "net_raw"),
         },
-        writes=("/dev/shm",),  # its API, which cannot be switched off
+        writes=("/dev/shm",),  # its API, which cannot be disabled
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         multi_core=True,
@@ -101,7 +102,7 @@ class Vpp(WithOptions, ProgramSwitch):
     _memory: TableMemory | None = None
 
     def version_of(self, program: Path) -> str:
-        """The version that `vpp --version` prints, without where and when it was built."""
+        """Return the version that `vpp --version` prints, without place and date of the build."""
         found = re.search(r"vpp v\S+", output_of([str(program), "--version"]))
         return found[0] if found else ""
 
@@ -122,7 +123,7 @@ class Vpp(WithOptions, ProgramSwitch):
         return str(found) if found else None
 
     def memory_mb(self) -> int:
-        """The memory of the buffer pools, in MiB."""
+        """Return the memory of the buffer pools, in MiB."""
         return BUFFERS_MB * memory_nodes()
 
     def launch(self, program: Path) -> None:
@@ -134,7 +135,7 @@ class Vpp(WithOptions, ProgramSwitch):
         nics = {port.index: port.pci for port in self.ports if port.pci}
         self._folder = self.resources.folder("vpp")
         check_socket_path(self._folder / "stats.sock")
-        prefix = f"sm{self.session.id}{secrets.token_hex(8)}"  # (anybody can write in /dev/shm)
+        prefix = f"sm{self.session.id}{secrets.token_hex(8)}"  # all users can write in /dev/shm
         self.resources.note(FilesNamed("/dev/shm", prefix))
         config, script = self._folder / "startup.conf", self._folder / "commands"
         more, main = self._plugins(program), self._main_core
@@ -161,8 +162,8 @@ class Vpp(WithOptions, ProgramSwitch):
             self._memory = memory.after()
 
     def _load(self, table: FunctionTable) -> None:
-        """Load the routes, and wait until VPP has them. Route commands run by thousands a second,
-        so the answer to `exec` may come long before the last one."""
+        """Load the routes, and wait until VPP has them. The answer to `exec` may come long before
+        VPP has executed the last command."""
         self._announced = vpp_functions.announced(table)
         if not table.is_routed:
             return
@@ -206,14 +207,14 @@ class Vpp(WithOptions, ProgramSwitch):
         return FunctionEntries(self._announced, counted, self._load_time_s, self._memory)
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """Wait for every peer, then set the receive modes that need one."""
+        """Wait for every peer, then set the receive modes, which need a peer."""
         super().wait_ports_up(timeout_s)
         for command in self._late_commands():
             if answer := self._cli(*command.split()):
                 raise TrialFailed(f"{self.name}: {command}: {' '.join(answer.split())}")
 
     def _plugins(self, program: Path) -> list[str]:
-        """The plugins that the ends of cables need. Raises `UnavailableError` where one is
+        """Return the plugins that the ends of cables need. Raises `UnavailableError` if a plugin is
         missing."""
         cables = {DPDK if port.pci else XDP for port in self.ports if port.cable}
         if self.option("cable_driver") != "af-xdp":
@@ -229,7 +230,7 @@ class Vpp(WithOptions, ProgramSwitch):
             if not _has_plugin(program, name):
                 package = "vpp-plugin-dpdk" if name == DPDK else "vpp-plugin-core"
                 raise UnavailableError(
-                    f"{self.name}: {program} has no {name}, by which it would reach the cable",
+                    f"{self.name}: {program} has no {name}, which the cable needs",
                     remedy=f"install {package}, or build it with that plugin",
                 )
         return sorted({*cables, *needed})
@@ -255,7 +256,7 @@ class Vpp(WithOptions, ProgramSwitch):
 
     def _apply(self, script: Path) -> None:
         """Execute a file of commands. The answer to `exec` names the first line that was refused,
-        and may come before the last one is through."""
+        and may come before the last line has been executed."""
         answer = self._cli("exec", str(script))
         if "error" in answer:
             raise TrialFailed(f"{self.name}: {' '.join(answer.split())}: {self.said()}")
@@ -265,13 +266,13 @@ class Vpp(WithOptions, ProgramSwitch):
         up = re.compile(rf"^{re.escape(last)}\s+\d+\s+up\s", re.MULTILINE)
         self.until(lambda: bool(up.search(self._cli("show", "interface"))), f"{last} up")
 
-    def _cli(self, *words: str) -> str:
-        """The output of a CLI command; empty when nobody answers."""
+    def _cli(self, *arguments: str) -> str:
+        """Return the output of a CLI command; empty without an answer."""
         socket = str(self._folder / "cli.sock")
-        return self.session.host.run([self._control, "-s", socket, *words], check=False).stdout
+        return self.session.host.run([self._control, "-s", socket, *arguments], check=False).stdout
 
     def changes(self) -> Sequence[Change]:
-        """Interfaces and table entries; see `vpp_changes`."""
+        """Return changes of interfaces and table entries; see `vpp_changes`."""
         return vpp_changes.changes(self.mode, self._folder, self._cli, self.until)
 
     def table_changes(self) -> Sequence[TableChange]:
@@ -285,12 +286,12 @@ class Vpp(WithOptions, ProgramSwitch):
         )  # fmt: skip
 
     def waiting(self) -> list[SwitchPort]:
-        """The ports whose interface has no link."""
+        """Return the ports whose interface has no link."""
         up = links_up(self._cli("show", "hardware-interfaces"))
         return [port for port in self.ports if self._names[port.index] not in up]
 
     def own_counters(self) -> SwitchCounters:
-        """Frames since start, from the statistics segment."""
+        """Return the frames since the start, from the statistics segment."""
         patterns = ("^/if/names$", "^/if/rx$", "^/if/tx$", "^/if/drops$", "^/err/.*-tx/")
         answer = self.session.host.run(
             [
@@ -299,42 +300,44 @@ class Vpp(WithOptions, ProgramSwitch):
             ],
             check=False,
         )
-        told = parse_statistics(answer.stdout)
-        missing = [name for name in self._names.values() if name not in told.rx]
+        statistics = parse_statistics(answer.stdout)
+        missing = [name for name in self._names.values() if name not in statistics.rx]
         if missing:
-            words = self.alive() or answer.stderr.strip() or "no statistics"
-            raise TrialFailed(f"{self.name}: no counters of {missing[0]}: {words}")
+            problem = self.alive() or answer.stderr.strip() or "no statistics"
+            raise TrialFailed(f"{self.name}: no counters of {missing[0]}: {problem}")
         no_room = self._without_room()
         ports = {}
         for index, name in self._names.items():
-            lost = told.lost.get(name, 0)
+            lost = statistics.lost.get(name, 0)
             ports[index] = PortCounters(
-                rx_frames=told.rx[name],
-                tx_frames=told.tx[name] - lost,
-                rx_dropped=max(0, told.drops[name] - lost) + no_room.get(index, 0),
+                rx_frames=statistics.rx[name],
+                tx_frames=statistics.tx[name] - lost,
+                rx_dropped=max(0, statistics.drops[name] - lost) + no_room.get(index, 0),
                 tx_dropped=lost,
             )
         if self.mode in (ConnectMode.CROSS_CONNECT, ConnectMode.ROUTE):
             return SwitchCounters(ports)
-        return SwitchCounters(ports, told.tx[WITNESS])
+        return SwitchCounters(ports, statistics.tx[WITNESS])
 
     def _without_room(self) -> dict[int, int]:
-        """Frames that found no room in the rings of its packet sockets, by port: VPP counts none
-        of them. (At the end of a cable the interface's counters tell them.)"""
+        """Return the frames that found full rings of its packet sockets, by port, because VPP does
+        not count them. At the end of a cable the counters of the interface have them."""
         devices = {port.index: port.device for port in self.ports if not port.cable}
         if not any(devices.values()):
             return {}
         try:
             drops = self._rings.drops()
         except OSError as error:
-            if (words := self.alive()) is not None:
-                raise TrialFailed(f"{self.name}: {words}") from None
-            self._not_told = f"not counted: {error}"  # a kernel before 5.6, or a container's rules
+            if (problem := self.alive()) is not None:
+                raise TrialFailed(f"{self.name}: {problem}") from None
+            self._not_counted = (
+                f"not counted: {error}"  # a kernel before 5.6, or a container's rules
+            )
             return {}
         return {index: drops.get(device, 0) for index, device in devices.items() if device}
 
     def details(self) -> dict[str, str]:
-        """See `ProgramSwitch`; and where its threads are, and the commands it was given."""
+        """See `ProgramSwitch`; also the cores of its threads, and its commands."""
         kinds = {"vhost-user": "vhost-user client", "memif": "memif client", "veth": "AF_PACKET"}
         return super().details() | {
             "datapath": ", ".join(sorted({kinds[port.kind.value] for port in self.ports})),
@@ -345,9 +348,9 @@ class Vpp(WithOptions, ProgramSwitch):
             "ring": (
                 str(MEMIF_RING)
                 if self.ports[0].kind is PortKind.MEMIF
-                else "as the application has it"
+                else "chosen by the application"
             ),
-            "socket_drops": (self._not_told or "counted") if self.netns else "no sockets",
+            "socket_drops": (self._not_counted or "counted") if self.netns else "no sockets",
             **self.option_details(),
             "burst": "up to 256 (vector)",
             "rx_placement": " ".join(self._cli("show", "interface", "rx-placement").split()),
@@ -360,5 +363,5 @@ def _has_plugin(program: Path, name: str) -> bool:
 
 
 def _shortened(command: str) -> str:
-    """A command for a record: an access list may have thousands of entries."""
+    """Return a command in short for the record, since a list may have thousands of entries."""
     return command if len(command) <= LONGEST_COMMAND else command[:LONGEST_COMMAND] + " ..."

@@ -1,9 +1,9 @@
-"""`xdp-redirect`: a small BPF program at each port, run before the kernel makes a packet of it.
+"""`xdp-redirect`: a small BPF program at each port, before the kernel makes a packet of a frame.
 
-Native XDP on veth. Each port has its own copy of the program, with its own number and its
-peer's built in; it counts the frame and redirects it through a map of devices. With
-`static-mac` it looks the destination up in a hash table of MAC addresses first, and drops
-what is not in there. The program is assembled here; nothing has to be compiled.
+It uses native XDP on veth. Each port has its copy of the program, which contains the numbers of the
+port and of its peer. It counts the frame and redirects it through a map of devices. With
+`static-mac` it first looks up the destination in a hash table of MAC addresses, and drops frames to
+other addresses. The module assembles the program, so no compiler is needed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from switchmark.switch.support.xdp_router import Router
 ETHERNET_HEADER_BYTES = 14
 CONTEXT_DATA, CONTEXT_DATA_END = 0, 4  # struct xdp_md
 R0, R1, R2, R3, R4, _, R6, R7, _, _, FRAME = range(11)
-MAC_ENTRY_BYTES = 8  # of a key: 6 of address, 2 of padding
+MAC_ENTRY_BYTES = 8  # bytes of a key: 6 of the address, 2 of padding
 FIRST_KERNEL = (5, 18)  # programs for frames in several buffers
 
 
@@ -48,9 +48,9 @@ def program(
     table_fd: int | None,
     acl: xdp_acl.Filter | None = None,
 ) -> bytes:
-    """The program at port `index`. Without a table every frame goes to the peer. Slot `index` of
-    the per-core array holds two numbers: frames seen, and frames dropped because the access list
-    denied them or the table did not send them to another port."""
+    """Yield the program at port `index`. Without a table every frame goes to the peer. Slot `index`
+    of the per-core array has two numbers: received frames, and frames dropped because the access
+    list denied them or the table did not send them to another port."""
     return bpf.assemble(_program(index, counts_fd, devices_fd, table_fd, acl))
 
 
@@ -64,8 +64,8 @@ def _program(
     yield bpf.move(R6, R1)  # the context
     yield bpf.set_to(R1, index)
     yield bpf.store(32, FRAME, -4, R1)
-    yield from bpf.find_value(counts_fd, -4, "drop")  # cannot be, but the verifier wants to see it
-    yield bpf.move(R7, R0)  # our two counters
+    yield from bpf.find_value(counts_fd, -4, "drop")  # impossible, but the verifier requires it
+    yield bpf.move(R7, R0)  # the two counters
     yield from _increment(R7, 0)
     if acl is not None:
         yield from acl.instructions()
@@ -73,7 +73,7 @@ def _program(
         yield bpf.set_to(R2, peer_index(index))
     else:
         yield from _look_up_destination(table_fd)
-        yield bpf.jump_if_equal(R2, index, "drop-counted")  # never back to where it came from
+        yield bpf.jump_if_equal(R2, index, "drop-counted")  # never back to the same port
     yield from bpf.load_map(R1, devices_fd)
     yield bpf.set_to(R3, bpf.XDP_DROP)  # for a port that is not in the map
     yield bpf.call(bpf.HELPER_REDIRECT_MAP)
@@ -87,12 +87,12 @@ def _program(
 
 
 def _increment(pointer: int, offset: int) -> list[Instruction]:
-    """Add one to a counter, which only its own core touches."""
+    """Add 1 to a counter, which only its own core changes."""
     return [bpf.load(64, R1, pointer, offset), bpf.add(R1, 1), bpf.store(64, pointer, offset, R1)]
 
 
 def _look_up_destination(table_fd: int) -> Iterator[Instruction]:
-    """r2 = the port that the table has for the destination address, or jump to `drop-counted`."""
+    """Set r2 to the port of the destination address in the table, or jump to `drop-counted`."""
     yield bpf.load(32, R2, R6, CONTEXT_DATA)
     yield bpf.load(32, R3, R6, CONTEXT_DATA_END)
     yield bpf.move(R4, R2)
@@ -143,7 +143,7 @@ class XdpRedirect(InKernelSwitch):
         self._woken: list[VethEnd] = []
 
     def availability(self) -> Availability:
-        """Available where the kernel has XDP for frames of every size."""
+        """Available if the kernel has XDP for frames of every size."""
         if (
             problem := place.missing(Facility.NETWORK_NAMESPACE, Facility.BPF)
             or not_installed("ip", "iproute2")
@@ -159,11 +159,11 @@ class XdpRedirect(InKernelSwitch):
         return available(f"Linux {release}")
 
     def connect(self) -> None:
-        """Load and attach the programs, and wake the far ends."""
+        """Load and attach the programs, and make the nodes' ends poll."""
         has_table = self.mode is ConnectMode.STATIC_MAC
         self._inner = self._wake_witness() if has_table else None
         for port in self.ports:
-            if port.cable:  # its other end is the other host's affair (docs/testbed.md)
+            if port.cable:  # the remote host prepares its other end (docs/testbed.md)
                 continue
             self._wake(VethEnd(port.far_device or "", netns=port.far_netns))
         self._load_time_s = 0.0
@@ -224,24 +224,24 @@ class XdpRedirect(InKernelSwitch):
         return FunctionEntries(announced, observed, self._load_time_s)
 
     def _wake_witness(self) -> str:
-        """With a table the switch has one port more, to which no entry leads."""
+        """Prepare the monitor port, which exists only with a table, and to which no entry leads."""
         inner = self.make_witness()
         self._wake(VethEnd(self.witness or "", netns=self.namespace.name))
         return inner
 
     def _wake(self, end: VethEnd) -> None:
-        """Make the far end poll, by receive offload or a program of its own: a veth end takes
-        redirected frames only while it polls. Without it they are lost, and nothing counts them."""
+        """Make the node's end of a veth poll, by receive offload or a separate program. It accepts
+        redirected frames only while it polls; otherwise they are lost without a count."""
         if not end.device:
             raise UnavailableError(
-                f"{self.name}: the environment does not say where a port's other end is",
+                f"{self.name}: the environment does not report the other end of a port",
                 remedy="use an environment whose nodes are namespaces",
             )
         netlink.set_receive_offload(end, True)
         self._woken.append(end)
 
     def _attach(self) -> None:
-        """Attach a program; runs inside the namespace, where the interface numbers are valid."""
+        """Attach the programs inside the namespace, where the interface numbers are valid."""
         devices = [device_of(port) for port in self.ports]
         devices += [self._inner] if self._inner else []
         slots = len(devices) + PORTS  # maps do not grow
@@ -264,13 +264,13 @@ class XdpRedirect(InKernelSwitch):
                 self._keep(descriptor)
 
     def _enter(self, slot: int, device: str) -> None:
-        """Enter the device into the map: from now on frames can be redirected to it."""
+        """Enter the device into the map, so that frames can be redirected to it."""
         number = socket.if_nametoindex(device)
         key = number if self.mode is ConnectMode.ROUTE else slot
         bpf_calls.update(self._out, struct.pack("=I", key), struct.pack("=I", number))
 
     def _load(self, index: int, device: str) -> tuple[int, int]:
-        """Load a program of its own for this device; returns descriptors of the program and of its
+        """Load a separate program for this device; return descriptors of the program and of its
         link."""
         if self.mode is ConnectMode.ROUTE:
             table = self._routing_table()
@@ -295,12 +295,12 @@ class XdpRedirect(InKernelSwitch):
         return [kernel_routes.route_changes(self.namespace, self._routing_table(), ports)]
 
     def changes(self) -> Sequence[Change]:
-        """Adding devices with a program and a slot in the map of devices, and entries of the table;
-        removing both."""
+        """Return changes that add and remove devices with a program and a slot in the map, and
+        entries of the table."""
         inside, first = self.namespace.name, len(self.ports) + (1 if self._inner else 0)
         ends = self.spare_veths()
         names = [near for near, _ in ends]
-        held: list[int] = []
+        descriptors: list[int] = []
 
         def join() -> None:
             self.namespace.batch("ip", veth_lines(ends))
@@ -309,50 +309,50 @@ class XdpRedirect(InKernelSwitch):
         def enter() -> None:
             for slot, name in enumerate(names, first):
                 self._enter(slot, name)
-                held.extend(map(self._keep, self._load(slot, name)))
+                descriptors.extend(map(self._keep, self._load(slot, name)))
 
         def part() -> None:
             for slot in range(first, first + PORTS):
                 bpf_calls.delete(self._out, struct.pack("=I", slot))
-            bpf_calls.close_all(held)
-            self._descriptors = [one for one in self._descriptors if one not in held]
-            held.clear()
+            bpf_calls.close_all(descriptors)
+            self._descriptors = [one for one in self._descriptors if one not in descriptors]
+            descriptors.clear()
             self.namespace.batch("ip", [f"link del {name}" for name in names])
 
-        made = [Change(f"{PORTS} ports added", join), Change(f"{PORTS} ports removed", part)]
-        return made if self._table is None else [*made, *_table_changes(self._table)]
+        changes = [Change(f"{PORTS} ports added", join), Change(f"{PORTS} ports removed", part)]
+        return changes if self._table is None else [*changes, *_table_changes(self._table)]
 
     def counters(self) -> SwitchCounters:
-        """Frames received, counted by the program itself; frames sent, and lost on sending, by the
-        devices."""
+        """Return received frames by the count of the program, and sent frames and send losses by
+        the counts of the devices."""
         devices = super().counters()
         ports = {}
         for index, device in devices.ports.items():
             per_core = bpf_calls.look_up_per_core(self._counts, index)
-            seen, refused = (sum(numbers) for numbers in zip(*per_core, strict=True))
+            received, refused = (sum(numbers) for numbers in zip(*per_core, strict=True))
             lost = device.rx_dropped + refused  # before the program, and by it
-            ports[index] = replace(device, rx_frames=seen, rx_dropped=lost)
+            ports[index] = replace(device, rx_frames=received, rx_dropped=lost)
         return SwitchCounters(ports, devices.witness_rx_frames)
 
     def fault(self) -> str | None:
-        """Why it no longer forwards: a port has lost its program. None while all have theirs."""
+        """Return why it no longer forwards, if a port has lost its program; None otherwise."""
         links = self.namespace.query("ip", "link", "show")
         native = {link["ifname"] for link in links if link.get("xdp", {}).get("mode") == 1}
         lost = [device for device in map(device_of, self.ports) if device not in native]
         return f"{', '.join(lost)} lost its XDP program" if lost else None
 
     def details(self) -> dict[str, str]:
-        """What stands in a record."""
+        """Return the details for the record."""
         return {
             "version": f"Linux {kernel_release()}",
             "datapath": "kernel, native XDP: redirect through a device map",
             "connect_mode": self.mode.value,
-            "far_ends": "generic-receive-offload on, so that they take redirected frames",
-            "programs": "one a port, held by a BPF link of the bench",
+            "far_ends": "generic-receive-offload on, so that they accept redirected frames",
+            "programs": "one for each port, attached by a BPF link of the bench",
         }
 
     def stop(self) -> None:
-        """Detach, put the far ends back, hand the devices back."""
+        """Detach the programs, and restore the other ends and the devices."""
         bpf_calls.close_all(self._descriptors)
         self._descriptors.clear()
         try:
@@ -384,5 +384,5 @@ def _table_changes(table: int) -> list[Change]:
 
 
 def _numbers(release: str) -> tuple[int, ...]:
-    """`6.1.0-18-amd64` as (6, 1)."""
+    """Return the numbers of a release: `6.1.0-18-amd64` as (6, 1)."""
     return tuple(int(part) for part in release.replace("-", ".").split(".")[:2] if part.isdigit())

@@ -1,5 +1,5 @@
-# The neighbour `apache`: Apache httpd serves a page of 11 kB to ApacheBench, over a loopback of their
-# own, until this shell is told to end. $1: an empty folder, $2: clients at once.
+# The neighbour `apache`: Apache httpd serves a page of 11 kB to ApacheBench over a separate loopback
+# device, until this shell receives a signal. $1: an empty folder, $2: number of parallel clients.
 url=http://127.0.0.1:8088/Apache-2.0
 cat >"$1/httpd.conf" <<TEXT
 ServerRoot "$1"
@@ -16,7 +16,7 @@ TEXT
 ip link set lo up || exit 1
 apache2 -f "$1/httpd.conf" -DFOREGROUND &
 server=$!
-# (Waited for, so that what they used is counted.)
+# The shell waits for both, so that the kernel counts their CPU time.
 trap 'kill "$server" $bench 2>/dev/null; wait; exit 0' TERM INT
 until ab -q -n 1 "$url" >/dev/null 2>&1; do
   kill -0 "$server" 2>/dev/null || { cat "$1/error.log" >&2; exit 1; }

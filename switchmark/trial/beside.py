@@ -1,9 +1,8 @@
 """Probes beside a load: the times come from the probes alone, the load is only counted.
 
-Client and sender offer an untimed load and a stream of single time-stamped frames beside it, each
-with its own sequence numbers; a server echoes the probes and counts the load, a receiver times
-the probes one way. So latency is measured at loads of which not every frame could be timed, or
-sent singly, without changing them.
+A client or sender offers an untimed load, and beside it a stream of single time-stamped frames.
+Both have their own sequence numbers. A server echoes the probes and counts the load; a receiver
+times the probes one way. This measures latency at loads whose frames cannot all be timed.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from switchmark.trial.verification import PairEnds
 
 
 def probes_of(engines: Iterable[EngineProcess]) -> list[ProbeStream]:
-    """The probe stream in each of these results."""
-    found = [engine.result.probe for engine in engines]
-    if any(one is None for one in found):
+    """Return the probe stream in the result of each engine. Raises `TrialFailed`."""
+    streams = [engine.result.probe for engine in engines]
+    if None in streams:
         raise TrialFailed("a traffic application gave no figures of its probes")
-    return [one for one in found if one is not None]
+    return [stream for stream in streams if stream is not None]
 
 
 def probe_load(sent: Sequence[ProbeStream], received: Sequence[ProbeStream]) -> Load:
-    """The load of the probes of all pairs: sent, received, lost (of round trips: what came
-    back)."""
+    """Return the load of the probes of all pairs: frames sent, received and lost. For round trips,
+    the received frames are the answers."""
     each = [loads.load("the probes", a, b) for a, b in zip(sent, received, strict=True)]
     return loads.total(each)
 

@@ -1,4 +1,4 @@
-"""How finely a counted rate can be known.
+"""The resolution of a counted rate.
 
 Traffic leaves in bursts, so each sample holds a whole number of them, and one burst more or less is
 not a change of the rate. At 1,000 frames/s in bursts of 32, a sample of 80 ms holds two or three:
@@ -12,12 +12,12 @@ import math
 from switchmark.model.rates import CONSTANT
 from switchmark.model.trial import Trial
 
-SCATTER = 3.1  # of the variance of ten samples: chi-square with 9 degrees of freedom, 99.9 %
+SCATTER = 3.1  # bound of the sample variance: chi-square with 9 degrees of freedom, 99.9 %
 
 
 def burst_pps(trial: Trial, duration_ns: float, streams: int = 1) -> float:
-    """Return the step in which the rate of so many streams moves over this time: one burst of each,
-    in frames/s."""
+    """Return the resolution of the summed rate of streams over this time, in frames/s: one burst of
+    each stream."""
     return trial.burst * streams * 1e9 / duration_ns if duration_ns > 0 else 0.0
 
 
@@ -25,11 +25,11 @@ def burst_noise_pps(trial: Trial, duration_ns: float, mean_pps: float, streams: 
     """Return the largest standard deviation that bursts alone give to samples of this length, in
     frames/s; `mean_pps` is the rate of all streams.
 
-    A sample of a constant schedule holds up to one burst more or less at either end, so its rate
+    A sample of a constant schedule has up to one burst more or less at either end, so its rate
     stays within two steps, and the deviation of such values is at most one step (Popoviciu 1935).
     The number of bursts of a Poisson schedule varies by its square root, and the variance of a few
-    samples by chance up to `SCATTER` of that. Streams have clocks of their own, so their variances
-    add."""
+    samples by chance up to `SCATTER` times that. Each stream has its own clock, so the variances
+    add up."""
     step = burst_pps(trial, duration_ns)
     variance = streams * step**2
     if trial.schedule != CONSTANT:

@@ -1,6 +1,6 @@
 """The engine's command lines of a trial that has not begun, for the engine to check.
 
-Names of devices and sockets are not known yet: any will do, since nothing is opened.
+The names of devices and sockets are not known yet. Any name is sufficient, since nothing is opened.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def refused_command_lines(engine: Path, plans: Iterable[TrialPlan]) -> list[str]
     trials: dict[tuple[str, ...], TrialPlan] = {}
     for plan in plans:
         if traits_of(plan.trial.environment).guests:
-            continue  # the guest's engine may be of another build
-        for words in _command_lines(plan):
-            trials.setdefault(words, plan)
+            continue  # the guest may have another build of the engine
+        for arguments in _command_lines(plan):
+            trials.setdefault(arguments, plan)
     errors = command_line_errors(engine, list(trials))
     first: dict[str, TrialPlan] = {}
     for error, plan in zip(errors, trials.values(), strict=True):
@@ -39,22 +39,22 @@ def refused_command_lines(engine: Path, plans: Iterable[TrialPlan]) -> list[str]
 
 
 def _command_lines(plan: TrialPlan) -> Iterator[tuple[str, ...]]:
-    """Both ends of the first path: those of the others differ in their addresses alone."""
+    """Yield the command lines of the first path. Those of other paths differ only in addresses."""
     path = plan.topology.paths[0]
     specs = {spec.name: spec for spec in plan.specs()}
     for end, name in enumerate(dict.fromkeys((path.source, path.target))):
         place = plan.topology.node(name)
         port, placement = _named(specs[name].port), plan.placement
-        words = engine_args(
+        arguments = engine_args(
             plan.trial, port, place.role, place.pair, end, placement.idle, placement.catch_up_us
         )
         if placement.idle == Idle.BATON:
-            words += ["--baton", _BATON]  # as each environment adds it
-        yield tuple(words)
+            arguments += ["--baton", _BATON]  # as each environment adds it
+        yield tuple(arguments)
 
 
 def _named(port: NodePort) -> NodePort:
-    """The port with names such as the environment gives it."""
+    """Return the port with names like those that the environment gives it."""
     if port.kind in (PortKind.VHOST_USER, PortKind.MEMIF):
         return replace(port, socket_host=_SOCKET, socket_inside=str(_SOCKET))
     return replace(port, device_inside="eth0")

@@ -1,8 +1,8 @@
-"""Checks, by broadcast frames, that the switch forwards by the rule that was asked for.
+"""Checks with broadcast frames that the switch forwards by the connect mode of the trial.
 
-A learning bridge sends a broadcast to every port, a cross-connect to one, a static table to none:
-where a few of them arrive tells the three apart, as far as there are ports to see it on. A
-verification frame that follows them tells when to stop waiting.
+A learning bridge sends a broadcast to every port, a cross-connect to one port, a static table to
+none. The ports at which broadcasts arrive therefore show the mode, if there are enough ports. A
+verification frame that follows them shows when to stop waiting.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from switchmark.model.ports import ConnectMode
 from switchmark.trial.verification import PairEnds
 
 BROADCASTS = 3
-PATIENCE_S = 5.0  # for what should arrive; what should not is known when that frame is there
+PATIENCE_S = 5.0  # timeout for frames that should arrive
 _POLL_S = 0.01
 
 
 def wrong_mode(
     ends: Sequence[PairEnds], mode: ConnectMode, witness_frames: Callable[[], int | None]
 ) -> str:
-    """How the switch forwards, where that is not what `mode` says; empty when it is."""
+    """Return how the switch forwards if it violates `mode`; an empty text otherwise."""
     sender, peer = ends[0].a, ends[0].b
     others = [end for pair in ends[1:] for end in (pair.a, pair.b)]
 

@@ -1,11 +1,11 @@
-"""The cost of a trial in CPU time: read from the kernel before and after, never sampled inside.
+"""The cost of a trial in CPU time: read from the kernel before and after, never sampled meanwhile.
 
-Units are cores used: CPU seconds per second of wall time. The kernel's softirq time is machine-wide
-(on veth paths it is where an in-kernel switch works), in ticks of 10 ms.
+The unit is cores used: CPU seconds per second of wall time. The kernel's softirq time is that of
+the whole machine, in ticks of 10 ms. On veth paths, a switch in the kernel works in softirqs.
 
-A switch that polls uses its cores whole, whatever the load; one in the kernel works in its callers'
-system calls and in softirqs. Only the whole can be compared between the two: the CPU time of
-everything the trial needs, for each frame that passed.
+A switch that polls uses its cores completely at any load; a switch in the kernel works in its
+callers' system calls and in softirqs. Only the total can be compared between the two: the CPU time
+of everything that the trial needs, for each frame that passed.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class ApplicationCpu:
     wall_ns: int
     cpu_ns: int  # user and system
     system_ns: int = 0
-    run_delay_ns: int = 0  # it could have run, and waited for a core
+    run_delay_ns: int = 0  # time in which it was runnable and waited for a core
     in_guest: bool = False
 
     @classmethod
     def of(cls, engine: EngineProcess) -> ApplicationCpu:
-        """The CPU time of an engine over its last trial."""
+        """Return the CPU time of an engine over its last trial."""
         cpu = engine.result.cpu
         return cls(cpu.wall_ns, cpu.cpu_ns, cpu.system_ns, cpu.run_delay_ns, engine.in_guest)
 
@@ -68,17 +68,16 @@ def cost(
     wire_ns_per_frame: float | None = None,
     work: SwitchWork | None = None,
 ) -> CpuCost:
-    """Cores used between two readings; `frames` passed the switch meanwhile.
+    """Return the cores used between two readings; `frames` passed the switch meanwhile.
 
-    CPU time beyond that of switch, applications and bench was used by other programs, and is a
-    disturbance. The kernel counts softirqs either in the process they interrupted or apart from
-    it, depending on its configuration; they are left out of that sum, which can then only be too
-    small."""
+    CPU time besides that of switch, applications and bench was used by other programs, and is a
+    disturbance. Depending on its configuration, the kernel counts a softirq in the interrupted
+    process or separately. Softirqs are left out of that sum, which can then only be too small."""
     wall_s = after.wall_s - before.wall_s
     applications_s = after.machines_s - before.machines_s
     system_s = run_delay = 0.0
     for cpu in applications:
-        # A guest's clock says what its engine used of the guest; the host, what that cost.
+        # The real cost of a guest's engine is the CPU time of the machine on the host.
         applications_s += 0.0 if cpu.in_guest else cpu.cpu_ns / 1e9
         system_s += cpu.system_ns / 1e9
         run_delay = max(run_delay, cpu.run_delay_ns / (cpu.wall_ns or 1))
@@ -87,8 +86,8 @@ def cost(
     softirq_s = after.machine.softirq_s - before.machine.softirq_s
     bench_s = after.bench_s - before.bench_s
     trial_s = applications_s + (switch_s or 0.0)
-    # A process that is interrupted by a softirq may be charged with it, too; the machine's own
-    # sum has it once.
+    # A process may also be charged with a softirq that interrupts it. The sum of the machine has
+    # each softirq once.
     total_s = max(trial_s, min(trial_s + softirq_s, busy_s + softirq_s - bench_s))
     return CpuCost(
         switch_cores_used=None if switch_s is None else switch_s / wall_s,
@@ -113,7 +112,7 @@ def _ksoftirqd_cores(before: CpuReading, after: CpuReading, wall_s: float) -> fl
 
 
 def _switch_s(before: CpuReading, after: CpuReading) -> float | None:
-    """The CPU time of the switch's processes in seconds; a process that has died counts as 0."""
+    """Return the CPU time of the switch's processes in seconds; a dead process counts as 0."""
     if before.switch_s is None or after.switch_s is None:
         return None
     begun = before.switch_s
@@ -130,7 +129,7 @@ def _softirq_by_core(before: MachineTime, after: MachineTime, wall_s: float) -> 
 def _per_frame(
     frames: int, total_s: float, switch_s: float | None, wire_ns: float | None
 ) -> dict[str, Any]:
-    """CPU time for each frame that passed, and its inverse."""
+    """Return the CPU time for each frame that passed, and its inverse."""
     if frames <= 0 or total_s <= 0:
         return {}
     each_ns = total_s * 1e9 / frames
@@ -147,7 +146,7 @@ def _per_frame(
 
 
 def _useful(frames: int, switch_s: float | None, work: SwitchWork | None) -> dict[str, Any]:
-    """The share of its cycles that the switch itself reports as useful."""
+    """Return the share of its cycles that the switch itself reports as useful."""
     if work is None or not work.busy_cycles + work.idle_cycles:
         return {}
     share = work.busy_cycles / (work.busy_cycles + work.idle_cycles)
@@ -164,12 +163,13 @@ def _useful(frames: int, switch_s: float | None, work: SwitchWork | None) -> dic
     return figures
 
 
-def with_hardware(found: CpuCost, read: MeterReading, frames: int) -> CpuCost:
-    """The cost with what was counted meanwhile, or why nothing was; `frames` passed the switch."""
+def with_hardware(used: CpuCost, read: MeterReading, frames: int) -> CpuCost:
+    """Return the cost with hardware counters and energy, or with the reason why they are absent;
+    `frames` passed the switch."""
     hardware = hardware_use(read.counted, frames)
     energy = energy_between(read.energy_before, read.energy, frames)
     absent = read.counters_absent or "the counters never ran"
-    return found.model_copy(
+    return used.model_copy(
         update={
             "hardware": hardware,
             "hardware_absent": "" if hardware else absent,
@@ -179,11 +179,11 @@ def with_hardware(found: CpuCost, read: MeterReading, frames: int) -> CpuCost:
     )
 
 
-def hardware_use(found: Counted | None, frames: int) -> HardwareUse | None:
-    """The counters' figures; `frames` passed the switch. None if nothing was counted."""
-    if found is None:
+def hardware_use(counted: Counted | None, frames: int) -> HardwareUse | None:
+    """Return the counters' figures; `frames` passed the switch. None if nothing was counted."""
+    if counted is None:
         return None
-    values = dict(found.values)
+    values = dict(counted.values)
 
     def ratio(part: str, whole: str) -> float | None:
         return values[part] / values[whole] if part in values and values.get(whole) else None
@@ -192,9 +192,9 @@ def hardware_use(found: Counted | None, frames: int) -> HardwareUse | None:
         return values[name] / frames if name in values and frames else None
 
     return HardwareUse(
-        scope=found.scope,
+        scope=counted.scope,
         events=values,
-        counted_share=min(1.0, found.share),
+        counted_share=min(1.0, counted.share),
         instructions_per_cycle=ratio("instructions", "cycles"),
         cache_miss_ratio=ratio("cache_misses", "cache_references"),
         cycles_per_frame=each("cycles"),
@@ -205,7 +205,7 @@ def hardware_use(found: Counted | None, frames: int) -> HardwareUse | None:
 
 
 def energy_between(before: EnergyReading, after: EnergyReading, frames: int) -> EnergyUse | None:
-    """The energy used between two readings; None without RAPL."""
+    """Return the energy used between two readings; None without RAPL."""
     used = {}
     for name, start in before.joules.items():
         if name in after.joules:
@@ -220,7 +220,7 @@ def energy_between(before: EnergyReading, after: EnergyReading, frames: int) -> 
 
 @dataclass
 class Meter:
-    """Readings of everything that a trial uses; made before the traffic, `end` gives the cost."""
+    """Readings of everything that a trial uses: `begin` before the traffic, `end` after it."""
 
     switch: Switch
     clocks: CpuReading
@@ -237,7 +237,7 @@ class Meter:
         """Read everything, and start the hardware counters. `machines` are the processes of virtual
         machines."""
         pids = switch.process_ids()
-        cores = [core for own in placement.application_cores.values() for core in own]
+        cores = [core for each in placement.application_cores.values() for core in each]
         return cls(
             switch=switch,
             work=_work(switch),
@@ -262,14 +262,14 @@ class Meter:
     def end(
         self, applications: Sequence[ApplicationCpu], frames: int, wire_ns_per_frame: float | None
     ) -> CpuCost:
-        """The cost since `begin`; `frames` passed the switch meanwhile."""
+        """Return the cost since `begin`; `frames` passed the switch meanwhile."""
         read = MeterReading(
             CpuReading.take(self.switch.process_ids(), self.machines), self.counters.stop(),
             self.counters.absent, self.energy, EnergyReading.take(), energy_absent(),
         )  # fmt: skip
         self.lookups = lookup_note(self.switch, self.lookups_before)
         now = _work(self.switch)
-        found = cost(
+        used = cost(
             self.clocks,
             read.clocks,
             applications,
@@ -277,15 +277,15 @@ class Meter:
             wire_ns_per_frame=wire_ns_per_frame,
             work=now.since(self.work) if now and self.work else None,
         )
-        return with_hardware(found, read, frames)
+        return with_hardware(used, read, frames)
 
 
 def _work(switch: Switch) -> SwitchWork | None:
     return switch.work() if isinstance(switch, TellsWork) else None
 
 
-# Beyond the quota: a period that began before the clocks were read may end after it, and the
-# kernel hands out CPU time in slices of 5 ms a core.
+# The use may be above the quota: a period that began before the clocks were read may end after it,
+# and the kernel hands out CPU time in slices of 5 ms for each core.
 TOLERANCE_SHARE, TOLERANCE_CORES = 0.1, 0.05
 
 
@@ -313,17 +313,17 @@ def quota_since(
 
 
 def group_quota_since(before: OwnThrottling) -> GroupQuota:
-    """The quota of the control groups that everything ran in, and the throttling since `before`."""
-    found = OwnThrottling.read().since(before)
+    """Return the quota of the control groups of all programs, and the throttling since `before`."""
+    throttling = OwnThrottling.read().since(before)
     return GroupQuota(
         cpus=place.limits().cpu_quota,
-        throttled_periods=found.throttled_periods,
-        throttled_s=found.seconds,
+        throttled_periods=throttling.throttled_periods,
+        throttled_s=throttling.seconds,
     )
 
 
 def without_neighbour(used: CpuCost, noise: Neighbour | None) -> CpuCost:
-    """The cost without the neighbour's part: it runs on purpose, and is not a disturbance."""
+    """Return the cost without the neighbour, which runs on purpose and is not a disturbance."""
     if noise is None or used.others_cores_used is None or noise.wall_s <= 0:
         return used
     others = max(0.0, used.others_cores_used - noise.cpu_s / noise.wall_s)
@@ -331,32 +331,31 @@ def without_neighbour(used: CpuCost, noise: Neighbour | None) -> CpuCost:
 
 
 def begin_remote_cost(far: FarSide) -> CpuReading:
-    """Read the other host's CPU time before the traffic, and start its hardware counters."""
+    """Read the remote host's CPU time before the traffic, and start its hardware counters."""
     cores = far.placement.application_cores.values() if far.placement else ()
-    return far.site.begin_meter([core for own in cores for core in own])
+    return far.site.begin_meter([core for each in cores for core in each])
 
 
 def remote_cost(
-    deployment: Deployment, far: FarSide, before: CpuReading, seen: Measurement
+    deployment: Deployment, far: FarSide, before: CpuReading, measurement: Measurement
 ) -> CpuCost:
-    """The cost on the other host since that reading. Every frame that passed went through it,
-    too."""
+    """Return the cost on the remote host since that reading. Every frame also passed that host."""
     read = far.site.end_meter()
-    there = [ApplicationCpu.of(one) for one in deployment.engines if one.has_result and one.far]
+    engines = [ApplicationCpu.of(one) for one in deployment.engines if one.has_result and one.far]
     work = deployment.vnf_work(far=True)
-    used, frames = [*(seen.far_cpu or there), *work], seen.passed_frames
+    used, frames = [*(measurement.far_cpu or engines), *work], measurement.passed_frames
     return with_hardware(cost(before, read.clocks, used, frames=frames), read, frames)
 
 
 def hosts_used(far: FarHost | None, used: CpuCost) -> list[CpuCost]:
-    """The cost on each host, and what other programs used there. Two hosts that are one machine
-    take each other's programs for strangers; those are left out."""
+    """Return the cost on each host, and the use by other programs. If both hosts are one machine,
+    each counts the programs of the other as others; these are left out."""
     if far is None or far.cpu is None:
         return [used]
     if not far.same_machine:
         return [used, far.cpu]
-    theirs = far.cpu.applications_cores_used + (far.cpu.switch_cores_used or 0.0)
-    strangers = max(0.0, (used.others_cores_used or 0.0) - theirs)
+    remote_cores = far.cpu.applications_cores_used + (far.cpu.switch_cores_used or 0.0)
+    strangers = max(0.0, (used.others_cores_used or 0.0) - remote_cores)
     return [
         used.model_copy(update={"others_cores_used": strangers}),
         far.cpu.model_copy(update={"others_cores_used": None}),  # counted once

@@ -1,9 +1,9 @@
-"""A measurer on a running deployment: one trial after the other, nothing set up anew.
+"""A measurer on a running deployment: it runs one trial after the other without a new setup.
 
 The applications stay (`--session`); every trial is a `start` with its own rate and duration.
-Loss comes from sequence numbers over the whole trial, so no frame in flight at its end is
-called lost; the forwarded rate is that of the receivers' own intervals while every sender
-was sending. Loads are totals and are divided over the pairs to the frame.
+Loss comes from sequence numbers over the whole trial, so a frame in flight at its end does not
+count as lost. The forwarded rate comes from the receivers' intervals while every sender was
+sending. A load is the total over all pairs, and is divided exactly between them.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from switchmark.trial.verification import PairEnds
 
 INTERVALS_A_TRIAL = 10
 SHORTEST_INTERVAL_S = 0.001
-SHORTEST_JUDGED_S = 0.25  # a burst's length is the sender's resolution, nobody's fault
-# Later than this after the end of its trial, a frame was queued. Applications on one core wait some
-# milliseconds for each other, so it cannot be less; a load that is found carried may be too high by
-# as much of its trial.
+SHORTEST_JUDGED_S = 0.25  # in shorter trials the resolution of the sender decides the duration
+# A frame that arrives later than this after the end of its trial was in a queue. Applications on
+# one core wait some milliseconds for each other, so the time cannot be shorter. A load that counts
+# as carried may be too high by the same share of its trial.
 RESIDUAL_S = 0.01
-RESIDUAL_SHARE = 0.0025  # of the trial
-STALL_WORTH_NAMING = 0.01  # of the time, in which a switch was kept from its core
-KERNEL_DRIVERS = ("net_af_packet", "net_af_xdp", "net_tap")  # of DPDK, for devices of the kernel
-MIN_INTERVALS = 3  # fewer inside the trial: the rate is the whole trial's
+RESIDUAL_SHARE = 0.0025  # share of the trial
+STALL_WORTH_NAMING = 0.01  # share of the time in which a switch was kept from its core
+KERNEL_DRIVERS = ("net_af_packet", "net_af_xdp", "net_tap")  # DPDK's, for devices of the kernel
+MIN_INTERVALS = 3  # with fewer inside the trial, the rate is that of the whole trial
 
 
 class DeployedMeasurer:
-    """A `Measurer` on applications that are ready and verified. `side_counts` and `latencies`
-    hold one entry a trial, in order."""
+    """A `Measurer` on applications that are ready and verified. `points` and `side_counts` have
+    one entry for each trial, in order."""
 
     def __init__(
         self,
@@ -62,17 +62,17 @@ class DeployedMeasurer:
         self.side_counts: list[SideCounts] = []
         self.source_counters = NO_FRAMES
         self.sink_counters = NO_FRAMES
-        self.stretch = 0.0  # by so much of its duration a trial lasted too long, at most
-        self.cpu: list[ApplicationCpu] = []  # of every result
-        self.far_cpu: list[ApplicationCpu] = []  # of those on the other host
-        self._sample_s: float | None = None  # of the trial that runs
+        self.stretch = 0.0  # largest share of its duration by which a trial lasted too long
+        self.cpu: list[ApplicationCpu] = []  # for every result on this host
+        self.far_cpu: list[ApplicationCpu] = []  # the same for the remote host
+        self._sample_s: float | None = None  # sample length of the current trial
         self._trial = trial
         self._ends = list(ends)
         self._senders = [pair.a for pair in ends]
         self._receivers = [pair.b for pair in ends]
         self._tick = tick
-        self._switch_pids = switch_pids  # none of a switch in the kernel
-        self._clocks = clocks  # of the two hosts that the ends are on; None: they are on one
+        self._switch_pids = switch_pids  # empty for a switch in the kernel
+        self._clocks = clocks  # None if both ends are on one host
 
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
         """Run one trial at this total load; see `Measurer.measure`."""
@@ -81,12 +81,12 @@ class DeployedMeasurer:
     def measure_latency(
         self, duration_s: float, load_pps: float, burst: int
     ) -> tuple[LoadPoint, Latency]:
-        """Run one trial that times the way from sender to receiver: of every frame or, where the
+        """Run one trial that times the way from sender to receiver: of every frame or, if the
         trial has a probe rate, of the probes beside the load.
 
-        Both are processes of one host and share a clock, or their hosts' clocks are compared. Of
-        bidirectional traffic both ways are timed at once, and given together and apart. Raises
-        `TrialFailed` when no frame arrived, or none in one direction."""
+        Sender and receiver share the clock of one host, or the clocks of their hosts are compared.
+        Both directions of bidirectional traffic are timed at once, and reported together and
+        separately. Raises `TrialFailed` if no frame arrived, or none in one direction."""
         timed = TimedRun(self._clocks, self._ends, duration_s) if self._clocks else None
         if self._trial.probe_rate_pps is not None:
             beside = {"burst": burst, "probe-rate": self._trial.probe_rate_pps}
@@ -96,17 +96,17 @@ class DeployedMeasurer:
         return point, frame_times(self._ends, timed)
 
     def trials(self) -> list[MethodTrial]:
-        """Every trial so far, as the record keeps it."""
+        """Return every trial so far, as the record has it."""
         return as_trials(self.points, self.side_counts)
 
     def contradictions(self) -> list[str]:
-        """Counters of its applications that contradict each other, in any trial so far."""
+        """Return a line for each contradiction between the applications' counters so far."""
         return [
             line for pair in self._ends for line in (*pair.a.contradictions, *pair.b.contradictions)
         ]
 
     def notes(self) -> list[str]:
-        """What else happened in the trials: duplicates, reordering, drops of the receivers."""
+        """Return notes on the trials: duplicates, reordering, drops of the receivers."""
         counts = {
             "duplicated": sum(one.duplicates for one in self.side_counts),
             "reordered": sum(one.reordered for one in self.side_counts),
@@ -124,13 +124,13 @@ class DeployedMeasurer:
             ),
             "stragglers of an earlier trial (left out)": sum(one.stale for one in self.side_counts),
         }
-        notes = [f"{count} frames were {what}" for what, count in counts.items() if count]
+        notes = [f"{count} frames were {text}" for text, count in counts.items() if count]
         restless = sum(not one.drained for one in self.side_counts)
         stalled_s = math.fsum(one.stalled_s for one in self.points)
         if stalled_s > STALL_WORTH_NAMING * math.fsum(one.duration_s for one in self.points):
             notes.append(
-                f"the switch was kept from its core for {stalled_s:.1f} s in all: what fell due "
-                "then and was refused is left out"
+                f"the switch was kept from its core for {stalled_s:.1f} s in all: frames that were "
+                "due then and were refused are left out"
             )
         if restless:
             notes.append(f"in {restless} trials frames still arrived when the receiver was stopped")
@@ -165,7 +165,7 @@ class DeployedMeasurer:
         )
         waited_s = before.kept_waiting_s(ThreadTimes.of(self._switch_pids()))
         throttled_s = OwnThrottling.read().since(quota_before).seconds
-        stalled_s = max(0.0, waited_s - throttled_s)  # a quota excuses nothing: sender_absence.py
+        stalled_s = max(0.0, waited_s - throttled_s)  # a CPU quota is not an excuse
         softirq_s = self._softirq_threads_s(softirq_before_s)
         late = late_frames(self._senders, self._receivers, softirq_s, throttled_s)
         return self._keep(
@@ -173,9 +173,9 @@ class DeployedMeasurer:
         )
 
     def _softirq_threads_s(self, before_s: float | None) -> float | None:
-        """Seconds that the kernel's softirq threads ran since `before_s`. None if they did work for
-        the traffic for an unknown time: on another host, or out of sight in a process namespace.
-        That is the case if the switch works in the kernel; and here, if its ports do."""
+        """Return the seconds that the kernel's softirq threads ran since `before_s`. None if the
+        threads cannot be observed (remote host, process namespace) although they forward frames:
+        for a switch in the kernel and, on this host, for ports that are kernel devices."""
         after_s = softirq_threads_s()
         is_far = any(one.far for one in self._senders)
         if before_s is not None and after_s is not None and not is_far:
@@ -185,16 +185,15 @@ class DeployedMeasurer:
         return 0.0
 
     def _keep(self, point: LoadPoint, *, receivers_go_on: bool = False) -> LoadPoint:
-        """Keep a finished trial; of receivers that go on, only the samples of the next one are
-        kept."""
+        """Store a finished trial. While receivers go on, their samples belong to the next trial."""
         senders, receivers = self._senders, [] if receivers_go_on else self._receivers
-        self.points.append(replace(point, samples_pps=()))  # (a soak of hours has many)
+        self.points.append(replace(point, samples_pps=()))  # a soak of hours has many samples
         self.side_counts.append(self._side_counts(receivers))
         if point.duration_s >= SHORTEST_JUDGED_S:
             self.stretch = max(self.stretch, stretch(senders, point.duration_s))
-        for one in {id(one): one for one in (*senders, *receivers)}.values():
-            if one.has_result:
-                (self.far_cpu if one.far else self.cpu).append(ApplicationCpu.of(one))
+        for engine in {id(one): one for one in (*senders, *receivers)}.values():
+            if engine.has_result:
+                (self.far_cpu if engine.far else self.cpu).append(ApplicationCpu.of(engine))
         sent = sum_of(s for one in senders for s in one.intervals)
         if senders[0] in receivers:
             sent = sending_half(sent)
@@ -204,7 +203,7 @@ class DeployedMeasurer:
         return point
 
     def _schedule(self, load_pps: float) -> dict[str, str]:
-        """The trial's schedule; saturating input has none."""
+        """Return the option for the trial's schedule; a saturating load has none."""
         shaped = self._trial.schedule != CONSTANT and not math.isinf(load_pps)
         return {"schedule": self._trial.schedule} if shaped else {}
 
@@ -242,10 +241,11 @@ class DeployedMeasurer:
         )
 
     def _queued(self, duration_s: float, stalled_s: float) -> int:
-        """Frames that arrived so long after their trial that a queue must have grown in it."""
+        """Return the number of frames that arrived so late after their trial that a queue must have
+        grown in it."""
         patience = max(one.patience for one in self._receivers)
         allowed_s = patience * max(RESIDUAL_S, RESIDUAL_SHARE * duration_s) + stalled_s
-        if self._trial.cpu_limit is not None:  # its CPU time comes anew with each period
+        if self._trial.cpu_limit is not None:  # the switch gets new CPU time in each period
             allowed_s += PERIOD_US / 1e6
         each = [one.result.residual for one in self._receivers]
         return sum(one.frames for one in each if one and one.within_ns > 1e9 * allowed_s)
@@ -259,12 +259,12 @@ class DeployedMeasurer:
     def _forwarded(self, unique: int) -> tuple[float, tuple[float, ...]]:
         """The forwarded rate and its samples, from the intervals in which all were sending."""
         window = common_time(self._senders)
-        kept = [list(kept_intervals(one.intervals, window)) for one in self._receivers]
-        if min(map(len, kept)) < MIN_INTERVALS:
+        by_receiver = [list(kept_intervals(one.intervals, window)) for one in self._receivers]
+        if min(map(len, by_receiver)) < MIN_INTERVALS:
             return loads.frame_rate(unique, window[1] - window[0]), ()
-        rates = [[forwarded_pps([sample]) for sample in samples] for samples in kept]
+        rates = [[forwarded_pps([sample]) for sample in samples] for samples in by_receiver]
         return (
-            math.fsum(forwarded_pps(samples) for samples in kept),
+            math.fsum(forwarded_pps(samples) for samples in by_receiver),
             tuple(math.fsum(column) for column in zip(*rates, strict=False)),
         )
 
@@ -284,7 +284,7 @@ class DeployedMeasurer:
 
 
 def rates_of(load_pps: float, pairs: int) -> list[str | int]:
-    """Each pair's rate for the engine: whole frames per second that sum to the load."""
+    """Return the rate of each pair for the engine: whole frames per second that sum to the load."""
     if math.isinf(load_pps):
         return ["max"] * pairs
     whole, rest = divmod(_whole(load_pps, pairs), pairs)
@@ -292,7 +292,7 @@ def rates_of(load_pps: float, pairs: int) -> list[str | int]:
 
 
 def _whole(load_pps: float, pairs: int) -> int:
-    """The load in whole frames per second; each pair sends one a second at least."""
+    """Return the load in whole frames per second; each pair sends at least one frame a second."""
     return max(pairs, round(load_pps))
 
 

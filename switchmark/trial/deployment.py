@@ -1,8 +1,8 @@
 """Everything of one trial that exists on the machine: nodes, switch, running applications.
 
-Brought up in the order that costs least time: nodes first (the switch needs their ports),
-then the applications (they make the vhost-user sockets and start slowly), then the switch;
-only then is anything waited for. Taken down in reverse, whatever happened in between.
+The order of the start takes the least time. Nodes are first, because the switch needs their ports.
+The applications follow, since they make the vhost-user sockets and start slowly. The switch is
+last, and only then does the bench wait. The reverse order takes everything down, also after errors.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ READY_TIMEOUT_S = 20.0
 class Deployment:
     """A context manager. Inside, every application is ready and every port is up."""
 
-    state_reader: StateReader  # of the cores used
+    state_reader: StateReader  # reads the state of the cores used
 
     def __init__(self, session: Session, plan: TrialPlan) -> None:
         self.session = session
@@ -61,14 +61,13 @@ class Deployment:
         self.ends: list[PairEnds] = []  # path by path
         self.monitor: EngineProcess | None = None  # at the monitor port of a mirror
         self.vnfs: list[Vnf] = []
-        self.machine_details: dict[str, dict[str, str]] = {}  # by node, once it is taken down
+        self.machine_details: dict[str, dict[str, str]] = {}  # by node, after the end
         self._spawned: list[EngineProcess] = []
-        self.guest: InstrumentRun | WorkloadRun | None = (
-            None  # has the ports, once our applications left them
-        )
+        # A foreign program has the ports after the engines have left them.
+        self.guest: InstrumentRun | WorkloadRun | None = None
         self._undo = ExitStack()
         self.running_switch = RunningSwitch(session, plan, self.nodes, self._undo)
-        self.far_placement: Placement | None = None  # of the other host's cores
+        self.far_placement: Placement | None = None  # on the cores of the remote host
 
     def __enter__(self) -> Deployment:
         try:
@@ -93,8 +92,8 @@ class Deployment:
 
     @property
     def streams(self) -> list[PairEnds]:
-        """Sender and receiver of each stream: one stream a pair, or one each way of bidirectional
-        traffic."""
+        """Sender and receiver of each stream. A pair has one stream, or one for each direction of
+        bidirectional traffic."""
         forward = list(self.ends)
         if not self.plan.trial.bidirectional:
             return forward
@@ -106,15 +105,15 @@ class Deployment:
         return [] if self.monitor is None else [self.monitor]
 
     def faults(self) -> list[str]:
-        """Faults of the applications that spoil their results, each once."""
+        """Return the faults of the applications that spoil their results, each once."""
         return list(dict.fromkeys(fault for engine in self.engines for fault in engine.faults))
 
     def contradictions(self) -> list[str]:
-        """Counters of the applications that contradict each other, each once."""
+        """Return the contradictions between the applications' counters, each once."""
         return list(dict.fromkeys(one for engine in self.engines for one in engine.contradictions))
 
     def uncertain_losses(self) -> list[str]:
-        """Losses of the applications that are known between two bounds only, each once."""
+        """Return the losses of the applications that are known only between two bounds."""
         return list(
             dict.fromkeys(one for engine in self.engines for one in engine.uncertain_losses)
         )
@@ -127,7 +126,7 @@ class Deployment:
             engine.uncertain_losses.clear()
 
     def read(self) -> CounterReading:
-        """All counters now; meaningful while no traffic runs."""
+        """Read all counters; the values are meaningful while no traffic runs."""
         if self.guest is not None:
             applications = self.guest.counters()
         else:
@@ -141,13 +140,13 @@ class Deployment:
                 if (drops := node.device_drops()) is not None
             },
             switch=self.switch.counters(),
-            vnfs={vnf.node: vnf.look() for vnf in self.vnfs},
+            vnfs={vnf.node: vnf.read() for vnf in self.vnfs},
             denied={engine.node: engine.denied_sent for engine in self.engines},
         )
 
     def hand_over(self) -> InstrumentRun | WorkloadRun:
-        """End our applications and give their ports to a foreign instrument. It counts frames from
-        the moment of return on. Raises `TrialFailed`."""
+        """End the engines and give their ports to a foreign program, which counts frames from the
+        return on. Raises `TrialFailed`."""
         close_engines(self._spawned)
         (pair,) = self.ends
         trial = self.plan.trial
@@ -162,15 +161,16 @@ class Deployment:
         return self.guest
 
     def vnf_work(self, *, far: bool = False) -> list[ApplicationCpu]:
-        """The CPU time of this host's VNFs (or the other one's) since the counters were read."""
-        there = self.plan.topology.far_names
-        vnfs = [vnf for vnf in self.vnfs if (vnf.node in there) == far]
+        """Return the CPU time of the VNFs of this host since the counters were read; `far`: of the
+        remote host."""
+        remote_names = self.plan.topology.far_names
+        vnfs = [vnf for vnf in self.vnfs if (vnf.node in remote_names) == far]
         for vnf in vnfs:
-            vnf.look()
+            vnf.read()
         return [vnf.cpu for vnf in vnfs if vnf.cpu is not None]
 
     def cable(self) -> tuple[int, int] | None:
-        """The numbers of the cable's two ends in the counters: this host's, the other's."""
+        """Return the numbers of the cable's two ends in the counters: local end, remote end."""
         if self.plan.far is None or not self.plan.far.site.testbed.cable.exists:
             return None
         count = self.plan.topology.port_count
@@ -189,9 +189,9 @@ class Deployment:
                 raise TrialFailed(died)
 
     def _take_down(self, error: BaseException | None) -> None:
-        """Undo everything. An error on the way does not hide an earlier one; the ledger keeps what
-        could not be undone."""
-        self._undo.callback(self._keep_last_words, error)  # first of all, while they can be had
+        """Undo everything. An error on the way does not hide an earlier error; entries that could
+        not be undone stay in the ledger."""
+        self._undo.callback(self._keep_last_output, error)  # before the programs are removed
         try:
             self._undo.close()
         except Exception as problem:
@@ -199,10 +199,10 @@ class Deployment:
                 raise
             error.add_note(f"and taking it down failed: {one_line(problem)}")
 
-    def _keep_last_words(self, error: BaseException | None) -> None:
-        """Keep the last output of machines, and of a switch that died, while they still exist."""
+    def _keep_last_output(self, error: BaseException | None) -> None:
+        """Store the last output of machines, and of a switch that died, while they still exist."""
         if error is not None:
-            self.running_switch.keep_last_words()
+            self.running_switch.keep_last_output()
         self.machine_details = {
             name: node.details()
             for name, node in self.nodes.items()
@@ -211,13 +211,13 @@ class Deployment:
 
     def _deploy(self) -> None:
         plan = self.plan
-        # Before the applications start, which take memory that the switch would then lack.
-        if (words := lacking_for(plan, hugepages.pools(), free=True)) is not None:
-            raise UnavailableError(words)
+        # The check comes before the applications, which take memory from the same pools.
+        if (refusal := lacking_for(plan, hugepages.pools(), free=True)) is not None:
+            raise UnavailableError(refusal)
         if plan.far is not None:
             self.far_placement = plan.far.begin()
-        made = self.running_switch.make_ports()
-        specs = with_made(plan.specs(), made)
+        switch_made = self.running_switch.make_ports()
+        specs = with_made(plan.specs(), switch_made)
         self._undo.callback(lambda: close_nodes(list(self.nodes.values())))
         create_nodes(self.session, plan, self.running_switch.prepare(specs), self.nodes)
         self._undo.callback(lambda: close_engines(self._spawned))
@@ -225,13 +225,13 @@ class Deployment:
         for path in plan.topology.paths:
             for name in path.via:
                 self.vnfs.append(self._start_vnf(name, plan.topology.node(name).pair))
-            # The receiving end first: it must be there before the first frame.
+            # The receiver starts first: it must exist before the first frame.
             b = self._spawn(path.target, 1)
             a = self._spawn(path.source, 0)
             self.ends.append(PairEnds(a, b))
         if plan.topology.monitor is not None:
             self.monitor = self._spawn(plan.topology.monitor.name, 1)
-        self.running_switch.end_with(made)
+        self.running_switch.end_with(switch_made)
         cores = cores_used(plan.placement)
         self.state_reader = StateReader(self.session.host, find_engine, cores)
         self._undo.callback(self.state_reader.close)
@@ -250,7 +250,7 @@ class Deployment:
         self.running_switch.impose_limits()
 
     def _request_exits(self) -> None:
-        """Ask the applications to exit, so that they end while the switch does."""
+        """Request the exit of the applications, so that they end while the switch does."""
         for engine in self._spawned:
             engine.request_exit()
         for vnf in self.vnfs:
@@ -306,7 +306,7 @@ class Deployment:
             cores=tuple(node.spec.cores or ()),
             args=args,
             far=place.far,
-            # A guest's times have been turned into ours, wherever it is.
+            # The times of a guest are already converted to the local clock.
             ahead_ns=plan.far.ahead_ns if place.far and plan.far and not in_guest else 0,
             in_guest=in_guest,
             patience=patience_with(node),

@@ -1,6 +1,6 @@
-"""A measurer that also disturbs: it drops the load in mid-trial, or acts on the switch meanwhile.
+"""A measurer that also disturbs: it lowers the load in mid-trial, or acts on the switch meanwhile.
 
-Its samples are short, since they are the clock that times an outage.
+Its samples are short, because they time an outage.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from switchmark.trial.trim import kept_intervals
 
 SAMPLES_A_TRIAL = 1000
 LONGEST_SAMPLE_S = 0.01
-SHORTEST_END_NS = 100_000_000  # of a trial, in which frames are to arrive again
+SHORTEST_END_NS = 100_000_000  # end of a trial, in which frames must arrive again
 BURSTS_BETWEEN_CLOCKS = 2
-DONE = object()  # after the last step of an action
+DONE = object()  # returned after the last step of an action
 
 
 class DisturbedMeasurer(DeployedMeasurer):
@@ -63,7 +63,7 @@ class DisturbedMeasurer(DeployedMeasurer):
 
         interval_s = _sample_s(at_s + tail_s)
         point = self._run(duration_s, load_pps, {}, {}, tick=tick, interval_s=interval_s)
-        # It was ended, and lasted as long as it lasted.
+        # The action ended the trial early, so its real duration counts.
         lasted_ns = max(one.result.duration_ns for one in self._senders)
         point = self.points[-1] = replace(point, duration_s=lasted_ns / 1e9)
         if not took:
@@ -81,8 +81,8 @@ class DisturbedMeasurer(DeployedMeasurer):
     def step_down(
         self, first_s: float, first_pps: float, second_s: float, second_pps: float
     ) -> StepDown:
-        """Overload, then offer the lower load at once, while the receivers go on: for them it is
-        one trial, in which the second load's frames count and the first's are stale."""
+        """Overload, then offer the lower load at once, while the receivers go on. For them it is
+        one trial, in which frames of the second load count and those of the first are stale."""
         senders, receivers = self._senders, self._receivers
         if any(sender is receiver for sender in senders for receiver in receivers):
             raise TrialFailed(
@@ -127,8 +127,8 @@ class DisturbedMeasurer(DeployedMeasurer):
         return tick
 
     def _sent(self, duration_s: float, load_pps: float, elapsed_s: float) -> LoadPoint:
-        """The overload, by the senders' counts and the receivers' samples so far. Frames on their
-        way at its end count as lost, since nobody waited for them."""
+        """Return the overload by the senders' counts and the receivers' samples so far. Frames in
+        flight at its end count as lost, since the trial did not wait for them."""
         whole = loads.total(
             [loads.load_so_far(pair.a.result, pair.b.intervals) for pair in self._ends]
         )
@@ -157,9 +157,9 @@ class DisturbedMeasurer(DeployedMeasurer):
         return list(kept_intervals(_arrivals(receiver), common_time(self._senders)))
 
     def _flows_at_end(self, receiver: EngineProcess) -> bool:
-        """Return True if frames arrived in the last twentieth of the trial, and of a short one in
-        its last tenth of a second: for some of that time the receiver may have been kept from its
-        core."""
+        """Return True if frames arrived in the last twentieth of the trial, or in the last tenth of
+        a second of a short trial. A shorter time proves nothing, since the receiver may have been
+        kept from its core."""
         samples = self._while_sending(receiver)
         if not samples:
             return False

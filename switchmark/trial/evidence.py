@@ -1,5 +1,5 @@
-"""What the figures of a trial are judged by: what was observed meanwhile, and the bare wire's
-result."""
+"""The evidence by which the figures of a trial are judged: observations during the trial, and the
+baseline."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from switchmark.engine.events import FrameCounters
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The result of the same trial over the bare wire (`direct`); None where it was not run."""
+    """The result of the same trial without a switch (`direct`); None if it was not measured."""
 
     forwarded_pps: float | None = None
-    transfer_per_s: float | None = None  # of an application, in the unit of its workload
+    transfer_per_s: float | None = None  # for an application, in the unit of its workload
     rtt_median_ns: float | None = None
     ns_per_frame: float | None = None  # CPU time
-    met_its_load: bool = False  # the wire was paced, and carried all: no ceiling then
-    source: str = ""  # where it is from, when not from this run
+    met_its_load: bool = False  # a paced baseline that carried its load is not a ceiling
+    source: str = ""  # origin of the baseline, if it is not from this run
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,21 @@ class Evidence:
     others_cores: float  # used by other programs or guests meanwhile
     # Share of the time in which a polling switch waited for its core.
     switch_wait_share: float = 0.0
-    sent_frames: int = 0  # in the whole trial, as `socket_drops` and the loss are
+    sent_frames: int = 0  # in the whole trial, like `socket_drops` and the loss
     socket_drops: int = 0  # frames dropped at the applications' own sockets
     sample_noise_pps: float = 0.0  # the largest deviation that bursts alone give to samples
     two_bands: bool = False  # the samples of the run fall into two groups
     witness_frames: int = 0  # left the switch's third port during the measurement
-    counters_agree: bool = True  # the counters of the switch with those of the applications
-    stretch: float = 0.0  # by so much of its duration a sender ran too long
-    cable_lost: int = 0  # frames, between two hosts
+    counters_agree: bool = True  # between switch and applications
+    stretch: float = 0.0  # share of its duration by which a sender ran too long
+    cable_lost: int = 0  # frames lost between two hosts
     throttled: bool = False  # the CPU quota of everything was used up
     limit_in_force: bool = True  # the limit of the switch's CPU time, if one was set
-    faults: tuple[str, ...] = ()  # why results of applications are partial
+    faults: tuple[str, ...] = ()  # reasons why results of applications are partial
     contradictions: tuple[str, ...] = ()  # between the applications' counters
     uncertain_losses: tuple[str, ...] = ()  # known between two bounds only
     engines_are_fast: bool = True  # built with optimisation, without sanitizers and coverage
-    emulated: bool = False  # a virtual machine ran without hardware that helps
+    emulated: bool = False  # a virtual machine ran without hardware acceleration
     function_violations: int = 0  # frames that a function treated wrongly, or changed tables
     clock_step_ns: float = 0.0  # the coarsest clock of all applications
     counts_polls: bool = True  # the applications count their calls
@@ -70,8 +70,7 @@ class Evidence:
 
     @property
     def stray_frames(self) -> int:
-        """Frames that arrived where they do not belong: at another pair's port, or at the third
-        port."""
+        """Frames that arrived at a wrong port: that of another pair, or the monitor port."""
         return self.witness_frames + self.sender.rx_foreign + self.receiver.rx_foreign
 
     @property

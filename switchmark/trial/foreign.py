@@ -1,8 +1,8 @@
-"""A trial whose traffic a foreign instrument makes: the same three loads, from its own counts.
+"""A trial with a foreign generator: the same three loads, from the generator's own counts.
 
-Intended is what was asked, offered what its sender reports as sent, forwarded what its receiver
-reports as received, over the kept window of each. Lost is what was sent and not received in the
-whole run. Facts that the instrument cannot know are left out.
+The intended load is that of the trial. The offered load comes from the frames that the sender
+reports, the forwarded load from those that the receiver reports, both over the kept window. The
+loss is that of the whole run. Facts that the generator cannot know are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ON_SCHEDULE_SHARE = 0.995  # share of the intended frames
 
 
 def measure(trial: Trial, run: InstrumentRun, policy: TrimPolicy, tick: Tick) -> Measurement:
-    """Let the instrument run once on ports that are verified. Raises `TrialFailed`."""
+    """Run the generator once on ports that are verified. Raises `TrialFailed`."""
     reading = run.measure(tick)
     if trial.dimension is Dimension.LATENCY:
         return _latency(trial, run, reading)
@@ -44,8 +44,8 @@ def _throughput(
     window = window_ns(policy, 0, reading.duration_ns)
     sent = list(kept_intervals(reading.source.counts, window))
     received = list(kept_intervals(reading.target.counts, window))
-    for end, kept in (("sender", sent), ("receiver", received)):
-        if not kept:
+    for end, samples in (("sender", sent), ("receiver", received)):
+        if not samples:
             raise TrialFailed(
                 f"no sample of {trial.generator}'s {end} lies wholly in the kept window: measure "
                 "longer, or trim less"
@@ -121,7 +121,7 @@ def _lost(reading: Reading) -> int:
 
 
 def _rate_pps(counts: Sequence[CountedInterval]) -> float:
-    """All frames over the true length of all intervals."""
+    """Return all frames, divided by the true length of all intervals."""
     return frame_rate(sum(one.frames for one in counts), sum(one.duration_ns for one in counts))
 
 
@@ -131,11 +131,11 @@ def _stdev_pps(counts: Sequence[CountedInterval]) -> float:
 
 
 def _on_schedule(trial: Trial, reading: Reading) -> bool:
-    """Return True if the instrument sent at its intended rate, as far as its own counts tell."""
+    """Return True if the generator sent at its intended rate, by its own counts."""
     if trial.rate_pps is None:
         return True
-    wanted = trial.rate_pps * reading.duration_ns / 1e9
-    return reading.source.frames >= ON_SCHEDULE_SHARE * wanted
+    intended_frames = trial.rate_pps * reading.duration_ns / 1e9
+    return reading.source.frames >= ON_SCHEDULE_SHARE * intended_frames
 
 
 def _stretch(trial: Trial, reading: Reading) -> float:
@@ -143,8 +143,8 @@ def _stretch(trial: Trial, reading: Reading) -> float:
 
 
 def round_trip_times(timed: RoundTrips, lost: int, **from_due: Any) -> Latency:
-    """Return the round trips of a foreign instrument as a record has them. `from_due`: the fields
-    of the times from the moment when a request was due, if the instrument knows them."""
+    """Return the round trips of a foreign generator as a record has them. `from_due`: the fields
+    of the times from the moment when a request was due, if the generator reports them."""
     return Latency(
         kind="rtt",
         count=timed.histogram.count,

@@ -15,24 +15,24 @@ from switchmark.record import Granted
 
 
 def granted(trial: Trial, engines: Sequence[EngineProcess], switch_pids: Iterable[int]) -> Granted:
-    """What was granted. Call it while the switch runs, after the applications' results."""
+    """Return the grants. Call it while the switch runs, after the applications' results."""
     buffers = [port.buffers for one in engines for port in one.ready.ports if port.buffers]
-    asked = max((one.asked_bytes for one in buffers), default=None)
+    requested = max((one.asked_bytes for one in buffers), default=None)
     receive = min((one.receive_bytes for one in buffers), default=None)
     send = min((one.send_bytes for one in buffers), default=None)
     used = [one.result.cpu.scheduling for one in engines if one.has_result]
     classes = {class_in_words(one.policy or "unknown", one.priority, one.nice) for one in used}
     least = min(receive or 0, send or 0)
     differs = []
-    if trial.socket_buffers != UNFORCED and asked is not None and least < asked:
+    if trial.socket_buffers != UNFORCED and requested is not None and least < requested:
         differs.append(
-            f"socket buffers of {asked} bytes were asked for, {receive} bytes for receiving and "
-            f"{send} bytes for sending were granted"
+            f"socket buffers of {requested} bytes were asked for, {receive} bytes for receiving "
+            f"and {send} bytes for sending were granted"
         )
     return Granted(
         place=place.kind().value,
         in_user_namespace=is_user_namespace(Path("/proc/self/uid_map").read_text()),
-        asked_buffer_bytes=asked,
+        asked_buffer_bytes=requested,
         receive_buffer_bytes=receive,
         send_buffer_bytes=send,
         busy_poll=any(one.busy_poll for one in buffers),

@@ -1,7 +1,7 @@
-"""A foreign instrument on the ports of a deployment: it is started and watched, and its counts
-stand beside the kernel's.
+"""A foreign generator on the ports of a deployment: starts and watches it, and compares its counts
+with those of the kernel.
 
-Our own applications have taught and verified the switch before, and have left the ports.
+The engines have taught and verified the switch before, and have left the ports.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from switchmark.trial.reconcile import CounterReading
 from switchmark.trial.traffic import Tick
 from switchmark.trial.verification import PairEnds
 
-GRACE_S = 20.0  # only an instrument that hangs needs so long beyond its duration
+GRACE_S = 20.0  # only a generator that hangs takes so long beyond its duration
 _LOOK_S = 0.05
 _COUNTED = tuple(
     name
@@ -39,7 +39,7 @@ _COUNTED = tuple(
 
 
 class InstrumentRun:
-    """One instrument between the two nodes of a pair. `close` may be called at any time."""
+    """One generator between the two nodes of a pair. `close` may be called at any time."""
 
     def __init__(
         self, session: Session, trial: Trial, pair: PairEnds, nodes: Mapping[str, Node]
@@ -47,7 +47,7 @@ class InstrumentRun:
         self.instrument = INSTRUMENTS[trial.generator]()
         self.begun_ns = 0  # CLOCK_MONOTONIC at the command to begin
         self.reading: Reading | None = None
-        self.socket_drops = 0  # frames that arrived, and found the socket's buffer full
+        self.socket_drops = 0  # frames that arrived at a full socket buffer
         self._pair = pair
         self._nodes = (nodes[pair.a.node], nodes[pair.b.node])
         self._trial = trial
@@ -67,11 +67,11 @@ class InstrumentRun:
         self._used = ProcessesCpu()
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Return once frames that come will be counted. Raises `TrialFailed`."""
+        """Return when arriving frames will be counted. Raises `TrialFailed`."""
         self._launched.wait_ready(timeout_s)
 
     def measure(self, tick: Tick) -> Reading:
-        """Let it run once to its end; call `tick` meanwhile. Raises `TrialFailed`."""
+        """Run it once to its end; call `tick` meanwhile. Raises `TrialFailed`."""
         duration_s = self._trial.duration_s
         self._used.look(self._launched.process_ids())
         dropped, arrived = self._dropped(), self._arrived()
@@ -88,44 +88,44 @@ class InstrumentRun:
             time.sleep(_LOOK_S)
         self._used.look(self._launched.process_ids())
         self.reading = self._launched.finish(GRACE_S)
-        # By the kernel's count of full sockets, where it has one; else what came to the device and
-        # not to the instrument, beyond the frames of its own that it does not count.
+        # The kernel counts drops at full sockets. If it does not, frames that came to the device
+        # and not to the generator count, without the extra frames that the generator sends.
         unread = self._arrived() - arrived - self.reading.target.frames
         unread -= self.instrument.abilities.own_frames
         self.socket_drops = max(self._dropped() - dropped, unread, 0)
         return self.reading
 
     def _dropped(self) -> int:
-        """Frames that the kernel dropped at UDP sockets, on both sides."""
+        """Return the frames that the kernel dropped at UDP sockets, on both sides."""
         return sum(udp_socket_drops(n.netns) for n in self._nodes if n.netns is not None)
 
     def _arrived(self) -> int:
-        """Frames at the receiving device, by the kernel's count; 0 where the kernel has no
-        device."""
+        """Return the kernel's count of frames at the receiving device; 0 without such a device."""
         frames = self._nodes[1].device_frames()
         return frames[0] if frames else 0
 
     def cpu(self) -> ApplicationCpu:
-        """CPU time of its programs at both ends since they were told to begin; for one that has
-        ended, up to its last reading."""
+        """Return the CPU time of its programs at both ends since the command to begin, up to the
+        last reading of each."""
         return self._used.of(time.monotonic_ns() - self.begun_ns)
 
     def counters(self) -> dict[str, EngineCounters]:
-        """Frames that passed the ports: the kernel's counts where they are devices, otherwise the
-        instrument's."""
+        """Return the frames that passed the ports, counted by the kernel if the ports are devices,
+        otherwise by the generator."""
         ends = zip((self._pair.a, self._pair.b), self._nodes, (True, False), strict=True)
-        found = {}
+        counters = {}
         for engine, node, sends in ends:
             frames = node.device_frames()
             if frames is None:
-                own = self.reading and (self.reading.source if sends else self.reading.target)
-                count = own.frames if own else 0
+                end = self.reading and (self.reading.source if sends else self.reading.target)
+                count = end.frames if end else 0
                 frames = (0, count) if sends else (count, 0)
-            found[engine.node] = counters_of_devices(*frames)
-        return found
+            counters[engine.node] = counters_of_devices(*frames)
+        return counters
 
     def note(self, before: CounterReading, after: CounterReading) -> InstrumentNote:
-        """The record's account of the instrument, with the kernel's counts between two readings."""
+        """Return the record's note of the generator, with the kernel's counts between two
+        readings."""
         assert self.reading is not None, "it has run"
         source, target = self.reading.source, self.reading.target
         sent = received = None
@@ -134,7 +134,7 @@ class InstrumentRun:
             a, b = self._pair.a.node, self._pair.b.node
             sent = last[a].tx_offered - first[a].tx_offered
             received = last[b].rx_other - first[b].rx_other
-        own = self.instrument.abilities.own_frames
+        own_frames = self.instrument.abilities.own_frames
         return InstrumentNote(
             name=self.instrument.name,
             version=source.version,
@@ -144,15 +144,15 @@ class InstrumentRun:
             device_sent_frames=sent,
             device_received_frames=received,
             socket_drops=self.socket_drops,
-            own_frames=own,
-            # What it received may be less than what arrived: a socket is a queue that overflows.
-            agrees=(sent is None or source.frames <= sent <= source.frames + own)
+            own_frames=own_frames,
+            # It may receive fewer frames than arrived, since the queue of a socket overflows.
+            agrees=(sent is None or source.frames <= sent <= source.frames + own_frames)
             and (received is None or target.frames <= received),
         )
 
     def as_runs(self) -> list[EngineRun]:
-        """Both ends, as the record keeps applications, with their counts. Times are the
-        instrument's own, from the moment when it was told to begin."""
+        """Return both ends as the record has applications, with their counts. Times are by the
+        generator's own clock, from the command to begin."""
         if self.reading is None:
             return [self._pair.a.as_run(), self._pair.b.as_run()]
         source, target = self.reading.source, self.reading.target
@@ -176,21 +176,21 @@ class ProcessesCpu:
     """CPU time of the threads of some processes, by the last reading of each thread."""
 
     def __init__(self, *, from_start: bool = False) -> None:
-        """`from_start`: the processes start after the first reading, so that all of their time
+        """`from_start`: the processes start after the first reading, so that all their time
         counts."""
         self._from_start = from_start
         self._first: dict[int, tuple[float, float]] = {}
         self._last: dict[int, tuple[float, float]] = {}
 
     def look(self, pids: Sequence[int]) -> None:
-        """Read the CPU time of these processes; one that came later counts from its start."""
-        seen = ThreadTimes.of(pids).by_thread
+        """Read the CPU time of these processes; a later process counts from its start."""
+        times = ThreadTimes.of(pids).by_thread
         if not self._last and not self._from_start:
-            self._first = dict(seen)
-        self._last |= seen
+            self._first = dict(times)
+        self._last |= times
 
     def of(self, wall_ns: int) -> ApplicationCpu:
-        """The CPU time of a process since its first reading."""
+        """Return the CPU time of the processes since the first reading."""
         ran = waited = 0.0
         for thread, (ran_s, waited_s) in self._last.items():
             before = self._first.get(thread, (0.0, 0.0))
@@ -200,13 +200,13 @@ class ProcessesCpu:
 
 
 def station_of(name: str, node: Node, abilities: Abilities, folder: Path) -> Station:
-    """The end of an instrument in a node, with the rights that the instrument declares, and that to
-    write in this folder, the session's."""
-    spec, may = node.spec, None
+    """Return the end of a generator in a node, with the rights that the generator declares. It may
+    also write in this folder of the session."""
+    spec, rights = node.spec, None
     if abilities.linux_capabilities is not None:
         writes = None if abilities.writes is None else (*abilities.writes, str(folder))
-        may = Rights(abilities.linux_capabilities[spec.port.kind], writes)
-    return Station(name, spec.port, spec.cores, lambda args: node.spawn_program(args, {}, may))
+        rights = Rights(abilities.linux_capabilities[spec.port.kind], writes)
+    return Station(name, spec.port, spec.cores, lambda args: node.spawn_program(args, {}, rights))
 
 
 def counters_of_devices(rx_frames: int, tx_frames: int) -> EngineCounters:
@@ -221,7 +221,7 @@ def counters_of_devices(rx_frames: int, tx_frames: int) -> EngineCounters:
 def engine_run(
     node: str, role: str, end: EndReading | WorkloadEnd, begun_ns: int, counter: str
 ) -> EngineRun:
-    """Return one end of a foreign instrument as a record has the ends of the engine."""
+    """Return one end of a foreign generator as a record has the ends of the engine."""
     return EngineRun(
         node=node,
         role=role,

@@ -1,4 +1,4 @@
-"""The trust in a result: the marks that follow from measured evidence."""
+"""The marks of a result, which follow from measured evidence."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from switchmark.statistics.outliers import TWO_BANDS
 from switchmark.trial.evidence import Evidence
 from switchmark.trial.limit import LOSS_WORTH_NAMING
 
-UNSTABLE_STDEV = 0.10  # share of the mean, over the kept samples
+UNSTABLE_STDEV = 0.10  # standard deviation of the kept samples, as a share of the mean
 MIN_KEPT_SAMPLES = 5
 AWAY_WORTH_NAMING = 0.0001
-DISTURBED_CORES = 0.10  # used by others meanwhile
+DISTURBED_CORES = 0.10  # cores that other programs used meanwhile
 COARSE_STEP = 0.01  # largest step of a clock, as a share of the median time
 STRETCHED = 0.02  # share of its duration by which a trial lasted too long
 
@@ -43,7 +43,7 @@ def verdict(
     """Collect the marks; a result is valid unless a mark says the figure itself is wrong."""
     switched = trial.switch != WIRE
     baseline = evidence.baseline
-    seen, transfer = figures.throughput, figures.transfer
+    throughput, transfer = figures.throughput, figures.transfer
     finds_outages = trial.method != PLAIN and METHODS[trial.method].finds_outages
     steady = trial.schedule.is_steady  # the load of other schedules changes on purpose
     flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
@@ -55,16 +55,16 @@ def verdict(
         "receiver-bound": switched and bound.factor == "receiver",
         "receiver-away": _lost_while_away(evidence),
         "unstable": (
-            seen is not None
+            throughput is not None
             and steady
-            and _deviation_pps(seen, evidence) > UNSTABLE_STDEV * seen.forwarded_pps
+            and _deviation_pps(throughput, evidence) > UNSTABLE_STDEV * throughput.forwarded_pps
         )
         or (
             transfer is not None
             and transfer.stdev_per_s > UNSTABLE_STDEV * transfer.completed_per_s
         ),
         "two-bands": steady and evidence.two_bands,
-        "short-window": (seen is not None or transfer is not None)
+        "short-window": (throughput is not None or transfer is not None)
         and evidence.kept_samples < MIN_KEPT_SAMPLES,
         "disturbed": evidence.others_cores > DISTURBED_CORES,
         "throttled": evidence.throttled,
@@ -84,12 +84,12 @@ def verdict(
         and baseline.rtt_median_ns is None,
         "mixed-connect-modes": switched and mixed_connect_modes,
         "corrupt-frames": evidence.corrupt_frames > 0
-        or (seen is not None and any(pair.corrupt for pair in seen.pairs)),
+        or (throughput is not None and any(pair.corrupt for pair in throughput.pairs)),
         "function-violated": evidence.function_violations > 0,
-        "copied-frames": seen is not None
-        and sum(pair.duplicates or 0 for pair in seen.pairs)
+        "copied-frames": throughput is not None
+        and sum(pair.duplicates or 0 for pair in throughput.pairs)
         > LOSS_WORTH_NAMING * max(1, evidence.sent_frames),
-        "nothing-arrived": (seen is not None and seen.forwarded_pps <= 0)
+        "nothing-arrived": (throughput is not None and throughput.forwarded_pps <= 0)
         or (transfer is not None and transfer.completed_per_s <= 0),
         "limit-not-in-force": not evidence.limit_in_force,
         "slow-engine-build": not evidence.engines_are_fast,
@@ -109,13 +109,13 @@ def verdict(
     )
 
 
-def _deviation_pps(seen: Throughput, evidence: Evidence) -> float:
-    """Return the standard deviation of the samples without the part that bursts alone can make."""
-    return math.sqrt(max(0.0, seen.forwarded_stdev_pps**2 - evidence.sample_noise_pps**2))
+def _deviation_pps(throughput: Throughput, evidence: Evidence) -> float:
+    """Return the standard deviation of the samples, without the part that bursts can cause."""
+    return math.sqrt(max(0.0, throughput.forwarded_stdev_pps**2 - evidence.sample_noise_pps**2))
 
 
 def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:
-    """The marks that only a method of many trials can have."""
+    """Return the checks that only a method of many trials needs."""
     return {
         "contradicts-trials": bool(broken_claims(found)),
         "noise-decided": any(one.decided_by == "noise" for one in found.bounds),

@@ -1,9 +1,8 @@
 """Round-trip time: a client sends paced requests, a server echoes them.
 
-Two runs on one deployment: a warm-up whose samples are thrown away whole, then the
-measurement, of which every sample counts. Times are given from the actual send time and
-from the *intended* one, so that a client that fell behind cannot hide it (coordinated
-omission).
+There are two runs on one deployment: a warm-up whose samples are all discarded, then the
+measurement, in which every sample counts. Times are given from the actual send time and from the
+*intended* send time, so that a client that fell behind cannot hide it (coordinated omission).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from switchmark.trial.verification import PairEnds
 
 
 def warm_up(pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> None:
-    """Run the requests for the policy's warm-up time and forget what was seen."""
+    """Run the requests for the warm-up time, and discard the samples."""
     if policy.warm_up_s > 0:
         run_traffic([pair.a for pair in pairs], [pair.b for pair in pairs], policy.warm_up_s, tick)
 
@@ -45,13 +44,13 @@ def measure(
     clocks: Clocks | None = None,
 ) -> Measurement:
     """Run one latency trial on applications that are ready, verified and warmed up. With the clocks
-    of two hosts, the way there is timed, too."""
+    of two hosts, the one-way time to the server is also measured."""
     clients = [pair.a for pair in pairs]
     servers = [pair.b for pair in pairs]
     way_there = frame_times if trial.probe_rate_pps is None else probe_times
     timed = TimedRun(clocks, pairs, trial.duration_s) if clocks else None
-    asked = {"latency": 1} if timed else {}
-    run_traffic(clients, servers, trial.duration_s, tick, sink_options=asked)
+    sink_options = {"latency": 1} if timed else {}
+    run_traffic(clients, servers, trial.duration_s, tick, sink_options=sink_options)
     samples = [s for client in clients for s in client.intervals]
     ended_ns = max(s.t_ns for s in samples) if samples else 0
     started_ns = min(client.started_ns for client in clients)
@@ -82,8 +81,8 @@ def measure(
 
 
 def _passed_frames(trial: Trial, pairs: Sequence[PairEnds]) -> int:
-    """Frames that passed the switch: an answered request or probe passes twice, the untimed load
-    once."""
+    """Return the frames that passed the switch: an answered request or probe passes twice, a frame
+    of the untimed load once."""
     if trial.probe_rate_pps is None:
         return 2 * sum(loss_of(pair.a.result).received_unique for pair in pairs)
     probes = probes_of(pair.a for pair in pairs)
@@ -92,7 +91,7 @@ def _passed_frames(trial: Trial, pairs: Sequence[PairEnds]) -> int:
 
 
 def _merge_probes(trial: Trial, pairs: Sequence[PairEnds]) -> Latency:
-    """The delays of the probes alone, with the load that ran beside them."""
+    """Return the delays of the probes alone, with the load that ran beside them."""
     probes = probes_of(pair.a for pair in pairs)
     lost = probe_load(probes, probes).lost_frames
     merged = merge_latency("rtt", timed_by(probes), lost, "no probe was answered")
@@ -100,7 +99,7 @@ def _merge_probes(trial: Trial, pairs: Sequence[PairEnds]) -> Latency:
 
 
 def _merge(clients: Sequence[EngineProcess]) -> Latency:
-    """The delays of the answers to all requests."""
+    """Return the delays of the answers to all requests."""
     results = [client.result for client in clients]
     each = [loads.load("the answers", one, one) for one in results]
     lost = loads.total(each).lost_frames

@@ -77,11 +77,11 @@ def measure_deployed(
     pids = switch.process_ids()
     watch.lap("verify")
 
-    def watched() -> None:
+    def tick() -> None:
         _check(deployment, has_processes=bool(pids))
         observe(_live_pps(deployment.streams))
 
-    _warm_up(deployment, plan, watched)
+    _warm_up(deployment, plan, tick)
     deployment.forget_faults()  # faults of the warm-up do not concern the measurement
     crossing_watch = CrossingWatch.begin(switch, deployment.session.id)
     before = deployment.read()
@@ -92,22 +92,26 @@ def measure_deployed(
     state_before = deployment.state_reader.read()
     with Meter.begin(switch, plan.placement, _machine_pids(deployment)) as meter:
         threads, begun = ThreadTimes.of(pids), time.monotonic()
-        seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
+        measurement, noise = _run_beside(
+            neighbour, lambda: _traffic(deployment, plan, baseline, tick)
+        )
         measured_s = time.monotonic() - begun
         switch_s, switch_waited = _used_by_switch(threads, pids)
         here = [one for one in deployment.engines if one.has_result and not one.far]
-        own = seen.cpu or [ApplicationCpu.of(one) for one in here]
-        shared, work = meter.quota(), [*own, *deployment.vnf_work()]
-        used = without_neighbour(meter.end(work, seen.passed_frames, baseline.ns_per_frame), noise)
+        application_cpu = measurement.cpu or [ApplicationCpu.of(one) for one in here]
+        shared, all_cpu = meter.quota(), [*application_cpu, *deployment.vnf_work()]
+        used = without_neighbour(
+            meter.end(all_cpu, measurement.passed_frames, baseline.ns_per_frame), noise
+        )
     state_after = deployment.state_reader.read()
     if plan.far is not None and remote_before is not None:
-        plan.far.cpu = remote_cost(deployment, plan.far, remote_before, seen)
+        plan.far.cpu = remote_cost(deployment, plan.far, remote_before, measurement)
     limited = quota_since(throttled_before, trial, quota, used.switch_cores_used)
     watch.lap("measure")
     deployment.check_alive()
     pinning = deployment.running_switch.unpinned()
     if deployment.running_switch.restarted:
-        before = deployment.read()  # its counters began anew: they tell of nothing before
+        before = deployment.read()  # the counters of the new process began at 0
     if plan.far is not None:
         plan.far.end()
     after, reconciled = _reconciled(deployment, before)
@@ -116,31 +120,33 @@ def measure_deployed(
     )
 
     crossing = (
-        crossing_watch.end(_payload(deployment, seen), seen.passed_frames / measured_s)
+        crossing_watch.end(
+            _payload(deployment, measurement), measurement.passed_frames / measured_s
+        )
         if crossing_watch is not None
         else None
     )
     note = deployment.guest.note(before, after) if deployment.guest else None
     hosts = hosts_used(plan.far.as_record() if plan.far else None, used)
     evidence = Evidence(
-        sender=seen.source_counters,
-        receiver=seen.sink_counters,
-        sent_frames=seen.sent_frames,
-        socket_drops=seen.socket_drops,
+        sender=measurement.source_counters,
+        receiver=measurement.sink_counters,
+        sent_frames=measurement.sent_frames,
+        socket_drops=measurement.socket_drops,
         baseline=baseline,
-        kept_samples=seen.kept_samples,
-        on_schedule=seen.on_schedule,
+        kept_samples=measurement.kept_samples,
+        on_schedule=measurement.on_schedule,
         in_kernel=not pids,
         cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts),
         others_cores=max(one.taken_cores for one in hosts),
         switch_wait_share=switch_waited,
-        sample_noise_pps=seen.sample_noise_pps,
-        two_bands=seen.steady is not None and seen.steady.two_bands is not None,
+        sample_noise_pps=measurement.sample_noise_pps,
+        two_bands=measurement.steady is not None and measurement.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees
         and (note is None or note.agrees)
         and (not isinstance(deployment.guest, WorkloadRun) or deployment.guest.agrees),
-        stretch=seen.stretch,
+        stretch=measurement.stretch,
         throttled=shared.throttled,
         limit_in_force=limited is None or limited.in_force,
         cable_lost=reconciled.cable_lost,
@@ -155,18 +161,18 @@ def measure_deployed(
         shared=crossing is not None and crossing.shared,
         network_changed=crossing is not None and crossing.changed,
     )
-    bound = limit(trial, seen.figures, evidence)
+    bound = limit(trial, measurement.figures, evidence)
     judged = JudgedFacts(
-        steady=seen.steady,
+        steady=measurement.steady,
         limit=bound,
         verdict=verdict(
-            trial, bound, seen.figures, evidence, _whole_placement(deployment), checked,
+            trial, bound, measurement.figures, evidence, _whole_placement(deployment), checked,
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
-        trim=seen.trim,
+        trim=measurement.trim,
         cpu=used,
     )  # fmt: skip
-    return seen.figures, MeasuredFacts(
+    return measurement.figures, MeasuredFacts(
         judged=judged,
         instrument=note,
         transport=deployment.guest.transport(switch_s)
@@ -184,7 +190,7 @@ def measure_deployed(
         switch_details={
             **running_programs(switch.process_ids()), **switch.details(),
             **program_details(trial.program), **pinning,
-            **({"stand_in": words} if (words := plan.stand_in()) else {}),
+            **({"stand_in": reason} if (reason := plan.stand_in()) else {}),
         },
         switch_counters_before=_plain(before.switch),
         switch_counters_after=_plain(after.switch),
@@ -201,9 +207,9 @@ def _used_by_switch(before: ThreadTimes, pids: Sequence[int]) -> tuple[float | N
 
 
 def _check(deployment: Deployment, *, has_processes: bool) -> None:
-    """Raise `TrialFailed` if the switch or a VNF has died, or a network of others has slowed
+    """Raise `TrialFailed` if the switch or a VNF has died, or the users' network has slowed
     down."""
-    if has_processes:  # asking a kernel switch starts a program, which would disturb the trial
+    if has_processes:  # a query of a kernel switch starts a program, which would disturb the trial
         deployment.check_alive()
     else:
         deployment.check_vnfs()
@@ -211,12 +217,12 @@ def _check(deployment: Deployment, *, has_processes: bool) -> None:
         deployment.switch.check_watch()
 
 
-def _payload(deployment: Deployment, seen: Measurement) -> int:
+def _payload(deployment: Deployment, measurement: Measurement) -> int:
     """Return the bytes of payload that the applications received, both ways."""
     guest = deployment.guest
     if isinstance(guest, WorkloadRun) and guest.reading is not None:
         return (guest.reading.payload_forth or 0) + guest.reading.payload_back
-    return payload_bytes(deployment.plan.trial, seen.passed_frames)
+    return payload_bytes(deployment.plan.trial, measurement.passed_frames)
 
 
 def _wait_forwarding(deployment: Deployment, plan: TrialPlan) -> None:
@@ -229,30 +235,30 @@ def _wait_forwarding(deployment: Deployment, plan: TrialPlan) -> None:
     plan.switch.wait_converged()
 
 
-def _warm_up(deployment: Deployment, plan: TrialPlan, watched: Callable[[], None]) -> None:
-    """Run what comes before the traffic that counts. A foreign instrument takes our engine's place
-    and warms up in its own way."""
+def _warm_up(deployment: Deployment, plan: TrialPlan, tick: Callable[[], None]) -> None:
+    """Warm up before the traffic that counts. A foreign program replaces the engine and warms up
+    itself."""
     if plan.trial.generator != OWN_ENGINE or plan.trial.workload != FRAMES:
         deployment.hand_over()
     elif plan.trial.dimension is Dimension.LATENCY:
-        latency.warm_up(deployment.ends, plan.policy, watched)
+        latency.warm_up(deployment.ends, plan.policy, tick)
 
 
 def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
-    """Check that frames go where they should, and by the rule that was asked for."""
+    """Check that frames reach their ports, and that the switch forwards by the connect mode."""
 
-    def witness() -> int | None:
+    def monitor_frames() -> int | None:
         return plan.switch.counters().witness_rx_frames
 
-    checked = verify(deployment.ends, plan.verify, witness)
-    chained = any(path.via for path in plan.topology.paths)  # a VNF does as it likes with them
-    # Broadcast is not sent into others' networks; functions have their own proof; a container
-    # network promises no rule for frames.
-    can = plan.switch.capabilities
-    unchecked = can.foreign or can.is_network or not plan.trial.function.is_plain
+    checked = verify(deployment.ends, plan.verify, monitor_frames)
+    # Broadcasts are not sent through VNFs, which may handle them in any way, nor into the users'
+    # networks. Functions have their own proof, and a container network has no rule for broadcasts.
+    chained = any(path.via for path in plan.topology.paths)
+    capabilities = plan.switch.capabilities
+    unchecked = capabilities.foreign or capabilities.is_network or not plan.trial.function.is_plain
     if not checked.passed or plan.topology.direct or chained or unchecked:
         return checked
-    wrong = wrong_mode(deployment.ends, plan.mode, witness)
+    wrong = wrong_mode(deployment.ends, plan.mode, monitor_frames)
     if not wrong:
         return checked
     message = f"connect mode {plan.mode.value} was asked for, but {wrong}"
@@ -303,35 +309,35 @@ def _with_counts(
 
 
 def _traffic(
-    deployment: Deployment, plan: TrialPlan, baseline: Baseline, watched: Callable[[], None]
+    deployment: Deployment, plan: TrialPlan, baseline: Baseline, tick: Callable[[], None]
 ) -> Measurement:
-    """Run the measured traffic, once or in the many trials of a method. The bench stays off the
-    switch's cores, but for a switch that it starts again meanwhile."""
+    """Run the measured traffic, once or in the many trials of a method. The bench leaves the
+    switch's cores free, except for a method that restarts the switch."""
     trial, streams = plan.trial, deployment.streams
     restarts = trial.method != PLAIN and METHODS[trial.method].restarts_switch
     apart = plan.placement.switch_cores and not restarts
     with restricted_to(plan.placement.bench_cores) if apart else nullcontext():
         if isinstance(deployment.guest, WorkloadRun):
-            return transfer.measure(trial, deployment.guest, plan.policy, watched)
+            return transfer.measure(trial, deployment.guest, plan.policy, tick)
         if deployment.guest is not None:
-            return foreign.measure(trial, deployment.guest, plan.policy, watched)
+            return foreign.measure(trial, deployment.guest, plan.policy, tick)
         if trial.method != PLAIN:
-            return method_run.measure(trial, deployment, baseline.forwarded_pps, watched)
+            return method_run.measure(trial, deployment, baseline.forwarded_pps, tick)
         if trial.dimension is Dimension.THROUGHPUT:
-            return throughput.measure(trial, streams, plan.policy, watched, deployment.monitors)
+            return throughput.measure(trial, streams, plan.policy, tick, deployment.monitors)
         guests = any(engine.in_guest for engine in deployment.engines)
         clocks = None if guests else plan.far  # a guest's clock is neither host's
-        return latency.measure(trial, deployment.ends, plan.policy, watched, clocks)
+        return latency.measure(trial, deployment.ends, plan.policy, tick, clocks)
 
 
 def _run_beside(
     neighbour: NoisyNeighbour, traffic: Callable[[], Measurement]
 ) -> tuple[Measurement, Neighbour | None]:
-    """Run the traffic with the neighbour beside it, which runs neither before nor after."""
+    """Run the traffic with the neighbour, which runs only during the traffic."""
     try:
         neighbour.start()
-        seen = traffic()
-        return seen, neighbour.stop()
+        measurement = traffic()
+        return measurement, neighbour.stop()
     finally:
         neighbour.close()
 
@@ -339,8 +345,8 @@ def _run_beside(
 def _reconciled(
     deployment: Deployment, before: CounterReading
 ) -> tuple[CounterReading, Reconciliation]:
-    """Compare the counters after the traffic. While they disagree they are read again for a moment:
-    some are late, and a frame may still be on its way."""
+    """Compare the counters after the traffic. While they disagree, read them again for a moment,
+    because some are late and a frame may still be in flight."""
     patience = max([1.0, *(machine.patience for machine in deployment.machines)])
     deadline = time.monotonic() + COUNTERS_SETTLE_S * patience
     while True:
@@ -359,11 +365,10 @@ def _reconciled(
 
 
 def _whole_placement(deployment: Deployment) -> Placement:
-    """Return the placement of this host, oversubscribed if either host had too few
-    cores."""
-    here, there = deployment.plan.placement, deployment.far_placement
-    crowded = here.oversubscribed or (there is not None and there.oversubscribed)
-    return here.model_copy(update={"oversubscribed": crowded})
+    """Return the placement of this host, oversubscribed if either host had too few cores."""
+    local, remote = deployment.plan.placement, deployment.far_placement
+    is_crowded = local.oversubscribed or (remote is not None and remote.oversubscribed)
+    return local.model_copy(update={"oversubscribed": is_crowded})
 
 
 def _witness(reading: CounterReading) -> int:
@@ -371,15 +376,15 @@ def _witness(reading: CounterReading) -> int:
 
 
 def _live_pps(ends: Sequence[PairEnds]) -> float | None:
-    """The rate that arrives right now, over all streams: the last sample of each receiver, or of
-    each client, which receives the answers."""
+    """Return the current forwarding rate of all streams, from the last sample of each receiver or
+    client."""
     receiving = [pair.a if pair.b.role == "server" else pair.b for pair in ends]
     last = [engine.intervals[-1:] for engine in receiving]
     return sum(forwarded_pps(samples) for samples in last) if any(last) else None
 
 
 def _plain(counters: SwitchCounters) -> dict[str, Any]:
-    """Counters as JSON has them: port indices become strings."""
+    """Return counters as JSON has them, with port indices as strings."""
     return {
         "ports": {str(index): asdict(port) for index, port in counters.ports.items()},
         "witness_rx_frames": counters.witness_rx_frames,

@@ -1,4 +1,4 @@
-"""The memory that the DPDK processes of a trial take: of the switch and of the applications."""
+"""The memory that the DPDK processes of a trial need: the switch and the applications."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch.support.base import TakesHugepages
 from switchmark.trial.plan import TrialPlan
 
-ENGINE_MB = 64  # that an engine takes at least (MEMORY_MB in engine/io/dpdk_spec.c)
+ENGINE_MB = 64  # the least that an engine takes (MEMORY_MB in engine/io/dpdk_spec.c)
 
 
 def memory_needs_mb(plan: TrialPlan) -> list[int]:
-    """Return the memory in MiB of each DPDK process on this host: at least so much, since engines
-    take more for large frames; none: there is no such process. Applications in virtual machines
-    have the machine's memory."""
+    """Return the least memory in MiB of each DPDK process on this host; empty without such a
+    process. Engines take more for large frames. Applications in virtual machines have the memory
+    of the machine."""
     return [*_of_switch(plan), *applications_mb(plan)]
 
 
@@ -32,13 +32,13 @@ def applications_mb(plan: TrialPlan) -> list[int]:
     count = 0
     if not traits_of(plan.trial.environment).guests and plan.far is None:
         on_dpdk = plan.io is Io.DPDK
-        every = kind in (PortKind.VHOST_USER, PortKind.MEMIF)  # VNFs, too
+        every = kind in (PortKind.VHOST_USER, PortKind.MEMIF)  # including VNFs
         count = sum(on_dpdk and (every or node.role != "vnf") for node in topology.nodes)
     return [max(ENGINE_MB, _of_instrument(plan))] * count
 
 
 def _of_instrument(plan: TrialPlan) -> int:
-    """The memory in MiB of each end of a foreign instrument, which takes the engines' place."""
+    """Return the memory in MiB of each end of a foreign generator, which replaces the engines."""
     generator = plan.trial.generator
     return 0 if generator == OWN_ENGINE else INSTRUMENTS[generator]().abilities.memory_mb
 
@@ -55,30 +55,30 @@ def _of_switch(plan: TrialPlan) -> list[int]:
 
 
 def lacking_for(
-    plan: TrialPlan, found: Sequence[HugepagePool], *, free: bool = False
+    plan: TrialPlan, pools: Sequence[HugepagePool], *, free: bool = False
 ) -> Refusal | None:
-    """Return the hugepages that a trial lacks of those that are reserved (`free`: that are free
-    now), with the remedy; None if there are enough, or its memory lies on small pages."""
+    """Return the refusal of a trial for which too few hugepages are reserved (`free`: are free
+    now); None if there are enough, or its memory lies on small pages."""
     if plan.small_pages:
         return None
-    words = lacking(memory_needs_mb(plan), found, free=free)
-    if words is None or plan.switch.capabilities.needs_hugepages:
-        return words
-    return replace(words, instead="use page_size: 4KiB")
+    refusal = lacking(memory_needs_mb(plan), pools, free=free)
+    if refusal is None or plan.switch.capabilities.needs_hugepages:
+        return refusal
+    return replace(refusal, instead="use page_size: 4KiB")
 
 
 def too_little_memory(
-    plans: Iterable[TrialPlan], found: Sequence[HugepagePool], *, free: bool = False
+    plans: Iterable[TrialPlan], pools: Sequence[HugepagePool], *, free: bool = False
 ) -> list[str]:
-    """Return a line for each way in which trials need more hugepages than are reserved (`free`:
-    than are free now), with the first of those trials."""
+    """Return a line for each need of more hugepages than are reserved (`free`: than are free now),
+    with the first trial that has this need."""
     first: dict[tuple[int, ...], TrialPlan] = {}
     for plan in plans:
         if not plan.small_pages:
             first.setdefault(tuple(memory_needs_mb(plan)), plan)
     lines = {
-        words: plan
+        refusal: plan
         for plan in first.values()
-        if (words := lacking_for(plan, found, free=free)) is not None
+        if (refusal := lacking_for(plan, pools, free=free)) is not None
     }
-    return [f"{to_notation(plan.trial)}: {words}" for words, plan in lines.items()]
+    return [f"{to_notation(plan.trial)}: {refusal}" for refusal, plan in lines.items()]

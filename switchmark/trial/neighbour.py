@@ -1,8 +1,8 @@
-"""A noisy neighbour: background load on chosen cores, on while a trial measures, and only then.
+"""A noisy neighbour: background load on chosen cores, which runs only while a trial measures.
 
-The kinds are those of stress-ng, and Apache httpd with ApacheBench, as the Phoronix test suite runs
-them (Dagar 2017, section 4.4); any program of the user's can be one, too. Its CPU time is taken
-from the kernel when it has ended, so that it is not mistaken for a disturbance.
+The kinds are those of stress-ng, and Apache httpd with ApacheBench as the Phoronix test suite runs
+them (Dagar 2017, section 4.4). A program of the user can also be a neighbour. The kernel reports
+its CPU time when it has ended, so that it does not count as a disturbance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from switchmark.model.rights import Rights
 from switchmark.model.trial import Trial
 from switchmark.record import Neighbour, Placement
 
-# By kind: the stress-ng options for N workers.
+# The stress-ng options for N workers, by kind.
 KINDS: dict[str, str] = {
     "cpu": "--cpu {n}",
     "cache": "--cache {n}",
@@ -32,14 +32,13 @@ KINDS: dict[str, str] = {
 APACHE = "apache"
 APACHE_SCRIPT = Path(__file__).with_name("apache.sh")
 APACHE_CLIENTS = 100  # as in the suite
-START_S = 0.1  # in which a program that cannot run has said so
+START_S = 0.1  # a program that cannot run ends within this time
 
 
 def availability(neighbour: str) -> Availability:
-    """Return True if this machine can run this load."""
+    """Return the availability of this load on this machine."""
     if neighbour.startswith("/"):
-        found = which(neighbour)
-        return Availability(found is not None, neighbour, "there is no such program")
+        return Availability(which(neighbour) is not None, neighbour, "there is no such program")
     if neighbour == APACHE:
         for program in ("apache2", "ab"):
             if which(program) is None:
@@ -52,7 +51,7 @@ def availability(neighbour: str) -> Availability:
 
 
 def cores_of(trial: Trial, placement: Placement) -> list[int]:
-    """The cores that the load is pinned to; empty: the kernel places it."""
+    """Return the cores that the load is pinned to; empty if the kernel places it."""
     match trial.neighbour_cpus:
         case "any":
             return []
@@ -65,11 +64,11 @@ def cores_of(trial: Trial, placement: Placement) -> list[int]:
 
 
 def _applications(placement: Placement) -> list[int]:
-    return sorted({core for own in placement.application_cores.values() for core in own})
+    return sorted({core for cores in placement.application_cores.values() for core in cores})
 
 
 class NoisyNeighbour:
-    """One background load. `stop` returns what ran and how much CPU time it used."""
+    """One background load. `stop` returns its command and the CPU time that it used."""
 
     def __init__(self, session: Session, trial: Trial, placement: Placement) -> None:
         self._session = session
@@ -80,7 +79,7 @@ class NoisyNeighbour:
         self._begun = 0.0
 
     def start(self) -> None:
-        """Start the load. Raises TrialFailed when it ends at once."""
+        """Start the load. Raises `TrialFailed` if it ends at once."""
         if self._trial.neighbour == "none":
             return
         workers = len(self.cores) or 1
@@ -102,7 +101,8 @@ class NoisyNeighbour:
             raise TrialFailed(f"neighbour: {error}") from None
 
     def stop(self) -> Neighbour | None:
-        """End the load; None when there was none. Raises TrialFailed when it had ended before."""
+        """End the load; return None without a load. Raises `TrialFailed` if it had already
+        ended."""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -127,8 +127,8 @@ class NoisyNeighbour:
 
 
 def _rights(neighbour: str) -> Rights | None:
-    """Which of root's capabilities the load has: stress-ng none, a program of the user's all, and
-    Apache those for its own network and for being another user."""
+    """Return the capabilities of the load: none for stress-ng, all for a program of the user, and
+    for Apache those that its own network and its own user need."""
     if neighbour.startswith("/"):
         return None
     apache = ("sys_admin", "net_admin", "setuid", "setgid", "kill")
@@ -136,10 +136,10 @@ def _rights(neighbour: str) -> Rights | None:
 
 
 def command(neighbour: str, workers: int, run_dir: Path) -> list[str]:
-    """The command line of the load."""
+    """Return the command line of the load."""
     if neighbour.startswith("/"):
         return [neighbour]
-    if neighbour == APACHE:  # in its own network, which nobody else reaches
+    if neighbour == APACHE:  # in its own network, which no other program reaches
         folder = run_dir / "apache"
         folder.mkdir(exist_ok=True)
         script = ["sh", str(APACHE_SCRIPT), str(folder), str(APACHE_CLIENTS)]
@@ -148,6 +148,6 @@ def command(neighbour: str, workers: int, run_dir: Path) -> list[str]:
 
 
 def _children_s() -> float:
-    """CPU time in seconds of all children that have ended, and of their children."""
+    """Return the CPU time in seconds of all children that have ended, and of their children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -1,4 +1,4 @@
-"""Makes the nodes of a trial with their ports, and says which ports the switch gets."""
+"""Makes the nodes of a trial with their ports, and lists the ports of the switch."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ if TYPE_CHECKING:
 
 
 def create_nodes(
-    session: Session, plan: TrialPlan, specs: Sequence[NodeSpec], made: dict[str, Node]
+    session: Session, plan: TrialPlan, specs: Sequence[NodeSpec], created: dict[str, Node]
 ) -> None:
-    """Make the nodes, into `made` by name: node by node or, without a switch, wire by wire."""
+    """Make the nodes, and add them to `created` by name. Without a switch, the two nodes of a pair
+    are made together."""
     nodes = plan.topology.nodes
     places = [plan.environment_of(node.place) for node in nodes]
     far = plan.far
     if plan.topology.direct and far is not None:
-        _create_ends_of_cable(session, plan, specs, far, made)
+        _create_ends_of_cable(session, plan, specs, far, created)
         return
     if plan.topology.direct:
         for k in range(0, len(specs), 2):
             ends = places[k].create_wire(session, specs[k], specs[k + 1])
-            made.update((node.spec.name, node) for node in ends)
+            created.update((node.spec.name, node) for node in ends)
         return
     for node, place, spec in zip(nodes, places, specs, strict=True):
         if node.far and far is not None:
-            made[spec.name] = far.create(spec, node.place)
+            created[spec.name] = far.create(spec, node.place)
         else:
-            made[spec.name] = place.create(session, spec)
+            created[spec.name] = place.create(session, spec)
 
 
 def _create_ends_of_cable(
@@ -45,26 +46,26 @@ def _create_ends_of_cable(
     plan: TrialPlan,
     specs: Sequence[NodeSpec],
     far: FarSide,
-    made: dict[str, Node],
+    created: dict[str, Node],
 ) -> None:
-    """Make the applications of a cable without a switch: each has one end of it as its port."""
+    """Make the applications of a cable without a switch. The port of each is one end of the
+    cable."""
     cable = far.site.testbed.cable
-    here, there = (
+    local, remote = (
         replace(spec, ports=(replace(spec.port, lent=end),))
         for spec, end in zip(specs, (cable.near, cable.far), strict=True)
     )
-    mtu_bytes = here.port.mtu_bytes
+    mtu_bytes = local.port.mtu_bytes
     check_facing(session.host, cable.near, mtu_bytes)
     far.switch.check_facing(cable.far, mtu_bytes)
     near_place = plan.environment_of(plan.topology.nodes[0].place)
-    made[here.name] = near_place.create(session, here)
+    created[local.name] = near_place.create(session, local)
     far_place = plan.topology.nodes[1].place
-    made[there.name] = far.create(there, far_place)
+    created[remote.name] = far.create(remote, far_place)
 
 
 def switch_ports(nodes: Iterable[Node]) -> list[SwitchPort]:
-    """The switch's ports in the order in which frames meet them, which is the order of the
-    nodes."""
+    """Return the switch's ports in the order in which frames pass them, the order of the nodes."""
     ports = [(node, port) for node in nodes for port in node.spec.ports]
     return [
         SwitchPort(
@@ -84,40 +85,40 @@ def switch_ports(nodes: Iterable[Node]) -> list[SwitchPort]:
 
 
 def with_switch_at(netns: str, spec: NodeSpec) -> NodeSpec:
-    """The node's description, with the switch's ends of its ports in that namespace."""
+    """Return the node's description, with the switch's ends of its ports in that namespace."""
     return replace(spec, ports=tuple(replace(port, switch_netns=netns) for port in spec.ports))
 
 
-def with_made(specs: Sequence[NodeSpec], made: Sequence[MadePort]) -> list[NodeSpec]:
-    """The nodes' descriptions, with the ports that a switch has made in their order."""
-    if not made:
+def with_made(specs: Sequence[NodeSpec], made_ports: Sequence[MadePort]) -> list[NodeSpec]:
+    """Return the nodes' descriptions, with the ports that a switch has made in their order."""
+    if not made_ports:
         return list(specs)
-    left = iter(made)
+    remaining = iter(made_ports)
     given = [
-        replace(spec, ports=tuple(replace(port, made=next(left)) for port in spec.ports))
+        replace(spec, ports=tuple(replace(port, made_port=next(remaining)) for port in spec.ports))
         for spec in specs
     ]
-    ends = [one.end for one in made]
+    ends = [one.end for one in made_ports]
     if any(end is None for end in ends):
         return given
     return [
-        replace(spec, ports=(_with_addresses(spec.port, made[k].end, made[k ^ 1].end),))
+        replace(spec, ports=(_with_addresses(spec.port, made_ports[k].end, made_ports[k ^ 1].end),))
         for k, spec in enumerate(given)
     ]
 
 
-def _with_addresses(port: NodePort, own: NetworkEnd | None, peer: NetworkEnd | None) -> NodePort:
-    """The port with the addresses that a container network has given to it and to its peer."""
-    assert own is not None and peer is not None
+def _with_addresses(port: NodePort, end: NetworkEnd | None, peer: NetworkEnd | None) -> NodePort:
+    """Return the port with the addresses that a container network gave to it and to its peer."""
+    assert end is not None and peer is not None
     return replace(
         port,
-        mac=own.mac,
-        ip=own.ip,
+        mac=end.mac,
+        ip=end.ip,
         device_mac=None,
         peer_mac=peer.mac,
         peer_ip=peer.reached_at or peer.ip,
-        udp_port=own.port,
+        udp_port=end.port,
         peer_udp_port=peer.reached_port or peer.port,
-        tcp_port=own.tcp_port,
+        tcp_port=end.tcp_port,
         peer_tcp_port=peer.tcp_port,
     )

@@ -1,10 +1,10 @@
-"""One-way times between two hosts: turns the stamps of one clock into another's, within bounds.
+"""One-way times between two hosts: converts the timestamps of one clock to another, within bounds.
 
-Before a timed run the hosts' clocks are compared, and every receiving application is told what the
-clock of its sender was at its own moment. After the run they are compared again. What the
-receiver measured is the true time plus a constant that lies between bounds: those of both
-comparisons. Half of their distance is the uncertainty, which stands beside every figure; drift of
-the clocks between the comparisons is in it, if its rate does not change.
+The hosts' clocks are compared before a timed run, and each receiver gets the offset to the clock of
+its sender. After the run the clocks are compared again. A measured time is the true time plus a
+constant, which lies within the bounds of both comparisons. Half the distance of the bounds is the
+uncertainty, which is reported with every figure. It includes the drift of the clocks between the
+comparisons, if the rate of the drift is constant.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from switchmark.trial.verification import PairEnds
 
 
 def timed_by(ends: Sequence[Result | ProbeStream]) -> list[TimedDelays]:
-    """The delays that each end has timed. Raises `TrialFailed` where one has timed none."""
-    found = [end.latency for end in ends]
-    if any(one is None for one in found):
-        raise TrialFailed("a traffic application timed no frames, though it was asked to")
-    return [one for one in found if one is not None]
+    """Return the delays that each end has timed. Raises `TrialFailed` if an end has timed none."""
+    delays = [end.latency for end in ends]
+    if None in delays:
+        raise TrialFailed("a traffic application timed no frames, although timing was requested")
+    return [each for each in delays if each is not None]
 
 
 def merge_latency(
     kind: Literal["rtt", "one_way"], timed: Sequence[TimedDelays], lost: int, nothing: str
 ) -> Latency:
-    """One distribution of the delays that several engines timed, from their merged histograms.
+    """Return one distribution of the delays that several engines timed, from merged histograms.
 
-    Raises `TrialFailed` saying `nothing` when none of them holds a sample."""
+    Raises `TrialFailed` with the message `nothing` if there are no samples."""
     counted = [one for one in timed if one.count]
     if not counted:
         raise TrialFailed(f"{nothing}: there is no latency to report")
@@ -82,8 +82,8 @@ class _TimedStream:
 
 
 def frame_times(streams: Sequence[PairEnds], timed: TimedRun | None) -> Latency:
-    """One-way times of all frames; `timed` is the run between two hosts whose clocks were compared.
-    Raises `TrialFailed` when no frame arrived, or none in one direction."""
+    """Return the one-way times of all frames; `timed` is a run between two hosts. Raises
+    `TrialFailed` if no frame arrived, or none in one direction."""
     each = [loads.load(f"pair {one.a.pair}", one.a.result, one.b.result) for one in streams]
     lost = [
         load.lost_frames - lost_while_away([one], load.lost_frames)
@@ -93,15 +93,15 @@ def frame_times(streams: Sequence[PairEnds], timed: TimedRun | None) -> Latency:
 
 
 def probe_times(streams: Sequence[PairEnds], timed: TimedRun | None) -> Latency:
-    """One-way times of the probes alone; see `frame_times`."""
+    """Return the one-way times of the probes alone; see `frame_times`."""
     sent, arrived = probes_of(one.a for one in streams), probes_of(one.b for one in streams)
     lost = [probe_load([a], [b]).lost_frames for a, b in zip(sent, arrived, strict=True)]
     return _merge(streams, timed_by(arrived), lost, timed, "probe")
 
 
 def lost_while_away(streams: Iterable[PairEnds], lost_frames: int) -> int:
-    """How many of these lost frames were lost while a receiver was away from its core: never the
-    switch's loss."""
+    """Return the number of frames that were lost while a receiver was away from its core. The
+    switch did not lose these frames."""
     return min(lost_frames, sum(one.b.result.totals.rx_missed_away for one in streams))
 
 
@@ -110,7 +110,7 @@ def _merge(
     delays: Sequence[TimedDelays],
     lost: Sequence[int],
     timed: TimedRun | None,
-    what: Literal["frame", "probe"],
+    unit: Literal["frame", "probe"],
 ) -> Latency:
     if timed is None:
         unsure: list[int | None] = [None] * len(streams)
@@ -120,7 +120,7 @@ def _merge(
         unsure = [one.uncertainty_ns for one in corrections]
     directions: list[Direction] = [one.direction for one in streams]
     parts = [_TimedStream(*one) for one in zip(directions, delays, lost, unsure, strict=True)]
-    whole = _together(parts, f"no {what} arrived")
+    whole = _together(parts, f"no {unit} arrived")
     ways = list(dict.fromkeys(directions))
     if len(ways) < 2:
         return whole
@@ -128,7 +128,7 @@ def _merge(
         DirectionLatency(
             direction=way,
             latency=_together(
-                [one for one in parts if one.direction == way], f"no {what} arrived going {way}"
+                [one for one in parts if one.direction == way], f"no {unit} arrived going {way}"
             ),
         )
         for way in ways
@@ -145,8 +145,9 @@ def _together(parts: Sequence[_TimedStream], nothing: str) -> Latency:
     return merged.model_copy(update={"clock_uncertainty_ns": float(max(unsure))})
 
 
-# Times come out longer by this beyond the uncertainty, so that none is below 0 where a counter
-# cannot say it; it is taken off again. Clocks drift apart by less than 100 us in a second.
+# The receivers measure times that are longer by this margin and by the uncertainty, because their
+# counters cannot hold negative times. The correction subtracts it. Clocks drift apart by less than
+# 100 us in a second.
 MARGIN_NS, DRIFT_NS_PER_S = 20_000, 100_000
 READING_NS = 200  # an application reads its two clocks together to within this
 
@@ -161,7 +162,7 @@ class Clocks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ClockCorrection:
-    """Return the time to subtract from every time of a stream, and its uncertainty, in ns."""
+    """The time to subtract from every time of a stream, and its uncertainty, in ns."""
 
     less_ns: int
     uncertainty_ns: int
@@ -176,8 +177,8 @@ class _Side:
 
 
 class TimedRun:
-    """The clock comparisons around one run of about `duration_s`: it is made before the
-    applications start, and tells the receivers; `end` comes after their results."""
+    """The clock comparisons around one run of about `duration_s`. The first takes place in the
+    constructor, before the applications start; `end` follows their results."""
 
     def __init__(self, clocks: Clocks, streams: Sequence[PairEnds], duration_s: float) -> None:
         self._clocks = clocks
@@ -198,23 +199,23 @@ class TimedRun:
             )
 
     def end(self) -> list[ClockCorrection]:
-        """Compare the clocks again; returns the correction of each stream's times."""
+        """Compare the clocks again, and return the correction of each stream's times."""
         last = self._clocks.compare()
         after = _points([end for pair in self._streams for end in (pair.a, pair.b)])
-        found = []
+        corrections = []
         for sender, receiver in self._sides:
             receiver.engine.sender_clock = None
             ends_at = self._constant_ns(sender, receiver, after, last)
             first, second = self._first.uncertainty_ns, last.uncertainty_ns
             low = min(self._margin_ns - first, ends_at - second)
             high = max(self._margin_ns + first, ends_at + second)
-            found.append(
+            corrections.append(
                 ClockCorrection(round((low + high) / 2), round((high - low) / 2) + 2 * READING_NS)
             )
-        return found
+        return corrections
 
     def _clock_ns(self, sender: _Side, receiver: _Side) -> int:
-        """The receiver's clock when the sender's was read, less the margin."""
+        """Return the receiver's clock when the sender's clock was read, minus the margin."""
         ahead_ns = _ahead_ns(sender.engine, receiver.engine, self._first)
         return sender.before.t_ns + ahead_ns - self._margin_ns
 
@@ -225,40 +226,40 @@ class TimedRun:
         after: Mapping[int, EngineCounters],
         last: ClockReading,
     ) -> float:
-        """The excess of a time that is measured now: the receiver's tick at the moment of reading
-        the sender's clock, less the tick that the receiver takes that reading for."""
+        """Return the excess of a time that is measured now: the receiver's true tick when the
+        sender's clock was read, minus the tick that the receiver computes for that reading."""
         s, r = after[id(sender.engine)], after[id(receiver.engine)]
         hz = receiver.engine.trial_hz
-        since_told = (s.ticks - sender.before.ticks) * hz / round(sender.before.tsc_hz)
-        told_ns = self._clock_ns(sender, receiver)
-        taken_for = (told_ns - receiver.before.t_ns) * hz / 1e9 + since_told
+        elapsed_ticks = (s.ticks - sender.before.ticks) * hz / round(sender.before.tsc_hz)
+        sender_clock_ns = self._clock_ns(sender, receiver)
+        computed = (sender_clock_ns - receiver.before.t_ns) * hz / 1e9 + elapsed_ticks
         now_ns = s.t_ns + _ahead_ns(sender.engine, receiver.engine, last)
-        truly = (r.ticks - receiver.before.ticks) + (now_ns - r.t_ns) * hz / 1e9
-        return (truly - taken_for) * 1e9 / hz
+        true_ticks = (r.ticks - receiver.before.ticks) + (now_ns - r.t_ns) * hz / 1e9
+        return (true_ticks - computed) * 1e9 / hz
 
 
 def _ahead_ns(sender: EngineProcess, receiver: EngineProcess, reading: ClockReading) -> int:
-    """By how much the receiver's clock is ahead of its sender's, in ns."""
+    """Return the time by which the receiver's clock is ahead of its sender's, in ns."""
     return (receiver.far - sender.far) * reading.ahead_ns
 
 
 def _points(engines: Sequence[EngineProcess]) -> dict[int, EngineCounters]:
-    """Readings of both clocks at every application, each once."""
+    """Return readings of both clocks at every application, each once."""
     each = list({id(one): one for one in engines}.values())
     return dict(zip(map(id, each), counters_of(each), strict=True))
 
 
-def corrected(seen: TimedDelays, correction: ClockCorrection) -> TimedDelays:
-    """The delays that an application timed, as true one-way times. Delay variation is made of
-    differences and stays, but for the base that PDV is counted from."""
+def corrected(measured: TimedDelays, correction: ClockCorrection) -> TimedDelays:
+    """Return the delays that an application timed as true one-way times. Delay variation consists
+    of differences and does not change, except for the base of PDV."""
     less = correction.less_ns
     changes = {
-        "intended": _less(seen.intended, less),
-        "pdv": seen.pdv.model_copy(update={"base_ns": seen.pdv.base_ns - less}),
-        "from_actual": seen.from_actual.shifted(less),
-        "from_intended": seen.from_intended.shifted(less),
+        "intended": _less(measured.intended, less),
+        "pdv": measured.pdv.model_copy(update={"base_ns": measured.pdv.base_ns - less}),
+        "from_actual": measured.from_actual.shifted(less),
+        "from_intended": measured.from_intended.shifted(less),
     }
-    return _less(seen, less).model_copy(update=changes)
+    return _less(measured, less).model_copy(update=changes)
 
 
 D = TypeVar("D", bound=Delays)

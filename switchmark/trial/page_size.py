@@ -1,4 +1,4 @@
-"""Which pages the DPDK memory of trials lies in: chosen once for a whole run, and as it was."""
+"""The page size of the DPDK memory of trials: chosen once for a run, and checked afterwards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class PageChoice:
-    """What `page_size: auto` stands for in a run, and why."""
+    """The page size that `page_size: auto` means in a run, with the reason."""
 
     size: PageSize
     reason: str
@@ -32,31 +32,30 @@ class PageChoice:
 
 
 def choose(plans: Iterable[TrialPlan]) -> PageChoice | None:
-    """Choose the pages of all trials with `page_size: auto`: hugepages if every trial can have all
-    that it needs, otherwise small ones. None if no trial leaves the choice, or has such memory."""
-    found = [plan for plan in plans if plan.trial.page_size == AUTO and uses_dpdk_memory(plan)]
-    if not found:
+    """Choose the pages of all trials with `page_size: auto`: hugepages if there are enough for
+    each trial, otherwise small pages. None if no trial with DPDK memory leaves the choice open."""
+    auto_plans = [plan for plan in plans if plan.trial.page_size == AUTO and uses_dpdk_memory(plan)]
+    if not auto_plans:
         return None
-    needs = {tuple(memory_needs_mb(plan)) for plan in found if not _is_fixed(plan)}
-    if any(_only_huge(plan) for plan in found):
+    needs = {tuple(memory_needs_mb(plan)) for plan in auto_plans if not _is_fixed(plan)}
+    if any(_only_huge(plan) for plan in auto_plans):
         return PageChoice(PageSize.HUGE, "a NIC by its PCI address works in hugepages only")
     if problem := place.missing(Facility.HUGEPAGES, Facility.MEMORY_POLICY):
         return PageChoice(PageSize.SMALL, problem.clause)
     most = max(needs, key=sum, default=())
     obtained = hugepages.obtainable(most)
     lacking = [hugepages.lacking(one, obtained, free=True) for one in sorted(needs, key=sum)]
-    if words := next(filter(None, reversed(lacking)), None):
-        return PageChoice(PageSize.SMALL, str(words))
+    if refusal := next(filter(None, reversed(lacking)), None):
+        return PageChoice(PageSize.SMALL, str(refusal))
     return PageChoice(
         PageSize.HUGE,
         f"a trial takes {sum(most)} MiB at most, and {hugepages.free_mb(obtained)} MiB may be used "
-        f"({hugepages.SHARE:.0%} of what is free)",
+        f"({hugepages.SHARE:.0%} of the free memory)",
     )
 
 
 def uses_dpdk_memory(plan: TrialPlan) -> bool:
-    """Return True if a program of the trial on this host keeps packets in memory of DPDK, or in
-    such memory as VPP has."""
+    """Return True if a program of the trial on this host has packets in memory of DPDK or VPP."""
     return bool(memory_needs_mb(plan))
 
 
@@ -74,19 +73,19 @@ def ends_kib(plan: TrialPlan) -> int | None:
 
 def used_kib(plan: TrialPlan, engines: Sequence[EngineProcess]) -> int | None:
     """Return the page size of a trial's DPDK memory as its engines have reported it. Raises
-    TrialFailed if that is not what was planned."""
-    told = {
+    `TrialFailed` if it differs from the plan."""
+    sizes = {
         size
         for engine in engines
         if not engine.in_guest and (size := engine.page_size_kib) is not None
     }
-    if not told:
+    if not sizes:
         return planned_kib(plan)
-    if any((size == _kernel_page_kib()) != plan.small_pages for size in told):
-        found = ", ".join(map(str, sorted(told)))
-        wanted = "small pages" if plan.small_pages else "hugepages"
-        raise TrialFailed(f"DPDK's memory has pages of {found} KiB, and {wanted} were planned")
-    return min(told)
+    if any((size == _kernel_page_kib()) != plan.small_pages for size in sizes):
+        found = ", ".join(map(str, sorted(sizes)))
+        planned = "small pages" if plan.small_pages else "hugepages"
+        raise TrialFailed(f"DPDK's memory has pages of {found} KiB, and {planned} were planned")
+    return min(sizes)
 
 
 def _kernel_page_kib() -> int:
@@ -94,8 +93,8 @@ def _kernel_page_kib() -> int:
 
 
 def _is_fixed(plan: TrialPlan) -> bool:
-    own = instrument_pages(plan.trial)
-    return own is not None and len(own) == 1
+    page_sizes = instrument_pages(plan.trial)
+    return page_sizes is not None and len(page_sizes) == 1
 
 
 def _only_huge(plan: TrialPlan) -> bool:

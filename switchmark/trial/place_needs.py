@@ -1,9 +1,8 @@
-"""Return True if the programs of a trial fit into the limits of this place, before they are
-started.
+"""Checks before a trial that its programs fit into the limits of this place.
 
-A program beyond a CPU quota is stopped for a part of each period, and one beyond a memory limit is
-killed. The needs are the least that is known of each program, so a trial that is refused cannot
-run; one that is not refused may still take more.
+The kernel stops a program beyond a CPU quota for a part of each period, and kills a program beyond
+a memory limit. The needs are lower bounds for each program. A refused trial therefore cannot run,
+but an accepted trial may still exceed a limit.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from switchmark.trial.plan import TrialPlan
 
 MIB = 1 << 20
 CAP_IPC_LOCK = 14
-# Of one engine: memory beside the buffers of DPDK, and its threads (DPDK adds two).
+# Needs of one engine: memory besides the buffers of DPDK, and threads (DPDK adds two).
 ENGINE_MB, ENGINE_TASKS, DPDK_TASKS = 8, 2, 4
 SWITCH_TASKS = 1  # tasks of a switch that is a program
-BENCH_MB = 32  # more than it takes when it plans, for the summary after the last trial
-GUEST_MB = 128  # that a virtual machine has touched once its engine runs
+BENCH_MB = 32  # includes the summary after the last trial
+GUEST_MB = 128  # memory that a virtual machine has used when its engine runs
 XDP_LOCKED_MB = 16  # memory of the frames of one queue (XDP_RX_FRAMES in engine/io/af_xdp.h)
 DPDK_FILES = 64  # open files (FILES_MIN in engine/io/dpdk_eal.c)
 PIPES = 3  # pipes between the bench and each program
@@ -49,8 +48,8 @@ class PlaceNeeds:
 
     @classmethod
     def of(cls, plan: TrialPlan, *, small_pages: bool) -> PlaceNeeds:
-        """The needs of a planned trial; `small_pages`: DPDK's buffers lie on pages of 4 KiB, which
-        count as memory of the control group. Hugepages do not."""
+        """Return the needs of a planned trial. `small_pages`: DPDK's buffers lie on pages of 4 KiB,
+        which count as memory of the control group, unlike hugepages."""
         here = sum(not node.far for node in plan.topology.nodes)
         in_guests = traits_of(plan.trial.environment).guests
         guests, engines = (here, 0) if in_guests else (0, here)
@@ -70,8 +69,7 @@ class PlaceNeeds:
 
 
 def misfits(plan: TrialPlan, limits: PlaceLimits, *, small_pages: bool) -> list[Refusal]:
-    """Return why a trial does not fit into the limits of this place: what it needs and what there
-    is."""
+    """Return a refusal for each need of a trial that is above a limit of this place."""
     needs = PlaceNeeds.of(plan, small_pages=small_pages)
     return [*_cpu_misfits(plan, needs, limits), *_other_misfits(needs, limits)]
 
@@ -95,17 +93,18 @@ def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: PlaceLimits) -> Ite
 
 
 def _touched_mb(plan: TrialPlan) -> int:
-    """The memory of DPDK that is really written to, in MiB: pages of 4 KiB count from then on."""
+    """Return the memory of DPDK in MiB that is really written to. Only such pages of 4 KiB count
+    for the control group."""
     applications_mb, whole_mb = sum(applications_of(plan)), sum(memory_needs_mb(plan))
     written = plan.switch.capabilities.written_memory
     switch_mb = (whole_mb - applications_mb) * written.switch_share
     return int(switch_mb + applications_mb * written.engine_share)
 
 
-def no_room_to_poll(can: Capabilities, limits: PlaceLimits) -> Availability | None:
-    """Unavailable if the switch polls and has no CPU to itself: it never gives the only one to the
-    applications."""
-    if not can.polling or math.floor(limits.cpus) >= 2:
+def no_room_to_poll(capabilities: Capabilities, limits: PlaceLimits) -> Availability | None:
+    """Return the reason if the switch polls and has no separate CPU, since it would never leave the
+    only CPU to the applications. None if there are enough CPUs."""
+    if not capabilities.polling or math.floor(limits.cpus) >= 2:
         return None
     has = "1 CPU" if limits.cpu_quota is None else f"a CPU quota of {limits.cpu_quota:g}"
     return unavailable(
@@ -123,11 +122,11 @@ def _other_misfits(needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[Refusal]:
             f"limit is {whole // MIB} MiB)",
             f"raise the limit ({_remedy('memory')})",
         )
-    there = limits.available_bytes
-    if there is not None and needs.memory_mb * MIB > there:
+    available = limits.available_bytes
+    if available is not None and needs.memory_mb * MIB > available:
         yield Refusal(
-            f"needs {needs.memory_mb} MiB of memory, and {there // MIB} MiB are available on this "
-            "machine",
+            f"needs {needs.memory_mb} MiB of memory, and {available // MIB} MiB are available on "
+            "this machine",
             "end other programs, or use fewer pairs",
         )
     if limits.tasks_left is not None and needs.tasks > limits.tasks_left:

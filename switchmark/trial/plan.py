@@ -1,4 +1,4 @@
-"""A trial with every choice made: port kind, connect mode, cores, nodes; nothing is touched."""
+"""The plan of a trial: port kind, connect mode, cores, nodes. Planning changes nothing."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ from switchmark.workload.registry import WORKLOADS
 SEGMENT_BYTES = 1448  # payload of a full TCP segment
 NEW_CONNECTIONS = "tcp-crr"  # the workload with a connection for each request
 BARE = "bare"
-WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
+WIRE_ENVIRONMENT = "netns"  # environment of the testers, separate from host and containers
 
 
 class Cores:
-    """The machine's cores. Trials with the same demand are placed once: campaigns have many trials
-    and few ways to place them."""
+    """The machine's cores. A campaign has many trials and few different demands, so each demand is
+    placed once."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Cores:
         self._placed: dict[Demand, Placement] = {}
 
     def place(self, demand: Demand) -> Placement:
-        """See `placement.place`. Raises UsageError."""
+        """Return the placement for this demand; see `placement.place_within`. Raises UsageError."""
         if demand not in self._placed:
             self._placed[demand] = place_within(self._cpus, self._usable, demand, self._quota)
         return self._placed[demand]
@@ -93,22 +93,24 @@ class Cores:
 def plan_trial(
     campaign: CampaignDefinition,
     trial: Trial,
-    there: Installed,
+    installed: Installed,
     cores: Cores,
     site: Site | None = None,
 ) -> TrialPlan:
     """Make every choice that a trial leaves open: port kind, connect mode, cores."""
-    can = there.switches[trial.switch]
+    capabilities = installed.switches[trial.switch]
     remote = trial.location == "remote"
-    held = there.environments[trial.environment]
-    # A port that is a device, as that of the host's that takes its place is.
-    as_device = nodes_have_devices(trial.nics, can) and PortKind.VETH in held
-    wanted = PortKind.VETH if as_device else trial.port_kind
-    kinds = usable_ports(can, held, trial.io, wanted, trial.generator, trial.workload)
+    environment_ports = installed.environments[trial.environment]
+    # A device of the host replaces the port, so the port must also be a device.
+    as_device = nodes_have_devices(trial.nics, capabilities) and PortKind.VETH in environment_ports
+    port_kind = PortKind.VETH if as_device else trial.port_kind
+    kinds = usable_ports(
+        capabilities, environment_ports, trial.io, port_kind, trial.generator, trial.workload
+    )
     if remote:
         kinds = ports_between(trial.switch, kinds)
     topology = expand_scenario(trial)
-    placement = _place(trial, can, topology, cores)
+    placement = _place(trial, capabilities, topology, cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options, trial.program)
     if splits(switch):
         switch.split = split_of(trial, trial.scenario.chain)
@@ -128,7 +130,7 @@ def plan_trial(
             new_connections=trial.workload == NEW_CONNECTIONS,
             is_remote=remote,
         )
-    far = _far_side(trial, can, topology, site) if remote and site is not None else None
+    far = _far_side(trial, capabilities, topology, site) if remote and site is not None else None
     environment = ENVIRONMENTS[trial.environment]()
     plan = TrialPlan(
         trial=trial,
@@ -136,7 +138,7 @@ def plan_trial(
         environment=environment,
         switch=switch if far is None else _across(switch, far, topology),
         far=far,
-        mode=_mode(trial, can),
+        mode=_mode(trial, capabilities),
         port_kind=kinds[0],
         io=io_of(trial, kinds[0]),
         placement=placement,
@@ -148,15 +150,15 @@ def plan_trial(
     return with_pages(plan, trial.page_size == PageSize.SMALL.value)
 
 
-def _mode(trial: Trial, can: Capabilities) -> ConnectMode:
+def _mode(trial: Trial, capabilities: Capabilities) -> ConnectMode:
     """Return the connect mode: that of the trial, or the switch's natural one."""
     if trial.function.base == ROUTE and trial.switch != WIRE:
         return ConnectMode.ROUTE
-    return trial.connect_mode or can.connect_modes[0]
+    return trial.connect_mode or capabilities.connect_modes[0]
 
 
 def _packets_per_s(trial: Trial) -> int | None:
-    """Return the load in packets/s, None for the highest. A stream has a rate in bits/s."""
+    """Return the load in packets/s, None for the highest. The rate of a stream is in bits/s."""
     if (
         trial.rate_pps is None
         or trial.workload == FRAMES
@@ -168,17 +170,17 @@ def _packets_per_s(trial: Trial) -> int | None:
 
 
 def with_pages(plan: TrialPlan, small: bool) -> TrialPlan:
-    """Return the plan with the memory of its DPDK programs on small pages, or in hugepages. A trial
-    by an instrument that can have one kind only has that kind."""
-    if (own := instrument_pages(plan.trial)) is not None and len(own) == 1:
-        small = own == (PageSize.SMALL,)
+    """Return the plan with the memory of its DPDK programs on small pages, or in hugepages. A
+    generator that supports only one kind determines the kind."""
+    if (page_sizes := instrument_pages(plan.trial)) is not None and len(page_sizes) == 1:
+        small = page_sizes == (PageSize.SMALL,)
     if isinstance(plan.switch, HasPages):
         plan.switch.small_pages = small
     return replace(plan, small_pages=small)
 
 
 def instrument_pages(trial: Trial) -> tuple[PageSize, ...] | None:
-    """Return the kinds of pages that a foreign instrument can have; None for our own engine."""
+    """Return the kinds of pages that a foreign generator supports; None for the engine."""
     if trial.generator == OWN_ENGINE:
         return None
     abilities = abilities_for(trial.generator, trial.workload)
@@ -186,19 +188,19 @@ def instrument_pages(trial: Trial) -> tuple[PageSize, ...] | None:
 
 
 def _wire_environment(environment: Environment, kind: PortKind) -> Environment:
-    """Where the wire ends of a trial live. The ends of sockets beside processes on the host need no
-    network namespace; an ordinary container could not make one."""
+    """Return the environment of the testers. Testers with sockets need no network namespace if the
+    applications are processes on the host; an ordinary container could not make one."""
     if kind in SOCKET_KINDS and not environment.traits.own_network:
         return environment
     return ENVIRONMENTS[WIRE_ENVIRONMENT]()
 
 
-def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -> FarSide:
+def _far_side(trial: Trial, capabilities: Capabilities, topology: Topology, site: Site) -> FarSide:
     # An application in a pod is a process in the pod's network namespace.
     is_pod = isinstance(site.testbed.far, PodTarget)
     return FarSide(
         site,
-        _demand(trial, can, topology.pairs(far=True)),
+        _demand(trial, capabilities, topology.pairs(far=True)),
         BARE if is_pod else trial.environment,
         BARE if is_pod else WIRE_ENVIRONMENT,
         SiteSwitch(site, trial.switch, trial.switch_options, trial.program),
@@ -206,7 +208,8 @@ def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -
 
 
 def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
-    """The plan between two hosts: one switch on each or, without a switch, the cable itself."""
+    """Return the switch of a trial between two hosts: one switch on each host or, without a switch,
+    the cable."""
     testbed = far.site.testbed
     cable = testbed.cable
     if isinstance(switch, Existing):
@@ -228,7 +231,7 @@ def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
 
 
 def _to_pod(switch: Existing, far: FarSide) -> Switch:
-    """The plan of a path to a pod on another node."""
+    """Return the network for a path to a pod on another node."""
     testbed = far.site.testbed
     if not isinstance(testbed.far, PodTarget):
         raise UsageError(
@@ -247,9 +250,9 @@ def _to_pod(switch: Existing, far: FarSide) -> Switch:
     return switch
 
 
-def _place(trial: Trial, can: Capabilities, topology: Topology, cores: Cores) -> Placement:
+def _place(trial: Trial, capabilities: Capabilities, topology: Topology, cores: Cores) -> Placement:
     spare = trial.spare_cores
-    demand = _demand(trial, can, topology.pairs())
+    demand = _demand(trial, capabilities, topology.pairs())
     if trial.numa == "generator-apart":
         demand = replace(demand, outside=_generator(topology))
     placement = cores.place(demand)
@@ -267,18 +270,18 @@ def _place(trial: Trial, can: Capabilities, topology: Topology, cores: Cores) ->
 
 
 def _generator(topology: Topology) -> tuple[str, ...]:
-    """The nodes of the generator: the wire ends. A bare wire may stand for a path from a wire to an
-    application (`without_vnfs`) and have no wire end; then one of its ends counts."""
+    """Return the nodes of the generator, which are the testers. A baseline may have no tester,
+    because it replaces a path from a tester to an application; then its sources count."""
     wires = tuple(node.name for node in topology.nodes if node.place is NodePlace.WIRE)
     return wires or tuple(path.source for path in topology.paths)
 
 
-def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...]) -> Demand:
+def _demand(trial: Trial, capabilities: Capabilities, pairs: tuple[tuple[str, ...], ...]) -> Demand:
     spare = trial.spare_cores
     return Demand(
         pairs=pairs,
-        polling_switch=can.polling or spare > 0,
-        in_kernel_switch=can.in_kernel and spare == 0,
+        polling_switch=capabilities.polling or spare > 0,
+        in_kernel_switch=capabilities.in_kernel and spare == 0,
         switch_cores=spare or trial.switch_cores,
         idle=trial.idle,
         switch_cpus=trial.switch_cpus.cores,
@@ -294,7 +297,7 @@ def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...])
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """A trial with every choice made: all that a deployment needs. Nothing has been touched yet."""
+    """A trial with every choice made, as a deployment needs it."""
 
     trial: Trial
     topology: Topology
@@ -307,17 +310,17 @@ class TrialPlan:
     policy: TrimPolicy
     verify: VerifyPolicy
     mixed_connect_modes: bool = False
-    far: FarSide | None = None  # its part on another host
-    wires: Environment | None = None  # where wire ends live; None: with everything else
+    far: FarSide | None = None  # its part on the remote host
+    wires: Environment | None = None  # environment of the testers; None: that of all nodes
     small_pages: bool = False  # DPDK's memory lies on the kernel's ordinary pages
 
     def function_table(self) -> FunctionTable | None:
-        """Return the neutral table of the trial's functions; None if the switch only forwards. Made
-        on demand: a large table takes seconds."""
+        """Return the neutral table of the trial's functions; None if the switch only forwards. A
+        large table takes seconds, so it is created on demand."""
         return None if self.topology.direct else table_of(self.trial, self.topology)
 
     def labels(self) -> Labels:
-        """The labels of a drawing of the plan."""
+        """Return the labels of a drawing of the plan."""
         trial = self.trial
         vnf = trial.vnf.rpartition("/")[2]
         split = "" if trial.split == "none" else f", split by {trial.split}"
@@ -331,25 +334,25 @@ class TrialPlan:
 
     def stand_in(self) -> str | None:
         """Return the reason for a fallback port kind; None if the ports are the switch's own."""
-        can = self.switch.capabilities
-        if (words := can.stand_ins.get(self.port_kind)) is None:
+        capabilities = self.switch.capabilities
+        if (text := capabilities.stand_ins.get(self.port_kind)) is None:
             return None
         place = self.environment
-        reason = why_not(can.port_kinds[0], place.name, place.port_kinds(), self.trial)
-        return f"{words}; so because {reason}"
+        reason = why_not(capabilities.port_kinds[0], place.name, place.port_kinds(), self.trial)
+        return f"{text}; so because {reason}"
 
     def environment_of(self, place: NodePlace) -> Environment:
-        """The environment that a node of the topology lives in."""
+        """Return the environment of a node of the topology."""
         return self.wires if self.wires and place is NodePlace.WIRE else self.environment
 
     def environments(self) -> list[Environment]:
-        """The environments in which nodes on this host are made."""
+        """Return the environments in which nodes on this host are made."""
         places = (node.place for node in self.topology.nodes if not node.far)
         return list({id(one): one for one in map(self.environment_of, places)}.values())
 
     def specs(self) -> list[NodeSpec]:
-        """The nodes that environments have to make. Made on demand: there are many plans, and one
-        trial runs at a time."""
+        """Return the nodes that environments have to make. There are many plans and one trial at a
+        time, so the nodes are computed on demand."""
         specs = self.topology.specs(
             self.port_kind,
             self.placement.application_cores,

@@ -1,9 +1,9 @@
-"""Where frames were lost: the counters of the switch against those of the applications.
+"""Finds where frames were lost, by the counters of the switch and of the applications.
 
-Both are read twice, when nothing moves: before the traffic and after it. Frames that one station
-passed on and the next did not get were lost in between. A counter of dropped frames explains some
-loss; the rest is unexplained, and the result says so where it is more than a ten-thousandth of what
-was sent.
+Both are read before the traffic and after it, while no frame is in flight. Frames that one station
+sent and the next did not receive were lost in between. Counters of dropped frames explain a part of
+the loss. If the unexplained rest is more than a ten-thousandth of the sent frames, the result has
+a mark.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NONE = PortCounters(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class DeviceDrops:
-    """Frames that the kernel dropped at a node's own device; all 0 without a device."""
+    """Frames that the kernel dropped at a node's device; 0 without a device."""
 
     rx: int = 0
     tx: int = 0
@@ -33,13 +33,13 @@ class DeviceDrops:
 
 @dataclass(frozen=True, slots=True)
 class CounterReading:
-    """All counters at one moment: by node, and the switch's."""
+    """All counters at one moment, of each node and of the switch."""
 
     applications: dict[str, EngineCounters]
     devices: dict[str, DeviceDrops]
     switch: SwitchCounters
     vnfs: dict[str, int] = field(default_factory=dict)  # frames that VNFs report as dropped
-    denied: dict[str, int] = field(default_factory=dict)  # sent, and to be dropped, by node
+    denied: dict[str, int] = field(default_factory=dict)  # sent frames of denied flows, by node
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class _Changes:
         return DeviceDrops(after.rx - before.rx, after.tx - before.tx)
 
     def vnf(self, node: str) -> int:
-        """Frames that a VNF reports as dropped, and frames dropped at its devices."""
-        own = self.after.vnfs.get(node, 0) - self.before.vnfs.get(node, 0)
+        """Return the frames that a VNF reports as dropped, and those dropped at its devices."""
+        reported = self.after.vnfs.get(node, 0) - self.before.vnfs.get(node, 0)
         at_devices = self.device(node)
-        return own + at_devices.rx + at_devices.tx
+        return reported + at_devices.rx + at_devices.tx
 
     def port(self, index: int) -> PortCounters | None:
         before, after = (each.switch.ports.get(index) for each in (self.before, self.after))
@@ -76,12 +76,12 @@ class _Changes:
 
 @dataclass
 class _CableCounts:
-    """One direction of the cable between two hosts, which all paths share: nobody knows whose
-    frames were lost there, so they are charged to the first paths that lack some."""
+    """One direction of the cable between two hosts. All paths share it, so its losses cannot be
+    attributed, and are charged to the first paths that lack frames."""
 
     lost: int  # on the cable itself
-    left: int  # with what its two ends have dropped: not yet charged to a path
-    ends_count: bool  # whether there are switches that count at its ends
+    left: int  # losses of the cable and of its ends that are not yet charged to a path
+    ends_count: bool  # True if switches count frames at its ends
 
     @classmethod
     def crossed(cls, changes: _Changes, ends: tuple[int, ...] | None) -> _CableCounts | None:
@@ -93,14 +93,14 @@ class _CableCounts:
         return cls(lost, lost + max(0, out.tx_dropped) + max(0, into.rx_dropped), known)
 
     def alone(self, lost: int, counted: int) -> Stage:
-        """The only stage of a way whose switches do not count at the ports of nodes: what was lost
-        in them cannot be told from what was never sent, but what the cable's ends counted can."""
+        """Return the only stage of a path whose switches do not count at the ports of nodes. Only
+        the counters at the ends of the cable can then explain losses."""
         if self.ends_count:
             return self.between(_stage("between the hosts", lost, counted))
         return self.bare(lost, counted)
 
     def bare(self, lost: int, counted: int) -> Stage:
-        """The stage of a cable with no switch at either end: frames that no application dropped."""
+        """Return the stage of a cable without switches: frames that no application dropped."""
         self.lost += max(0, lost - counted)
         return _stage("between the hosts", lost, max(lost, counted))
 
@@ -118,11 +118,10 @@ def reconcile(
     cable: tuple[int, int] | None = None,
     split: Split | None = None,
 ) -> Reconciliation:
-    """Follow the frames of every pair both ways; a way without frames is left out.
+    """Follow the frames of every pair in both directions; a direction without frames is left out.
 
-    `via` names the VNFs on the way of each pair (empty: none). `cable`: the numbers of the two ends
-    of the cable between two hosts in the counters. Where the switch deals the frames out, `split`
-    says to which of its ports."""
+    `via` names the VNFs of each pair. `cable`: the numbers of the two ends of the cable between two
+    hosts in the counters. `split`: the ports between which the switch divides the frames."""
     changes = _Changes(before, after)
     ways = []
     forth = _CableCounts.crossed(changes, cable)
@@ -191,14 +190,14 @@ def _path(
 
 
 def _chains(changes: _Changes, split: Split | None) -> list[ChainFrames]:
-    """Frames that passed through each chain; empty where the switch does not count."""
-    found = []
+    """Return the frames that passed each chain; empty if the switch does not count."""
+    chains = []
     for chain, ends in enumerate(zip(split.heads, split.tails, strict=True) if split else ()):
         head, tail = map(changes.port, ends)
         if head is not None and tail is not None:
             frames = ChainFrames(chain=chain, entered=head.tx_frames, left=tail.rx_frames)
-            found.append(frames)
-    return found
+            chains.append(frames)
+    return chains
 
 
 def _stages(
@@ -210,9 +209,9 @@ def _stages(
     on_leaving: int,
     denied: int = 0,
 ) -> list[Stage]:
-    """The stages of a way through the switch. Some switches count a frame that they drop on arrival
-    as received, others do not: receive drops of a port that explain nothing before it may explain
-    loss behind it."""
+    """Return the stages of a path through the switch. Some switches count a frame that they drop on
+    arrival as received, others do not. Receive drops of a port that explain no loss before the port
+    may therefore explain a loss behind it."""
     into = sent - entry.rx_frames
     before_the_port = min(max(0, into - on_entry), entry.rx_dropped)
     return [
@@ -229,8 +228,8 @@ def _stages(
 def _in_the_chain(
     changes: _Changes, whole: Stage, ports: tuple[int, int], vnfs: Sequence[str]
 ) -> Stage:
-    """The loss between the first port and the last: the switch may drop frames at any port in
-    between, as may a VNF or its devices."""
+    """Return the loss between the first port and the last. The switch may drop frames at any port
+    in between, and so may a VNF or its devices."""
     inner = range(min(ports) + 1, max(ports))
     at_ports = (port for index in inner if (port := changes.port(index)) is not None)
     dropped = sum(port.rx_dropped + port.tx_dropped for port in at_ports)
@@ -248,13 +247,13 @@ def _stage(place: Place, lost: int, counted: int) -> Stage:
 
 def _findings(path: FramePath) -> list[str]:
     way = f"pair {path.pair}, {path.sender} to {path.receiver}"
-    found = []
+    findings = []
     if path.not_sent:
-        found.append(f"{way}: {path.not_sent} frames not sent, given up by the sender")
+        findings.append(f"{way}: {path.not_sent} frames not sent, given up by the sender")
     for stage in path.stages:
         if stage.lost > 0:
             rest = f", {stage.unexplained} of them counted nowhere" if stage.unexplained else ""
-            found.append(f"{way}: {stage.lost} frames lost {stage.place}{rest}")
+            findings.append(f"{way}: {stage.lost} frames lost {stage.place}{rest}")
         elif stage.lost < 0:
-            found.append(f"{way}: {-stage.lost} frames too many {stage.place}")
-    return found
+            findings.append(f"{way}: {-stage.lost} frames too many {stage.place}")
+    return findings

@@ -1,8 +1,8 @@
-"""From the facts of a trial to its record, however the trial ended.
+"""Makes the record of a trial from its facts, also if the trial failed.
 
-The facts come in parts, as the trial proceeds: the request, the plan, the measurement, and the
-programs that ran. A record whose figures contradict each other is refused; the record of a
-failed trial, without figures, takes its place.
+The facts come in parts as the trial proceeds: the request, the plan, the measurement, and the
+programs that ran. A record with contradictory figures is refused; the record of a failed trial,
+without figures, replaces it.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ from switchmark.trial.cost import ApplicationCpu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """The measured part of one trial: its figures, and what they were made of."""
+    """The measured part of one trial: its figures, and the counts behind them."""
 
     figures: Figures
     trim: Trim | None
     steady: SteadyRun | None = None
-    kept_samples: int  # the least of all receivers or clients
+    kept_samples: int  # the smallest number of all receivers or clients
     sample_noise_pps: float = 0.0  # the largest deviation that bursts alone give to samples
     source_counters: FrameCounters  # summed over senders (or clients), kept window
     sink_counters: FrameCounters  # summed over receivers, kept window; all 0 for latency
     sent_frames: int = 0  # by all sources, in the whole trial
     socket_drops: int = 0  # at the applications' own sockets, in the whole trial
     on_schedule: bool  # every paced source kept its schedule
-    stretch: float = 0.0  # by so much of its duration a source ran too long, at most
+    stretch: float = 0.0  # largest share of its duration by which a source ran too long
     passed_frames: int = 0  # through the switch, both ways
     cpu: list[ApplicationCpu] = field(default_factory=list)  # for every run of a method
     far_cpu: list[ApplicationCpu] = field(default_factory=list)  # the same on the other host
@@ -82,7 +82,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedFacts:
+class RequestedFacts:
     """The facts of a trial before anything is planned or made. The names of the fields of this
     class and of the following are those of the record."""
 
@@ -94,7 +94,7 @@ class AskedFacts:
     notation: str
 
     @classmethod
-    def of(cls, trial: Trial, campaign: str, run_id: str, begun: datetime) -> AskedFacts:
+    def of(cls, trial: Trial, campaign: str, run_id: str, begun: datetime) -> RequestedFacts:
         """Return the facts of a trial that begins now."""
         return cls(
             trial_id=trial.id,
@@ -173,7 +173,7 @@ class RunFacts:
 
 @dataclass
 class Stopwatch:
-    """Where the time of a trial goes, in seconds. It runs from the moment when it is made."""
+    """The time of each part of a trial in seconds, from the creation of this object."""
 
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     _last: float = field(default_factory=time.monotonic)
@@ -187,7 +187,7 @@ class Stopwatch:
 
     @property
     def whole_s(self) -> float:
-        """The time since it was made."""
+        """The time since the creation of this object."""
         return time.monotonic() - self._first
 
     def timing(self) -> Timing:
@@ -205,7 +205,7 @@ class Stopwatch:
 class RecordDraft:
     """The record of a trial while the trial proceeds. Each part is added when it is known."""
 
-    asked: AskedFacts
+    requested: RequestedFacts
     begun: datetime
     watch: Stopwatch = field(default_factory=Stopwatch)
     planned: PlannedFacts | None = None
@@ -234,12 +234,12 @@ class RecordDraft:
             self.failures.append(f"the figures contradict each other: {refused}")
             return Record(**self._facts())
         except Exception:
-            self.failures[-1] = f"the facts of what ran contradict each other: {refused}"
-            return Record(**(_values(self.asked) | self._end()))
+            self.failures[-1] = f"the facts of the programs contradict each other: {refused}"
+            return Record(**(_values(self.requested) | self._end()))
 
     def _facts(self) -> dict[str, Any]:
         """The fields of the record. A failed trial has no figures."""
-        facts = _values(self.asked)
+        facts = _values(self.requested)
         for part in (self.planned, self.measured, self.ran):
             facts |= _values(part)
         judged = facts.pop("judged", None)
@@ -248,7 +248,7 @@ class RecordDraft:
         return facts | self._end()
 
     def _end(self) -> dict[str, Any]:
-        # By the monotonic clock, since the real-time clock may be set back meanwhile.
+        # The monotonic clock counts, since the real-time clock may be set back meanwhile.
         ended_at = _utc(self.begun + timedelta(seconds=self.watch.whole_s))
         status = "failed" if self.failures else "finished"
         return {
@@ -262,9 +262,9 @@ class RecordDraft:
 def failed_record(
     trial: Trial, *, campaign: str, run_id: str, begun: datetime, error: Exception
 ) -> Record:
-    """Return the record of a trial of which only the reason of its failure is known."""
+    """Return the record of a failed trial if only the reason of the failure is known."""
     return Record(
-        **_values(AskedFacts.of(trial, campaign, run_id, begun)),
+        **_values(RequestedFacts.of(trial, campaign, run_id, begun)),
         status="failed",
         message=one_line(error),
         ended_at=_utc(max(begun, datetime.now(UTC))),
@@ -272,14 +272,14 @@ def failed_record(
 
 
 def why_failed(causes: Sequence[str], error: BaseException) -> str:
-    """Return the reason why a trial failed. A dead switch or a failed port of an application goes
+    """Return the reason why a trial failed. A dead switch or a failed port of an application comes
     before the errors that followed from it."""
-    seen = one_line(error)
+    observed = one_line(error)
     for cause in causes:
-        words = encodable(" ".join(cause.split()))
-        if words and words not in seen:
-            return f"{words} (seen as: {seen})"
-    return seen
+        text = encodable(" ".join(cause.split()))
+        if text and text not in observed:
+            return f"{text} (seen as: {observed})"
+    return observed
 
 
 def one_line(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """One trial from description to record: deploy, verify, measure, judge, tear down.
 
-Every error ends in a record of a failed trial; only an interruption by the user passes through.
-The record also has the time that the bench took around the measurement.
+Every error leads to the record of a failed trial, except an interruption by the user. The record
+also has the time that the bench needed besides the measurement.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from switchmark.trial.page_size import planned_kib, used_kib
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.quality import loop_costs
 from switchmark.trial.recording import (
-    AskedFacts,
     PlannedFacts,
     RecordDraft,
+    RequestedFacts,
     RunFacts,
     why_failed,
 )
@@ -60,7 +60,7 @@ def _run_placed(
     observe: Callable[[float | None], None],
 ) -> Record:
     begun = datetime.now(UTC)
-    draft = RecordDraft(AskedFacts.of(plan.trial, campaign, run_id, begun), begun)
+    draft = RecordDraft(RequestedFacts.of(plan.trial, campaign, run_id, begun), begun)
     try:
         draft.planned = _planned(plan, provenance)
         deployment = Deployment(session, plan)
@@ -78,8 +78,8 @@ def _run_placed(
         draft.watch.lap("teardown")
     except Exception as error:  # the other trials of the campaign still run
         draft.watch.lap("teardown")
-        words = deployment.running_switch.last_words
-        died = f"{plan.switch.name}: {words}" if words else ""
+        reason = deployment.running_switch.death
+        died = f"{plan.switch.name}: {reason}" if reason else ""
         log = deployment.running_switch.log
         draft.failures.append(why_failed([died, *deployment.faults()], error))
     draft.ran = _ran(draft, deployment, plan, log)
@@ -106,14 +106,14 @@ def _planned(plan: TrialPlan, provenance: dict[str, Any]) -> PlannedFacts:
 
 
 def _placement(plan: TrialPlan) -> Placement:
-    """Return the placement of the record: a foreign instrument has its own idle strategy."""
+    """Return the placement of the record. A foreign generator has its own idle strategy."""
     if plan.trial.generator == OWN_ENGINE:
         return plan.placement
     return plan.placement.model_copy(update={"idle": f"{plan.trial.generator}'s own"})
 
 
 def _ran(draft: RecordDraft, deployment: Deployment, plan: TrialPlan, log: str) -> RunFacts:
-    """Return the facts of what ran, whether or not the trial finished."""
+    """Return the facts of the programs that ran, also if the trial failed."""
     guest, far, fact = deployment.guest, plan.far, draft.fact
     planned = draft.planned.page_size_kib if draft.planned else None
 

@@ -1,8 +1,8 @@
-"""The switch of one trial, from its ports to its end: where it runs, its pins, its limit of CPU
-time, a restart in mid-trial.
+"""The switch of one trial from its ports to its end: its place, its cores, its limit of CPU time,
+a restart in mid-trial.
 
-Nodes are made between the making of its namespace and its start, and applications end before it
-does: so the deployment says when each step is due, and lends the stack that undoes it.
+The nodes are created between its namespace and its start, and the applications end before it. The
+deployment therefore calls each step, and provides the stack that undoes the steps.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class RunningSwitch:
         self.switch = plan.switch
         self.limit: CpuLimit | None = None
         self.restarted = False  # on purpose, in mid-trial
-        self.last_words = ""  # how it died, when the trial failed
-        self.last_output = ""  # the end of its output then, whole
+        self.death = ""  # how the switch died, if it did and the trial failed
+        self.last_output = ""  # the end of its output then
         self._session = session
         self._plan = plan
-        self._nodes = nodes  # in the order of their ports, as soon as they are made
+        self._nodes = nodes  # in the order of their ports, as soon as they exist
         self._undo = undo
-        # What it is started with: it may put its programs into containers.
+        # The session of the switch may put its programs into containers.
         self._inside = contained.contained(session, plan.trial.switch_environment)
         self._runs = False
-        self._moves_before: int | None = None  # of one that is not pinned
+        self._moves_before: int | None = None  # migrations of a switch that is not pinned
 
     def make_ports(self) -> list[MadePort]:
-        """Make the ports that exist only as part of the switch, in the order in which it numbers
-        them."""
+        """Make the ports that exist only as part of the switch, in the order of its port
+        numbers."""
         plan, specs = self._plan, self._plan.specs()
         if not isinstance(self.switch, MakesPorts) or specs[0].port.kind not in MADE_BY_SWITCH:
             return []
@@ -62,42 +62,43 @@ class RunningSwitch:
             for node, spec in zip(plan.topology.nodes, specs, strict=True)
             for port in spec.ports
         ]
-        wanted = [
+        requested = [
             SwitchPort(index, port.kind, port.mac, mtu_bytes=port.mtu_bytes, to_guest=guest)
             for index, (port, guest) in enumerate(ports)
         ]
-        return self.switch.make_ports(self._session, wanted)
+        return self.switch.make_ports(self._session, requested)
 
     def prepare(self, specs: Sequence[NodeSpec]) -> list[NodeSpec]:
-        """Have the ends of our veth pairs made in the switch's namespace."""
+        """Prepare the switch's namespace, and return the nodes with the switch's ends of their veth
+        pairs in it."""
         far = self._plan.topology.far_names
-        here = [spec for spec in specs if spec.name not in far]
-        ours = [p for spec in here for p in spec.ports if not (p.nic or p.lent)]
+        local = [spec for spec in specs if spec.name not in far]
+        new_ports = [p for spec in local for p in spec.ports if not (p.nic or p.lent)]
         if not isinstance(self.switch, Discardable) or self._plan.topology.direct:
             return list(specs)
-        if all(port.kind is not PortKind.VETH for port in ours):
+        if all(port.kind is not PortKind.VETH for port in new_ports):
             return list(specs)
         name, entry = prepare_namespace(self._session)
         self._undo.callback(self._session.ledger.undo, entry)
-        return [with_switch_at(name, spec) if spec in here else spec for spec in specs]
+        return [with_switch_at(name, spec) if spec in local else spec for spec in specs]
 
-    def end_with(self, made: Sequence[MadePort]) -> None:
-        """Put on the stack what ends the switch, and what has to be done after that."""
+    def end_with(self, made_ports: Sequence[MadePort]) -> None:
+        """Put the end of the switch on the stack, and the steps that follow it."""
         self._undo.callback(self._remove_limit)
         self._undo.callback(contained.close, self._inside)
-        # A function that an application drives itself goes after the application: the kernel would
-        # not take it away before. (It is stopped all the same, when the nodes are closed.)
-        if not any(port.pci for port in made):
+        # The kernel cannot remove a PCI function before the application that drives it has ended.
+        # The switch is then stopped when the nodes are closed.
+        if not any(port.pci for port in made_ports):
             self._undo.callback(self._end)
 
     def start(self) -> None:
-        """Start it with the ports of the nodes."""
+        """Start the switch with the ports of the nodes."""
         self._start()
         self._runs = True
 
     def impose_limits(self) -> None:
-        """Impose the limit of CPU time and check the pins, once the ports are up: starting costs
-        far more than forwarding, and a switch pins its threads while it starts."""
+        """Impose the limit of CPU time and remove the pins, after the ports are up. A start needs
+        more CPU time than forwarding, and a switch pins its threads while it starts."""
         self._unpin()
         plan = self._plan
         if plan.trial.cpu_limit is not None:
@@ -109,9 +110,9 @@ class RunningSwitch:
             self._undo.callback(self.limit.lift)
 
     def restart(self) -> None:
-        """Kill the switch as a crash would, and start it anew with the same ports; state in the
-        kernel is taken down and set up again. Its counters begin at 0 once more; the limit of its
-        CPU time is imposed again once its ports are up."""
+        """Kill the switch like a crash, and start it again with the same ports. State in the kernel
+        is removed and set up again, and the counters begin at 0. The limit of CPU time is imposed
+        again when the ports are up."""
         if self.limit is not None:
             self.limit.about_to_restart()
         pids = [str(pid) for pid in self.switch.process_ids()]
@@ -127,8 +128,8 @@ class RunningSwitch:
             self.limit.impose_again(self.switch.process_ids())
 
     def unpinned(self) -> dict[str, str]:
-        """Where the threads of a switch ran that was not to be pinned; None for one that is. Raises
-        `TrialFailed` when it has pinned itself meanwhile."""
+        """Return where the threads of a switch ran that must not be pinned; empty for a pinned
+        switch. Raises `TrialFailed` if the switch has pinned itself meanwhile."""
         cores, pids = self._plan.placement.switch_free_cores, self.switch.process_ids()
         if not cores:
             return {}
@@ -141,20 +142,20 @@ class RunningSwitch:
 
     @property
     def log(self) -> str:
-        """How the switch died, and its output below, whole: traces that a line leaves out, too."""
-        whole = self.last_output if self.last_output not in self.last_words else ""
-        return "\n".join(filter(None, [self.last_words, whole]))
+        """The reason of the switch's death, and below it the complete output with all traces."""
+        output = self.last_output if self.last_output not in self.death else ""
+        return "\n".join(filter(None, [self.death, output]))
 
-    def keep_last_words(self) -> None:
-        """Keep how the switch died, if it has, for the record of a trial that failed."""
+    def keep_last_output(self) -> None:
+        """Store how the switch died, if it has, for the record of a trial that failed."""
         if self._runs:
             with suppress(SwitchmarkError, OSError):
-                self.last_words = self.switch.alive() or ""
-                if self.last_words and isinstance(self.switch, Logging):
+                self.death = self.switch.alive() or ""
+                if self.death and isinstance(self.switch, Logging):
                     self.last_output = self.switch.output().strip()
 
     def _start(self) -> None:
-        """Start it on the host or in a container, as the trial says, with its functions."""
+        """Start the switch with its functions, on the host or in a container."""
         if isinstance(self.switch, PerformsFunctions):
             self.switch.function_table = self._plan.function_table()
         self.switch.start(

@@ -1,4 +1,4 @@
-"""Counts beside the loads of a method's trials, and how the record keeps them."""
+"""Counts besides the loads of a method's trials, and their form in the record."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from switchmark.record import MethodTrial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideCounts:
-    """Counts of one trial beside its load; totals over all pairs."""
+    """Counts of one trial besides its load; totals over all pairs."""
 
-    socket_drops: int  # dropped at the receivers' own sockets: never the switch's
+    socket_drops: int  # dropped at the receivers' own sockets, not by the switch
     duplicates: int
     reordered: int
     corrupt: int
     stale: int  # frames of an earlier trial, counted apart
     drained: bool  # every receiver fell silent before it was stopped
-    late_max_ns: int | None  # of the senders' pacing; None: saturating
+    late_max_ns: int | None  # largest delay of the senders' pacing; None if they saturate
 
 
 def as_trials(points: Sequence[LoadPoint], side_counts: Sequence[SideCounts]) -> list[MethodTrial]:
-    """The trials as the record keeps them. `points` may be those of a budgeted measurer: same
-    order."""
+    """Return the trials as the record has them. `points` may come from a budgeted measurer, in the
+    same order."""
     return [
         MethodTrial(
             intended_pps=point.intended_pps,

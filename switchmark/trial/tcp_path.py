@@ -64,7 +64,7 @@ def path_devices(nodes: Iterable[Node], switch: Switch) -> list[PathDevice]:
         found.append(
             PathDevice(f"{node.spec.name}/{end_device(node)}", node.netns, end_device(node))
         )
-        parent = port.made.macvlan_on if port.made is not None else None
+        parent = port.made_port.macvlan_on if port.made_port is not None else None
         if parent is not None:
             found.append(PathDevice(f"switch/{parent.device}", parent.netns, parent.device))
         elif port.device_switch_side is not None:

@@ -1,8 +1,8 @@
-"""Throughput: the load that arrives when a sender offers a set rate, or all it can.
+"""Throughput: the load that arrives when a sender offers a given rate, or as much as it can.
 
-Receivers run before senders start and after they end, so that no frame in flight is called
-lost. Intended, offered and forwarded load are three numbers; the forwarded one is counted
-at the receiver over the kept window, each sample divided by its true length.
+Receivers start before the senders and end after them, so that a frame in flight does not count as
+lost. Intended, offered and forwarded load are three numbers. The forwarded load is counted at the
+receiver over the kept window, each sample divided by its true length.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from switchmark.trial.traffic import Tick, run_traffic, sent_frames
 from switchmark.trial.trim import describe, kept_intervals, window_ns
 from switchmark.trial.verification import PairEnds
 
-# The rules of a campaign leave samples enough in the window, so only a stalled engine has none.
+# By the rules of a campaign the window has enough samples, so only a stalled engine has none.
 KEPT_AWAY = f"{STARVED}; free its core and run the trial again, or set repeat_disturbed"
 
 
@@ -48,7 +48,7 @@ def measure(
     monitors: Sequence[EngineProcess] = (),
 ) -> Measurement:
     """Run one throughput trial on applications that are ready and verified. `monitors` also
-    receive, and are no part of the figures."""
+    receive, but are not a part of the figures."""
     senders = [pair.a for pair in pairs]
     receivers = [pair.b for pair in pairs]
     duplex = senders[0] in receivers
@@ -91,8 +91,8 @@ def _steady(pairs: Sequence[PairEnds], whole: tuple[int, int], step_pps: float) 
 
 
 def steady_run(rates_pps: Sequence[float], step_pps: float) -> SteadyRun:
-    """Test for steadiness of the forwarded load, sample by sample; `step_pps` is the step in which
-    the rate of a sample moves."""
+    """Test for steadiness of the forwarded load, sample by sample; `step_pps` is the resolution of
+    the rate of a sample."""
     found = detect(rates_pps, step_pps)
     return SteadyRun(
         policy=found.policy,
@@ -111,7 +111,7 @@ def steady_run(rates_pps: Sequence[float], step_pps: float) -> SteadyRun:
 
 
 def common_time(sources: Sequence[EngineProcess]) -> tuple[int, int]:
-    """The part of the trial in which every source was sending (CLOCK_MONOTONIC ns)."""
+    """Return the part of the trial in which every source was sending (CLOCK_MONOTONIC ns)."""
     begun_ns = max(source.started_ns for source in sources)
     ended_ns = min(source.started_ns + source.result.duration_ns for source in sources)
     if ended_ns <= begun_ns:
@@ -124,13 +124,14 @@ def _kept(engines: Sequence[EngineProcess], window: tuple[int, int]) -> list[Int
 
 
 def stretch(sources: Sequence[EngineProcess], duration_s: float) -> float:
-    """The share of its duration by which the slowest source ran too long."""
+    """Return the share of its duration by which the slowest source ran too long."""
     longest_ns = max(source.result.duration_ns for source in sources)
     return max(0.0, longest_ns / (duration_s * 1e9) - 1)
 
 
 def socket_drops(engines: Sequence[EngineProcess]) -> int:
-    """Frames that their own sockets dropped in the whole trial, including while it drained."""
+    """Return the frames that the engines' sockets dropped in the whole trial and while it
+    drained."""
     return sum(one.result.totals.rx_socket_drops for one in engines)
 
 
@@ -145,8 +146,8 @@ class _Stream:
 
     pair: PairEnds
     whole: Load
-    sent: list[IntervalEvent]  # kept ones of its sender
-    received: list[IntervalEvent]
+    sent: list[IntervalEvent]  # kept samples of its sender
+    received: list[IntervalEvent]  # kept samples of its receiver
     loss: KeptLoss
     loads: PairLoads
 
@@ -160,7 +161,7 @@ class _Stream:
         found = loads.load(f"pair {pair.a.pair}", pair.a.result, pair.b.result)
         loss = loads.loss_of(pair.b.result)
         sent, received = _kept([pair.a], window), _kept([pair.b], window)
-        kept = PairLoads(
+        pair_loads = PairLoads(
             pair=pair.a.pair,
             direction=pair.direction,
             intended_pps=loads.stream_intended_pps(trial, sent),
@@ -173,13 +174,13 @@ class _Stream:
             reordering=reordering(loss),
         )
         lost = loads.kept_loss(found, pair.b.result, sent, pair.a.intervals, pair.b.intervals)
-        return cls(pair, found, sent, received, lost, kept)
+        return cls(pair, found, sent, received, lost, pair_loads)
 
 
 def _sum(trial: Trial, streams: Sequence[_Stream]) -> Throughput:
     forwarded = math.fsum(one.loads.forwarded_pps for one in streams)
     l2_bps = forwarded * trial.packet_size_bytes * 8
-    if trial.packet_mix:  # a switch may lose some sizes more than others: what arrived counts
+    if trial.packet_mix:  # a switch may lose some sizes more than others, so bytes are counted
         l2_bps = math.fsum(loads.forwarded_l2_bps(one.received) for one in streams)
     losses = [loads.loss_of(one.pair.b.result) for one in streams]
     whole = loads.total([one.whole for one in streams])
@@ -204,23 +205,23 @@ def _sum(trial: Trial, streams: Sequence[_Stream]) -> Throughput:
 
 
 def _directions(streams: Sequence[_Stream]) -> list[DirectionLoads]:
-    """Both directions apart, each over all pairs."""
-    found = []
+    """Return the loads of each direction, over all pairs."""
+    loads_by_direction = []
     for direction in dict.fromkeys(one.pair.direction for one in streams):
-        own = [one for one in streams if one.pair.direction == direction]
-        found.append(
+        streams_of = [one for one in streams if one.pair.direction == direction]
+        loads_by_direction.append(
             DirectionLoads(
                 direction=direction,
-                offered_pps=math.fsum(one.loads.offered_pps for one in own),
-                forwarded_pps=math.fsum(one.loads.forwarded_pps for one in own),
-                loss_ratio=loads.total_kept([one.loss for one in own]).ratio,
+                offered_pps=math.fsum(one.loads.offered_pps for one in streams_of),
+                forwarded_pps=math.fsum(one.loads.forwarded_pps for one in streams_of),
+                loss_ratio=loads.total_kept([one.loss for one in streams_of]).ratio,
             )
         )
-    return found
+    return loads_by_direction
 
 
 def _stdev_pps(streams: Sequence[_Stream]) -> float:
-    """Spread of the forwarded load over time: pairs' variances add, as their samples are
-    independent clocks that cannot be summed sample by sample."""
+    """Return the spread of the forwarded load over time. The samples of pairs have independent
+    clocks and cannot be summed sample by sample, so the variances of pairs are added."""
     each = [[forwarded_pps([one]) for one in stream.received] for stream in streams]
     return math.sqrt(math.fsum(variance(rates) for rates in each if len(rates) > 1))

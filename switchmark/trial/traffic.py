@@ -1,4 +1,4 @@
-"""Traffic from its first frame to its last: sinks begin before sources, and end after them."""
+"""Runs traffic: sinks begin before sources, and end after them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from switchmark.engine.process import EngineProcess, start_all
 from switchmark.errors import TrialFailed
 
-RESULT_GRACE_S = 8.0  # only an engine that hangs needs so long
+RESULT_GRACE_S = 8.0  # only an engine that hangs takes so long
 LATE_LOOK_S = 1.0
 _PUMP_S = 0.05
-BEGIN_LEAD_S, BEGIN_LEAD_EACH_S = 0.1, 0.02  # time to tell all of a bidirectional trial to begin
-BEGIN_TRIES, BEGIN_PATIENCE = 4, 4  # how often that is tried, each time with so much more time
-Tick = Callable[[], None]  # called many times a second while traffic runs; raises to end it
+BEGIN_LEAD_S, BEGIN_LEAD_EACH_S = 0.1, 0.02  # time to start all ends of a bidirectional trial
+BEGIN_TRIES, BEGIN_PATIENCE = 4, 4  # most starts; factor on the lead time from start to start
+Tick = Callable[[], None]  # called many times a second while traffic runs; an error ends it
 
 
 def run_traffic(
@@ -28,8 +28,9 @@ def run_traffic(
 ) -> None:
     """Start every sink, then every source; wait for the sources to end, then stop the sinks.
 
-    Duplex applications are both: they listen from their start on and all send from one moment on.
-    The options override the command line for this trial, `source_options` source by source."""
+    A duplex application is a source and a sink: it listens from its start on, and all begin to send
+    at the same moment. The options override the command line for this trial; `source_options` has
+    an entry for each source."""
     both = {id(source) for source in sources} & {id(sink) for sink in sinks}
     sinks = [sink for sink in sinks if id(sink) not in both]
     start_all(sinks, [{"duration": 0, **(sink_options or {})}] * len(sinks))
@@ -45,7 +46,7 @@ def run_traffic(
     else:
         start_all(sources, each_options)
     waiting = list(sources)
-    # In time, and in looks that found nothing: an engine with short samples answers sooner.
+    # The limit counts time and also empty polls, since this process may itself not have run.
     deadline = time.monotonic() + duration_s + RESULT_GRACE_S * patience
     polls_left = math.ceil((duration_s + RESULT_GRACE_S * patience) / _PUMP_S)
     while waiting and polls_left > 0 and time.monotonic() < deadline:
@@ -55,8 +56,8 @@ def run_traffic(
         waiting = [source for source in waiting if not source.has_result]
         begun = time.monotonic()
         tick()
-        deadline += time.monotonic() - begun  # it may do more than look: restart a switch
-    # The time may have passed while this process did not run: that proves nothing.
+        deadline += time.monotonic() - begun  # a tick may take long, and restart a switch
+    # The time may have passed while this process did not run, which proves nothing.
     for source in waiting:
         source.wait_result(LATE_LOOK_S)
     stop_all(sinks, sources)
@@ -65,9 +66,9 @@ def run_traffic(
 def stop_all(sinks: Sequence[EngineProcess], sources: Sequence[EngineProcess]) -> None:
     """End the sinks' trial once all frames sent to them have arrived or are lost."""
     for sink in sinks:
-        own = [one for one in sources if one.pair == sink.pair]
-        are_done = own and all(one.has_result for one in own)
-        sink.request_stop(sent_frames(own) if are_done else None)
+        senders = [one for one in sources if one.pair == sink.pair]
+        are_done = senders and all(one.has_result for one in senders)
+        sink.request_stop(sent_frames(senders) if are_done else None)
     for sink in sinks:
         sink.wait_result(RESULT_GRACE_S)
 
@@ -77,9 +78,9 @@ def _start_together(
     each_options: Sequence[Mapping[str, str | float]],
     patience: float,
 ) -> None:
-    """Start applications that send and listen, all at one moment. One that hears of it too late was
-    not listening when the others began: that start is given up, and tried again with more time.
-    Raises `TrialFailed` after `BEGIN_TRIES`."""
+    """Start applications that send and listen, all at one moment. If an application gets the
+    command too late, it was not listening when the others began; all are then started again with
+    more time. Raises `TrialFailed` after `BEGIN_TRIES` starts."""
     lead_s = (BEGIN_LEAD_S + len(engines) * BEGIN_LEAD_EACH_S) * patience
     for _ in range(BEGIN_TRIES):
         at_ns = time.monotonic_ns() + round(lead_s * 1e9)
@@ -96,11 +97,12 @@ def _start_together(
 
 
 def _exact(duration_s: float) -> str | float:
-    """The number to the nanosecond, without an exponent: short bursts last microseconds, a
-    geometric mean has many digits, and the engine reads neither exponents nor more digits."""
+    """Return the duration to the nanosecond, without an exponent. The engine reads neither
+    exponents nor more digits, but short bursts last microseconds and a geometric mean has many
+    digits."""
     return duration_s if duration_s == round(duration_s, 6) >= 1e-3 else f"{duration_s:.9f}"
 
 
 def sent_frames(sources: Sequence[EngineProcess]) -> int:
-    """Frames that the sources offered in the whole trial."""
+    """Return the number of frames that the sources offered in the whole trial."""
     return sum(one.result.totals.tx_offered for one in sources)

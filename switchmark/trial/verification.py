@@ -1,8 +1,8 @@
-"""Before each trial: teach the switch its MACs, then prove that frames go where they should.
+"""Before each trial: teaches the switch the MAC addresses, and proves that frames reach their port.
 
-A receiver that never speaks is never learnt, and every frame to it is flooded to all ports
-(a fault of earlier tools that spoils every NvsN figure). So both ends speak first; then
-counted frames must arrive at their port, and at no other.
+A switch never learns a receiver that does not send, and floods every frame to it to all ports. This
+fault of earlier tools makes every NvsN figure wrong. Therefore both ends send first. Then counted
+frames must arrive at their port, and at no other port.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from switchmark.record import Direction, Verification
 
 TEACHING_FRAMES = 2
 ARRIVAL_TIMEOUT_S = 3.0  # frames cross a switch in far less, when it has a core
-CONVERGENCE_TIMEOUT_S = 3.0  # in which a switch must stop flooding what it has learnt
+CONVERGENCE_TIMEOUT_S = 3.0  # by then a switch must not flood to addresses that it has learnt
 _CONVERGENCE_POLL_S = 0.05
 _POLL_S = 0.01
 _FIRST_LOOK_S = 0.001  # most paths are up by then
@@ -35,10 +35,10 @@ class PairEnds:
 
 
 def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
-    """Send learning frames both ways until each end has heard the other.
+    """Send learning frames both ways until each end has received frames of the other.
 
-    This also waits for links that come up late (vhost-user handshakes). Raises `TrialFailed` that
-    names the pair and direction that stay silent."""
+    This also waits for links that come up late (vhost-user handshakes). Raises `TrialFailed` with
+    the pair and the direction in which no frame arrives."""
     deadline = time.monotonic() + timeout_s
     silent = {(pair.a.pair, end): pair for pair in pairs for end in ("a", "b")}
     pause_s = _FIRST_LOOK_S
@@ -47,32 +47,31 @@ def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
         verify_all([end for pair in still for end in (pair.a, pair.b)], TEACHING_FRAMES)
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _POLL_S)
-        hearing = [pair.b if end == "a" else pair.a for (_, end), pair in silent.items()]
-        heard = dict(zip(list(silent), counters_of(hearing), strict=True))
-        silent = {key: pair for key, pair in silent.items() if not heard[key].rx_verification}
+        receivers = [pair.b if end == "a" else pair.a for (_, end), pair in silent.items()]
+        counters = dict(zip(list(silent), counters_of(receivers), strict=True))
+        silent = {key: pair for key, pair in silent.items() if not counters[key].rx_verification}
         if silent and time.monotonic() > deadline:
             number, end = next(iter(silent))
             raise TrialFailed(
                 f"no frame of pair {number} reached its peer from end {end} within "
-                f"{timeout_s:.1f} s: {_what_came_instead(heard[number, end])}"
+                f"{timeout_s:.1f} s: {_other_frames(counters[number, end])}"
             )
 
 
-def _what_came_instead(heard: EngineCounters) -> str:
-    """Return why a port that waits for frames of ours has none, by what it received since it is
-    open."""
+def _other_frames(received: EngineCounters) -> str:
+    """Return why no expected frame arrived at a port, by all frames that it has received."""
     kinds = {
-        "of another kind (tags, IP version, protocol)": heard.rx_other,
-        "for another address": heard.rx_foreign,
-        "damaged": heard.rx_corrupt,
-        "dropped by the port": heard.rx_socket_drops,
+        "of another kind (tags, IP version, protocol)": received.rx_other,
+        "for another address": received.rx_foreign,
+        "damaged": received.rx_corrupt,
+        "dropped by the port": received.rx_socket_drops,
     }
     came = [f"{count} {kind}" for kind, count in kinds.items() if count]
     if not came:
         return "the switch does not forward"
     return (
-        f"frames arrived, but not ours: {', '.join(came)}; the switch does not forward ours, or it "
-        "or the port changes them"
+        f"other frames arrived: {', '.join(came)}; the switch does not forward the expected "
+        "frames, or it or the port changes them"
     )
 
 
@@ -81,19 +80,19 @@ def verify(
     policy: VerifyPolicy,
     witness_frames: Callable[[], int | None],
 ) -> Verification:
-    """Send counted frames both ways through a switch that has been taught.
+    """Send counted frames both ways through a switch that has learnt the addresses.
 
-    It is passed when every frame arrives and none is seen by another pair or by the switch's third
-    port (the witness). `witness_frames` reads the count of the witness so far. A switch that still
-    floods by what it knew before (a cache of flows outlives the lesson by half a second and more),
-    or delivers late learning frames, is asked again until it has converged; lost frames get no
-    second chance."""
+    The switch passes if every frame arrives, and none at the port of another pair or at the monitor
+    port. `witness_frames` reads the count of the monitor port. A switch may flood for some time
+    after it has learnt an address, since its cache of flows is updated half a second later or more,
+    or may deliver late learning frames. The test is then repeated until the switch has converged,
+    but not after a loss."""
     deadline = time.monotonic() + CONVERGENCE_TIMEOUT_S
     while True:
-        seen = _send_counted(pairs, policy, witness_frames)
-        lost = seen.frames_arrived < policy.min_arrived_ratio * seen.frames_sent
-        if seen.passed or lost or time.monotonic() > deadline:
-            return seen
+        result = _send_counted(pairs, policy, witness_frames)
+        lost = result.frames_arrived < policy.min_arrived_ratio * result.frames_sent
+        if result.passed or lost or time.monotonic() > deadline:
+            return result
         time.sleep(_CONVERGENCE_POLL_S)
 
 
@@ -113,16 +112,16 @@ def _send_counted(
             break
         time.sleep(_POLL_S)
     witness_after = witness_frames()
-    witness = (
+    flooded = (
         witness_after - witness_before
         if witness_before is not None and witness_after is not None
         else None
     )
-    return _judge(policy, sent, arrived, now[1] - before[1], witness)
+    return _judge(policy, sent, arrived, now[1] - before[1], flooded)
 
 
 def _arrivals(pairs: Sequence[PairEnds]) -> tuple[int, int]:
-    """(frames that reached their own end, frames of other pairs seen) over all ends."""
+    """Return the frames that reached their own end, and those of other pairs, over all ends."""
     counters = counters_of([end for pair in pairs for end in (pair.a, pair.b)])
     return sum(c.rx_verification for c in counters), sum(c.rx_foreign for c in counters)
 

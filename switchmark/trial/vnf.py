@@ -1,7 +1,7 @@
 """VNFs of a chain between two ports, and their start.
 
-A VNF that is the engine runs one endless trial; its counters are read by ending that trial
-and beginning the next, which is done only while no traffic runs.
+A VNF that is the engine runs a trial without end. To read its counters, that trial is ended and the
+next begins, only while no traffic runs.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from switchmark.trial.cost import ApplicationCpu
 
 @dataclass
 class Vnf:
-    """A running VNF with two ports; by itself one without a process, that counts nothing."""
+    """A running VNF with two ports. This base class has no process, and counts nothing."""
 
     node: str
     pair: int
     kind: str  # as the record names it
-    command: list[str]  # as it was run, or the lines that configured it
-    cpu: ApplicationCpu | None = field(default=None, init=False)  # between the last two looks
+    command: list[str]  # command line, or the lines that configured it
+    cpu: ApplicationCpu | None = field(default=None, init=False)  # between the last two reads
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Return when it forwards, or will as soon as its ports' peers are there."""
+        """Return when it forwards, or will forward as soon as the peers of its ports exist."""
 
-    def look(self) -> int:
-        """Take its CPU time, and the frames that it reports as dropped since its start; only while
-        no traffic runs."""
+    def read(self) -> int:
+        """Read its CPU time, and return the frames that it reports as dropped since its start; only
+        while no traffic runs."""
         return 0
 
     def died(self) -> str | None:
@@ -51,7 +51,7 @@ class Vnf:
         return VnfRun(node=self.node, pair=self.pair, kind=self.kind, command=self.command)
 
     def request_exit(self) -> None:
-        """Ask it to end, without waiting for it."""
+        """Request its end, without waiting for it."""
 
     def close(self) -> None:
         """End it. Idempotent."""
@@ -59,30 +59,30 @@ class Vnf:
 
 @dataclass
 class SpawnedVnf(Vnf):
-    """A VNF that is a program of the host's, such as a virtual machine."""
+    """A VNF that is a program of the host, for example a virtual machine."""
 
     spawned: Spawned
 
-    def wait_guest(self, timeout_s: float, else_it: str) -> None:
+    def wait_guest(self, timeout_s: float, problem: str) -> None:
         """Wait for the line that a guest prints when its ports are set up. Raises TrialFailed."""
         try:
             line = self.spawned.read_line(timeout_s)
         except TimeoutError:
             line = None
         if line is None:
-            words = last_line(self.spawned.stderr_tail(), NOTHING)
-            raise TrialFailed(f"VNF {self.node}: its guest {else_it}: {words}")
+            output = last_line(self.spawned.stderr_tail(), NOTHING)
+            raise TrialFailed(f"VNF {self.node}: its guest {problem}: {output}")
 
     def died(self) -> str | None:
-        """Its exit code and last words, if it has ended."""
+        """Return its exit code and the end of its standard error, if it has ended."""
         code = self.spawned.poll()
         if code is None:
             return None
-        words = last_line(self.spawned.stderr_tail(), NOTHING)
-        return f"VNF {self.node} ({self.command[0]}) ended with exit code {code}: {words}"
+        output = last_line(self.spawned.stderr_tail(), NOTHING)
+        return f"VNF {self.node} ({self.command[0]}) ended with exit code {code}: {output}"
 
     def request_exit(self) -> None:
-        """Close its input, at which machines and many filters end."""
+        """Close its input, which ends machines and many filters."""
         if self.spawned.poll() is None:
             self.spawned.close_input()
 
@@ -98,14 +98,14 @@ BRIDGE = "br0"
 class BridgeVnf(Vnf):
     """A Linux bridge in the VNF's network namespace, between its two devices.
 
-    It learns nothing: with two ports there is nothing to choose, and addresses are seen on
-    both sides of a chain. The drops of its devices are counted as the node's."""
+    It does not learn, since with two ports there is no choice, and an address occurs on both sides
+    of a chain. The drops of its devices are counted as the node's."""
 
-    undo: Callable[[], object] | None  # None: it goes with its namespace
+    undo: Callable[[], object] | None  # None: the kernel removes the bridge with its namespace
 
     @classmethod
     def make(cls, session: Session, node: Node, pair: int) -> BridgeVnf:
-        """Join the two devices of a node. Its bridge goes with the namespace, if it has one."""
+        """Join the two devices of a node with a bridge."""
         bridge = BRIDGE
         undo = None
         if node.netns is None:
@@ -123,7 +123,7 @@ class BridgeVnf(Vnf):
         return cls(node.spec.name, pair, "bridge", lines, undo)
 
     def close(self) -> None:
-        """Remove the bridge where it is among the host's devices."""
+        """Remove the bridge if it is a device of the host."""
         if self.undo is not None:
             self.undo()
 
@@ -139,26 +139,26 @@ class GuestBridgeVnf(SpawnedVnf):
 
 @dataclass
 class ProgramVnf(SpawnedVnf):
-    """A program of the user's, given its two ports as arguments. It cannot say when it is ready;
+    """A program of the user with its two ports as arguments. It does not report when it is ready;
     the first frames that arrive show it."""
 
-    _looked: tuple[int, float] = field(default=(0, 0.0), init=False)  # when, and its CPU time then
+    _last: tuple[int, float] = field(default=(0, 0.0), init=False)  # time and CPU time of a read
 
-    def look(self) -> int:
-        """Take its CPU time; it counts no drops."""
+    def read(self) -> int:
+        """Read its CPU time; it counts no drops."""
         now_ns, used_s = time.monotonic_ns(), process_cpu_s(self.spawned.pid)
-        then_ns, before_s = self._looked
+        then_ns, before_s = self._last
         self.cpu = ApplicationCpu(now_ns - then_ns, round((used_s - before_s) * 1e9))
-        self._looked = now_ns, used_s
+        self._last = now_ns, used_s
         return 0
 
 
 @dataclass
 class GuestProgramVnf(ProgramVnf):
-    """A program of the user's in a virtual machine, whose CPU time is the machine's."""
+    """A program of the user in a virtual machine. Its CPU time is that of the machine."""
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Wait until the guest has set its ports up, and starts the program."""
+        """Wait until the guest has set up its ports, and starts the program."""
         self.wait_guest(timeout_s, f"did not start {self.command[0]}")
 
 
@@ -167,8 +167,8 @@ READ_TIMEOUT_S = 5.0
 
 @dataclass
 class EngineVnf(Vnf):
-    """The engine's forwarder, over the fastest I/O; as kind `l2fwd` it gathers frames, as `pcap` it
-    makes a system call a frame."""
+    """The engine's forwarder, over the fastest I/O. Kind `l2fwd` gathers frames, kind `pcap` makes
+    a system call for each frame."""
 
     engine: EngineProcess
     _forwarded: int = 0
@@ -179,8 +179,8 @@ class EngineVnf(Vnf):
         self.engine.wait_ready(timeout_s)
         self.engine.start(duration=0)
 
-    def look(self) -> int:
-        """End its trial and begin the next; returns its drops until now."""
+    def read(self) -> int:
+        """End its trial, begin the next, and return its drops until now."""
         self.engine.request_stop()
         result = self.engine.wait_result(READ_TIMEOUT_S)
         self._forwarded += result.totals.tx_offered
@@ -190,7 +190,7 @@ class EngineVnf(Vnf):
         return self._dropped
 
     def died(self) -> str | None:
-        """Its exit code in words, if it has ended."""
+        """Return its exit code, if it has ended."""
         code = self.engine.spawned.poll()
         return None if code is None else f"VNF {self.node} ended with exit code {code}"
 
@@ -209,9 +209,7 @@ class EngineVnf(Vnf):
 
 
 def start_vnf(session: Session, trial: Trial, node: Node, pair: int, idle: str) -> Vnf:
-    """Start what the trial asks for between the node's two ports.
-
-    Raises TrialFailed when it cannot be started."""
+    """Start the VNF of the trial between the node's two ports. Raises `TrialFailed`."""
     try:
         if trial.vnf == "bridge" and isinstance(node, VirtualMachine):
             command = [f"{BRIDGE} of the guest"]
@@ -232,8 +230,9 @@ def start_vnf(session: Session, trial: Trial, node: Node, pair: int, idle: str) 
 
 
 def _program(program: str, node: Node, pair: int) -> ProgramVnf:
-    """The command of a program. Ports are device names, or socket paths where it must listen; the
-    environment variables hold the MAC addresses of both, and of what lies beyond each."""
+    """Start a program of the user. Its arguments are the ports: device names, or paths of sockets
+    on which it must listen. Environment variables have the MAC addresses of the ports and of their
+    peers."""
     ports = node.spec.ports
     command = [program, *(port.device_inside or str(port.socket_inside) for port in ports)]
     env = {"SWITCHMARK_VNF": node.spec.name}

@@ -1,6 +1,6 @@
-"""Where the bare wire of a trial is: at which place, over which kind of port and by which I/O.
+"""The baseline of a trial: its environment, its port kind and its I/O.
 
-This is decided here alone; the record keeps it, so that results find the wire that judged a trial.
+Only this module decides it. The record has it, so that results find the baseline of a trial.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from switchmark.trial.plan import WIRE_ENVIRONMENT, TrialPlan
 
 
 def over_cable(plan: TrialPlan) -> bool:
-    """Return True if the bare wire of a trial is the cable between its two hosts."""
+    """Return True if the baseline of a trial is measured over the cable between its two hosts."""
     if plan.far is None:
         return False
     return bare_cable_problem(len(plan.topology.paths), plan.io) is None
 
 
 def bare_wire(plan: TrialPlan) -> BareWire:
-    """What the wire of a trial is, whatever the switch."""
+    """Return the baseline of a trial, which is the same for all switches."""
     trial, cabled = plan.trial, over_cable(plan)
     traits = traits_of(trial.environment)
     elsewhere = traits.guests or (cabled and not traits.own_network)
@@ -35,8 +35,8 @@ def bare_wire(plan: TrialPlan) -> BareWire:
 
 
 def judging_wire(plan: TrialPlan) -> BareWire | None:
-    """The bare wire by which a trial is judged; None where there is none: for the wire itself, for
-    ports that are not there without their switch, and for nodes that cannot be joined."""
+    """Return the baseline by which a trial is judged. None for a trial without a switch, for ports
+    that exist only with their switch, and for nodes that cannot be connected directly."""
     trial = plan.trial
     if trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
         return None

@@ -94,7 +94,7 @@ def test_a_trial_is_judged_by_the_cable_without_switches(hosts: TwoHosts, engine
     assert wire.latency is not None and trial.latency is not None
     assert trial.verdict is not None and "no-baseline" not in trial.verdict.marks
     assert trial.limit is not None
-    floor = f"the bare wire's median is {wire.latency.percentiles_ns['50'] / 1e3:.1f} us"
+    floor = f"the median of the baseline is {wire.latency.percentiles_ns['50'] / 1e3:.1f} us"
     assert any(one.startswith(floor) for one in trial.limit.evidence), trial.limit
 
 

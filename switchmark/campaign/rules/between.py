@@ -1,7 +1,7 @@
 """Impossible combinations between two hosts, each with a switch, and one cable between them.
 
-`between_problems` judges one combination; campaigns and the table of docs/combinations.md both ask
-it. Methods, VNFs and splits have no column in that table: only campaigns ask for them.
+`between_problems` judges one combination, for campaigns and for the table of docs/combinations.md.
+Methods, VNFs and splits have no column in that table, so only campaigns check them.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.workload import FRAMES
 
 
-def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
-    """The reasons why a campaign between hosts cannot run, each once."""
-    if can.foreign:
+def between_refusals(sweep: Sweep, switch: str, capabilities: Capabilities) -> Iterator[Refusal]:
+    """Yield the reasons why a campaign between hosts cannot run, each once."""
+    if capabilities.foreign:
         yield from _pod_refusals(sweep, switch)
         return
     pairs = max([*sweep.pairs, *(scenario.paths or 1 for scenario in sweep.scenario)])
-    modes = [one or can.connect_modes[0] for one in sweep.connect_mode]
-    told = [
+    modes = [one or capabilities.connect_modes[0] for one in sweep.connect_mode]
+    problems = [
         problem
         for mode, environment, kind, io in product(
             modes, sweep.environment, sweep.port_kind, sweep.io
         )
-        for problem in between_problems(switch, can, mode, environment, kind, io, pairs)
+        for problem in between_problems(switch, capabilities, mode, environment, kind, io, pairs)
     ]
-    yield from dict.fromkeys(told)
+    yield from dict.fromkeys(problems)
     for each in sweep.switch_options:
-        if (refusal := options.between_refusal(switch, can, each.chosen)) is not None:
+        if (refusal := options.between_refusal(switch, capabilities, each.chosen)) is not None:
             yield refusal
     for method in sweep.method:
         if method != PLAIN and METHODS[method].one_host:
@@ -47,7 +47,7 @@ def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[R
         yield Refusal("split works at one switch only", "leave location: remote out")
     if any(place != "host" for place in sweep.switch_environment):
         yield Refusal(
-            "between hosts the switches are on the hosts themselves", "use switch_environment: host"
+            "between hosts, the switches run on the hosts", "use switch_environment: host"
         )
     shared = [name for name in sweep.environment if not traits_of(name).own_network]
     if shared and "bridge" in sweep.vnf:
@@ -57,7 +57,7 @@ def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[R
         )
     if any(vnf.startswith("/") for vnf in sweep.vnf):
         yield Refusal(
-            "a VNF of your own is on this host only", "use vnf: forwarder, l2fwd, bridge or pcap"
+            "a user's VNF works on one host only", "use vnf: forwarder, l2fwd, bridge or pcap"
         )
 
 
@@ -92,15 +92,14 @@ def _pod_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
 
 def between_problems(
     switch: str,
-    can: Capabilities,
+    capabilities: Capabilities,
     mode: ConnectMode,
     environment: str,
     kind: PortKind | None,
     io: Io,
     pairs: int,
 ) -> Iterator[Refusal]:
-    """The reasons why one combination cannot run; empty when it can. `kind` None: any kind of
-    port."""
+    """Yield the reasons why one combination cannot run. `kind` None: any port kind."""
     traits = traits_of(environment)
     if switch == WIRE:
         if (problem := bare_cable_problem(pairs, io)) is not None:
@@ -113,9 +112,9 @@ def between_problems(
             yield Refusal(
                 "between hosts, direct moves the cable into a namespace", "use environment: netns"
             )
-    elif not can.cable_ends:
+    elif not capabilities.cable_ends:
         yield Refusal(
-            f"{switch} cannot run between hosts: {can.uncabled}",
+            f"{switch} cannot run between hosts: {capabilities.uncabled}",
             "leave location: remote out, or use another switch",
         )
     elif mode is ConnectMode.CROSS_CONNECT and pairs > 1:
@@ -126,26 +125,26 @@ def between_problems(
         )
     elif mode is ConnectMode.STATIC_MAC:
         yield Refusal(
-            f"connect_mode {mode} has one address a port, and behind the cable between hosts "
-            "there are many",
+            f"connect_mode {mode} has one address for each port, and there are many behind the "
+            "cable between hosts",
             "use learning",
         )
 
 
 def ports_between(switch: str, kinds: Sequence[PortKind]) -> list[PortKind]:
-    """The kinds of port, of those given, that nodes can have between hosts: without a switch the
-    port is the cable's end."""
+    """Return the port kinds that nodes can have between hosts, out of `kinds`. Without a switch the
+    port is an end of the cable."""
     return [PortKind.VETH] if switch == WIRE else list(kinds)
 
 
 def bare_cable_problem(pairs: int, io: Io) -> Refusal | None:
-    """Return why the cable between two hosts alone cannot join so many pairs; None if it can."""
+    """Return why the cable between two hosts cannot connect these pairs; None if it can."""
     if pairs > 1:
-        return Refusal(f"one cable is a wire for one pair, not for {pairs}", "use pairs: 1")
+        return Refusal(f"one cable connects one pair, not {pairs}", "use pairs: 1")
     if sends_datagrams(io):
         return Refusal(
-            f"io {io} reaches the interface's own address only, which is the host's and is left "
-            "as it is",
+            f"io {io} reaches only the address of the interface, which belongs to the host and "
+            "does not change",
             "use io: raw or auto",
         )
     return None

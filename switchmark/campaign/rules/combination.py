@@ -1,5 +1,5 @@
-"""Return True if a switch can carry a scenario, in an environment, over a kind of port: by
-capabilities alone, for docs/combinations.md."""
+"""Checks by capabilities whether a switch supports a scenario in an environment over a port kind,
+for docs/combinations.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from switchmark.model.scenario import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One cell of the table: a switch, a scenario, an environment and a kind of port."""
+    """One cell of the table: a switch, a scenario, an environment and a port kind."""
 
     switch: str
     scenario: str
@@ -33,34 +33,38 @@ class Combination:
 
 
 def problem(
-    one: Combination, can: Capabilities, environments: Mapping[str, Collection[PortKind]]
+    combination: Combination,
+    capabilities: Capabilities,
+    environments: Mapping[str, Collection[PortKind]],
 ) -> Refusal | None:
     """Return why the combination cannot run; None if it can."""
-    found = Scenario.of(one.scenario)
-    assert found.is_known, one.scenario
-    pairs = found.paths or 1
+    scenario = Scenario.of(combination.scenario)
+    assert scenario.is_known, combination.scenario
+    pairs = scenario.paths or 1
     return (
-        wire_problem(one.switch, found)
-        or network_problem(one.switch, can, found)
-        or ports_problem(one.switch, can, found, pairs)
+        wire_problem(combination.switch, scenario)
+        or network_problem(combination.switch, capabilities, scenario)
+        or ports_problem(combination.switch, capabilities, scenario, pairs)
         or (
-            Refusal(f"{one.environment} has no {one.port_kind} ports")
-            if one.port_kind not in environments[one.environment]
+            Refusal(f"{combination.environment} has no {combination.port_kind} ports")
+            if combination.port_kind not in environments[combination.environment]
             else None
         )
-        or place_problem(one.switch, one.environment, found)
-        or wire_end_problem(can, found, one.port_kind)
-        or (_between_problem(one, can, pairs) if one.between else None)
+        or place_problem(combination.switch, combination.environment, scenario)
+        or wire_end_problem(capabilities, scenario, combination.port_kind)
+        or (_between_problem(combination, capabilities, pairs) if combination.between else None)
     )
 
 
-def _between_problem(one: Combination, can: Capabilities, pairs: int) -> Refusal | None:
+def _between_problem(cell: Combination, capabilities: Capabilities, pairs: int) -> Refusal | None:
     """Return why the combination cannot run between two hosts in any mode; None if it can."""
-    each = [
+    problems = [
         next(
-            between_problems(one.switch, can, mode, one.environment, one.port_kind, Io.AUTO, pairs),
+            between_problems(
+                cell.switch, capabilities, mode, cell.environment, cell.port_kind, Io.AUTO, pairs
+            ),
             None,
         )
-        for mode in can.connect_modes
+        for mode in capabilities.connect_modes
     ]
-    return each[0] if all(each) else None
+    return problems[0] if all(problems) else None

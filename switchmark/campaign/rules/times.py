@@ -1,4 +1,4 @@
-"""Times that the trials of a campaign, taken together, cannot keep."""
+"""Limits of time that the trials of a campaign together exceed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from switchmark.statistics.defaults import BUDGET_S
 def time_refusals(
     grids: Sequence[Mapping[str, Entry]], options: Mapping[str, Any], trim: TrimPolicy
 ) -> Iterator[Refusal]:
-    """The times of a campaign that cannot be: the key, and why."""
+    """Yield refusals of impossible times of a campaign, each with its key."""
     most_s, proves = options.get("time_budget_s"), stops_when_decided(options)
     if most_s is None and not proves:
-        return  # adding the times up takes a while where there are many trials
+        return  # the sum over many trials takes a while
     block_s = sum(_measuring_s(_first_of(grid, options), trim) for grid in grids)
     if proves:
         if options.get("until_ci") is not None:
             yield Refusal(
-                "ends by another rule than prove and budget",
+                "is another rule for the end of a campaign than prove and budget",
                 "leave one of them out",
                 key="until_ci",
             )
@@ -50,14 +50,14 @@ def time_refusals(
 
 
 def stops_when_decided(options: Mapping[str, Any]) -> bool:
-    """Return True if the campaign ends once everything is decided; a set number of repetitions is
-    always kept."""
-    asked = options.get("prove") is not None or options.get("budget_s") is not None
-    return asked and "repetitions" not in options
+    """Return True if the campaign ends when all comparisons are decided. A given number of
+    repetitions is always measured completely."""
+    is_requested = options.get("prove") is not None or options.get("budget_s") is not None
+    return is_requested and "repetitions" not in options
 
 
 def _first_of(grid: Mapping[str, Entry], options: Mapping[str, Any]) -> Mapping[str, Entry]:
-    """The grid with as many switches and environments as `first_available` takes."""
+    """Return the grid with the numbers of switches and environments of `first_available`."""
     counts = {key: options.get(f"first_available.{key}") for key in ("switch", "environment")}
     cut = {
         key: replace(grid[key], values=grid[key].values[:count])

@@ -1,4 +1,4 @@
-"""Which frames, loads and times cannot be, whatever the switch."""
+"""Frames, loads and times that are impossible with any switch."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from switchmark.model.traffic import ONE_FLOW
 from switchmark.model.workload import FRAMES
 
 MIN_BURSTS = 3  # in the measured part of a trial
-MIN_SAMPLES = 3  # in what is left of a trial after trimming
+MIN_SAMPLES = 3  # in a trial after trimming
 
 
 def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
-    """Return why loads and times of a sweep are impossible, each with its key."""
+    """Yield the reasons why loads and times of a sweep are impossible, each with its key."""
     yield from (one.at("schedule") for one in _schedule_refusals(sweep))
     frames = FRAMES in sweep.workload
     yield from _bit_rate_refusals(sweep)
@@ -39,7 +39,7 @@ def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
 
 
 def _schedule_refusals(sweep: Sweep) -> Iterator[Refusal]:
-    """Return why schedules, rates and methods do not go together, for every combination."""
+    """Yield the reasons why schedules, rates and methods cannot be combined."""
     usual = BY_NAME["rate"].usual_for(sweep.dimension)
     for schedule in sweep.schedule:
         shape = schedule.shape
@@ -52,7 +52,7 @@ def _schedule_refusals(sweep: Sweep) -> Iterator[Refusal]:
 
 
 def _bit_rate_refusals(sweep: Sweep) -> Iterator[Refusal]:
-    """Bits a second that are too many of the smallest frames."""
+    """Yield refusals of bit rates that are too many frames a second of the smallest size."""
     least_bytes = least_mean_bytes(sweep)
     for row in (BY_NAME["rate"], BY_NAME["probe_rate"]):
         assert row.limits is not None
@@ -75,7 +75,7 @@ def _bit_rate_refusals(sweep: Sweep) -> Iterator[Refusal]:
 
 
 def least_mean_bytes(sweep: Sweep) -> float:
-    """The size, or the mean of the mix, of which a bit rate makes the most frames."""
+    """Return the smallest size, or mean of a mix, for which a bit rate has the most frames."""
     means: list[float] = [mix.sizes.mean for mix in sweep.packet_mix if mix]
     if "" in sweep.packet_mix:
         means += map(float, sweep.packet_size_bytes)
@@ -87,13 +87,13 @@ def _probe_refusals(sweep: Sweep) -> Iterator[Refusal]:
         return
     if not all(name != PLAIN and METHODS[name].times_frames for name in sweep.method):
         yield Refusal(
-            "probes are timed, and a throughput trial takes no times",
+            "a throughput trial measures no times, which probes are for",
             "write it under latency:, or use method r-plus",
         )
 
 
 def _unread_refusals(sweep: Sweep) -> Iterator[Refusal]:
-    """Keys that are set but that none of the methods reads: the writer expects an effect."""
+    """Yield refusals of keys that no method reads, because the user expects an effect."""
     for name in sorted({key for method in METHODS.values() for key in method.reads}):
         row = BY_NAME[name]
         readers = [each for each, method in METHODS.items() if name in method.reads]
@@ -113,8 +113,8 @@ def _duration_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
         return  # methods of many trials warm up once and trim nothing
     shortest_s = min(sweep.duration_s)
     interval_s = max(sample_s(one, shortest_s) for one in sweep.interval_s)
-    own = trim.over(shortest_s)
-    trimmed_s = own.warm_up_s + own.cool_down_s
+    usual_trim = trim.over(shortest_s)
+    trimmed_s = usual_trim.warm_up_s + usual_trim.cool_down_s
     needed_s = trimmed_s + MIN_SAMPLES * interval_s
     if shortest_s + 1e-9 < needed_s:
         short, trimmed, interval, needed = (
@@ -128,19 +128,21 @@ def _duration_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
 
 
 def _burst_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
-    """Rates at which a trial holds so few bursts that its figure is the number of these.
+    """Yield refusals of rates at which a trial has so few bursts that they decide its figure.
 
-    Frames leave in bursts. With one burst in the kept part of a trial, or none, the rate there is
-    any multiple of one burst, or 0 although every frame arrives."""
+    Frames leave in bursts. With one burst or none in the kept part of a trial, the rate there is a
+    multiple of one burst, or 0 although every frame arrives."""
     if sweep.dimension is not Dimension.THROUGHPUT:
-        return  # the number of requests is the figure of no latency trial
+        return  # the figure of a latency trial is not a number of requests
     least_bytes = least_mean_bytes(sweep)
     for duration_s, method in product(sweep.duration_s, sweep.method):
-        own = trim.over(duration_s)
-        kept_s = duration_s - (own.warm_up_s + own.cool_down_s if method == PLAIN else 0.0)
+        usual_trim = trim.over(duration_s)
+        kept_s = duration_s - (
+            usual_trim.warm_up_s + usual_trim.cool_down_s if method == PLAIN else 0.0
+        )
         for rate, burst, schedule in product(sweep.rate_pps, sweep.burst, sweep.schedule):
             if rate is None or not schedule.is_steady or kept_s <= 0:
-                continue  # a duration that leaves nothing is refused as such
+                continue  # another rule refuses a duration without a kept part
             pps = rate.pps(least_bytes) if isinstance(rate, rates.BitRate) else rate
             if pps * kept_s + 1e-9 < MIN_BURSTS * burst:
                 yield _few_bursts(rate, pps, burst, kept_s)
@@ -148,17 +150,17 @@ def _burst_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
 
 def _few_bursts(rate: float | rates.BitRate, pps: float, burst: int, kept_s: float) -> Refusal:
     most, least_pps = int(pps * kept_s / MIN_BURSTS), math.ceil(MIN_BURSTS * burst / kept_s - 1e-6)
-    every, kept = format_seconds(round(burst / pps, 3)), format_seconds(round(kept_s, 9))
+    every, measured = format_seconds(round(burst / pps, 3)), format_seconds(round(kept_s, 9))
     return Refusal(
-        f"{rate} in bursts of {burst} is a burst every {every}, and the {kept} of a trial that are "
-        f"measured must hold {MIN_BURSTS}",
+        f"{rate} in bursts of {burst} is a burst every {every}, and the measured {measured} of a "
+        f"trial must have {MIN_BURSTS} bursts",
         f"use {f'burst: {most} or less, ' if most else ''}a rate of {least_pps} or more, or a "
         "longer duration",
     )
 
 
 def _small_frame_refusals(sweep: Sweep) -> Iterator[Refusal]:
-    """Frames that are too small for their headers and the engine's stamp."""
+    """Yield refusals of frames that are too small for their headers and the engine's stamp."""
     for version, vlan in product(sweep.ip_version, sweep.vlan):
         least = traffic.smallest_frame(version, vlan)
         kind = f"IPv{version} frame" + (f" with vlan {vlan}" if vlan else "")
@@ -174,7 +176,7 @@ def _small_frame_refusals(sweep: Sweep) -> Iterator[Refusal]:
 
 
 def frame_refusals(sweep: Sweep) -> Iterator[Refusal]:
-    """Frames that cannot be, whatever the switch."""
+    """Yield refusals of frames that are impossible with any switch."""
     special = [flows for flows in sweep.flows if flows != "1"]
     special += [f"vlan {vlan}" for vlan in sweep.vlan if vlan]
     special += [f"ip_version {version}" for version in sweep.ip_version if version != 4]
@@ -191,32 +193,32 @@ def frame_refusals(sweep: Sweep) -> Iterator[Refusal]:
         macs = sorted(field for field in fields if field.endswith("-mac"))
         if macs and set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
             yield Refusal(
-                f"flows {flows}: a switch that goes by MAC addresses is taught those of the "
-                f"applications only, not every {macs[0]}",
+                f"flows {flows}: a switch that forwards by MAC addresses learns only those of the "
+                f"applications, not every {macs[0]}",
                 "use connect_mode: cross-connect",
             )
 
 
 def network_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
-    """Frames that applications cannot send through a container network, whatever `io` says: they
-    use sockets of the kernel, which writes the headers."""
+    """Yield refusals of frames that applications cannot send through a container network. They use
+    sockets with any `io`, and the kernel writes the headers."""
     special = [("flows", str(flows)) for flows in sweep.flows if flows != ONE_FLOW]
     special += [("vlan", str(vlan)) for vlan in sweep.vlan if vlan]
     special += [("ip_version", str(version)) for version in sweep.ip_version if version != 4]
     for key, value in special:
         yield Refusal(
-            f"{switch} carries what sockets of the kernel send, not {key} {value}",
-            f"leave {key} out, or give {switch} a sweep of its own",
+            f"{switch} forwards only frames from sockets of the kernel, not {key} {value}",
+            f"leave {key} out, or give {switch} a separate sweep",
             key=key,
         )
 
 
-def tag_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
-    """VLAN tags that the applications would not see."""
+def tag_refusals(sweep: Sweep, switch: str, capabilities: Capabilities) -> Iterator[Refusal]:
+    """Yield refusals of VLAN tags that the applications would not receive."""
     tagged = next((vlan for vlan in sweep.vlan if vlan), None)
-    if tagged is not None and can.hides_tags and Io.AF_XDP in sweep.io:
+    if tagged is not None and capabilities.hides_tags and Io.AF_XDP in sweep.io:
         yield Refusal(
-            f"vlan {tagged}: {switch} hands on tags beside the frame, where AF_XDP does not see "
-            "them",
+            f"vlan {tagged}: {switch} passes tags outside of the frame, where AF_XDP does not "
+            "read them",
             "use another io, or leave vlan out",
         )

@@ -203,7 +203,7 @@ class QemuNode:
 
 def functions_of(spec: NodeSpec) -> dict[int, str]:
     """The PCI addresses of the functions that a machine is given, by the number of the port."""
-    made_ports = {number: port.made for number, port in enumerate(spec.ports)}
+    made_ports = {number: port.made_port for number, port in enumerate(spec.ports)}
     return {number: made.pci for number, made in made_ports.items() if made and made.pci}
 
 
@@ -224,5 +224,5 @@ def _seen_inside(port: NodePort, number: int) -> NodePort:
         port,
         device_inside=words.device_name(number),
         socket_inside=None,
-        made=MadePort(pci=words.pci_address(number)),
+        made_port=MadePort(pci=words.pci_address(number)),
     )

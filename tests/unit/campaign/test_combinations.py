@@ -37,4 +37,4 @@ def test_cells_say_run_possible_and_why_not() -> None:
     assert cells[0] == "**netns**; no lxc (1)" and cells[3] == "netns; no lxc (1)"
     assert cells[4] == "no (2)" and "few takes at most 2 ports, and 2 pairs need 4" in made
     assert "1. lxc has no veth ports" in made
-    assert "direct is one wire, and cannot join a chain of VNFs" in made
+    assert "direct connects two ends, and cannot connect a chain of VNFs" in made

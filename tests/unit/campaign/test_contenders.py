@@ -118,11 +118,11 @@ def test_what_a_contender_may_set_follows_from_the_kinds_of_parameters() -> None
         ("contenders:\n  a: {io: [raw, udp]}", ":2: contenders.a.io: takes one value"),
         ("contenders:\n  a b: {io: raw}", ":2: contenders.a b: 'a b' is not a name"),
         ("contenders:\n  none: {io: raw}", ":2: contenders.none: 'none' means that there is none"),
-        ("contenders:\n  a: 3", ":2: contenders.a: holds keys; write e.g. {program: /opt/new/vpp}"),
-        ("contenders: [a, b]", ":1: contenders: holds names; write e.g. contenders: {old:"),
-        ("contenders: {}", ":1: contenders: holds names"),
-        ("io: raw\ncontenders:\n  a: {io: udp}\n  b: {}", ":1: io: is set by contender a, too;"),
-        ("latency: {io: raw}\ncontenders: {a: {io: udp}}", ":1: latency.io: is set by contender a"),
+        ("contenders:\n  a: 3", ":2: contenders.a: must have keys; write e.g. {program: "),
+        ("contenders: [a, b]", ":1: contenders: must have names; write e.g. contenders: {old:"),
+        ("contenders: {}", ":1: contenders: must have names"),
+        ("io: raw\ncontenders:\n  a: {io: udp}\n  b: {}", ":1: io: is also set by contender a;"),
+        ("latency: {io: raw}\ncontenders: {a: {io: udp}}", ":1: latency.io: is also set by"),
         ("contenders:\n  a: {}\n  b: {}", ":3: contenders.b: is the same as contender a; give it"),
         ("contenders:\n  a: {idle: auto}\n  b: {}", ":3: contenders.b: is the same as contender a"),
         ("contenders: {a: {program: /no/such}}", ": contenders.a.program: /no/such does not exist"),
@@ -145,8 +145,8 @@ def test_mistakes_are_told_by_line(text: str, says: str) -> None:
         ),
         ("contenders.new.rate=1M", "--set contenders.new.rate: is the same for all contenders"),
         ("contenders=3", "cannot be set as a whole; set a key in it, e.g. contenders.NAME.program"),
-        ("program=auto", "--set program: is set by contender old, too; set it there only, as cont"),
-        ("contender=x", "--set contender: is set by contender old, too"),
+        ("program=auto", "--set program: is also set by contender old; set it there only, as cont"),
+        ("contender=x", "--set contender: is also set by contender old"),
     ],
 )
 def test_mistakes_of_set_are_told(override: str, says: str) -> None:
@@ -155,7 +155,9 @@ def test_mistakes_of_set_are_told(override: str, says: str) -> None:
 
 def test_a_switch_that_is_no_program_refuses_one_by_name() -> None:
     made = load_text(BUILDS, "c.yaml", KNOWN, ["switch=linux-bridge"])
-    with pytest.raises(UsageError, match="contender new: linux-bridge has no program of its own"):
+    with pytest.raises(
+        UsageError, match="contender new: linux-bridge has no program that can be chosen"
+    ):
         expand(made, ON_PAPER)
 
 

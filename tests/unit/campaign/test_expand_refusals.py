@@ -23,15 +23,18 @@ def trials_of(text: str) -> list[Trial]:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("switch: direct\nscenario: loopback-1", "one wire, and cannot join a chain"),
-        ("switch: direct\nscenario: p2v", "joins two ends of the same kind, and p2v has two kinds"),
+        ("switch: direct\nscenario: loopback-1", "two ends, and cannot connect a chain"),
+        (
+            "switch: direct\nscenario: p2v",
+            "connects two ends of the same kind, and p2v has two kinds",
+        ),
         (
             "switch: ovs-dpdk\nconnect_mode: cross-connect\nscenario: loopback-1\nvnf: bridge",
             "needs network devices, and vhost-user is a socket",
         ),
         (
             "switch: linux-bridge\nscenario: loopback-1\nvnf: l2fwd",
-            "holds frames in DPDK's own buffers, and veth has none; use vnf: forwarder",
+            "needs buffers of DPDK, and veth has none; use vnf: forwarder",
         ),
         (
             "switch: vale\nscenario: loopback-1\nvnf: bridge",
@@ -43,28 +46,34 @@ def trials_of(text: str) -> list[Trial]:
         ),
         ("switch: linux-bridge\nvcpus: 2\nenvironment: lxc", "lxc has no virtual CPUs"),
         ("switch: direct\nscenario: p2p\nnics: a/b+c/d", "without ports of the host"),
-        ("switch: macvlan\nscenario: p2p\nnics: a/b+c/d", "takes no port of the host's own"),
+        ("switch: macvlan\nscenario: p2p\nnics: a/b+c/d", "takes no port of the host"),
         *(
             (
                 f"switch: {switch}\nio: af-xdp\nvlan: {vlan}\npacket_size: 128",
-                f"vlan {vlan}: {switch} hands on tags",
+                f"vlan {vlan}: {switch} passes tags outside",
             )
             for switch in ("linux-bridge", "tc-redirect", "macvlan")
             for vlan in ("100", "200.100")
         ),
-        ("switch: linux-bridge\nscenario: p2p\nnics: a/b+c/d\nio: udp", "nics keep theirs"),
+        (
+            "switch: linux-bridge\nscenario: p2p\nnics: a/b+c/d\nio: udp",
+            "nics keep their addresses",
+        ),
         ("switch: linux-bridge\nscenario: p2p\nnics: a/0000:01:00.0+c/d", "drives no PCI port"),
         ("switch: linux-bridge\nscenario: p2p\nnics: 0000:01:00.0/b+c/d", "write io: dpdk"),
-        ("switch: linux-bridge\nscenario: p2p\nnics: a/b", "there are 2 wire ends .tx0, rx0."),
-        ("switch: linux-bridge\nscenario: v2v\nnics: a/b", "there are 0 wire ends .none in"),
+        ("switch: linux-bridge\nscenario: p2p\nnics: a/b", "there are 2 testers .tx0, rx0."),
+        ("switch: linux-bridge\nscenario: v2v\nnics: a/b", "there are 0 testers .none in"),
         ("switch: linux-bridge\nscenario: p2p\nnics: a/b+c/a", "names a twice"),
         ("switch: linux-bridge\nscenario: p2p\nnics: a-b", "write e.g. eth2/eth3.eth4/eth5"),
         (
             "switch: linux-bridge\nscenario: p2p\nnics: a/b+c/d\nlocation: remote",
             "nics work on one host only",
         ),
-        ("switch: linux-bridge\nenvironment: docker\nio: af-xdp", "short of all .SYS_ADMIN"),
-        ("switch: linux-bridge\nenvironment: bare\nio: udp", "has the host's one for all"),
+        (
+            "switch: linux-bridge\nenvironment: docker\nio: af-xdp",
+            "only with all capabilities .SYS_ADMIN",
+        ),
+        ("switch: linux-bridge\nenvironment: bare\nio: udp", "share that of the host"),
         ("switch: linux-bridge\nscenario: pairs-4\npairs: 2", "leave pairs out"),
         ("switch: vpp\nscenario: chains-64x64", "chains of 64 VNFs|takes at most"),
         ("switch: linux-bridge\nscenario: pairs-501", "addresses for 500 pairs, not for 501"),
@@ -75,19 +84,22 @@ def trials_of(text: str) -> list[Trial]:
         ),
         (
             "switch: linux-bridge\nscenario: p2p\npairs: 5\nnics: a/b",
-            "there are 10 wire ends .tx0, rx0, tx1, rx1, tx2, rx2, tx3, rx3, ...",
+            "there are 10 testers .tx0, rx0, tx1, rx1, tx2, rx2, tx3, rx3, ...",
         ),
         (
             "switch: sriov\nswitch_options: {vf_driver: vfio}\nio: [dpdk, raw]",
-            "ports are for io dpdk alone, not raw; use io: dpdk, or vf_driver: kernel",
+            "ports are only for io dpdk, not for raw; use io: dpdk, or vf_driver: kernel",
         ),
-        ("switch: sriov\nswitch_options: {vf_driver: vfio}", "alone, not auto; use io: dpdk"),
+        ("switch: sriov\nswitch_options: {vf_driver: vfio}", "not for auto; use io: dpdk"),
         (
             "switch: sriov\nswitch_options: {vf_driver: vfio}\nio: dpdk\nscenario: loopback-1",
             "VNFs use devices; use a scenario without a chain",
         ),
-        ("switch: direct\nlocation: remote\npairs: 2", "a wire for one pair, not for 2"),
-        ("switch: direct\nlocation: remote\nio: udp", "which is the host's and is left as it is"),
+        ("switch: direct\nlocation: remote\npairs: 2", "one cable connects one pair, not 2"),
+        (
+            "switch: direct\nlocation: remote\nio: udp",
+            "which belongs to the host and does not change",
+        ),
         (
             "switch: direct\nlocation: remote\nenvironment: bare",
             "direct moves the cable into a namespace",
@@ -99,15 +111,15 @@ def trials_of(text: str) -> list[Trial]:
         ),
         ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only as"),
         ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only"),
-        ("switch: sriov\nscenario: p2p\nnics: eth1/eth2", "sriov takes no port of the host's own"),
-        ("switch: macvlan\nlocation: remote\nport_kind: macvlan", "to which no cable leads"),
+        ("switch: sriov\nscenario: p2p\nnics: eth1/eth2", "sriov takes no port of the host"),
+        ("switch: macvlan\nlocation: remote\nport_kind: macvlan", "which has no cable"),
         (
             "switch: af-packet\nlocation: remote\npairs: 2\nconnect_mode: cross-connect",
             "cross-connect can carry one pair only",
         ),
         (
             "switch: linux-bridge\nlocation: remote\nconnect_mode: static-mac",
-            "behind the cable between hosts there are many",
+            "there are many behind the cable between hosts",
         ),
         ("switch: linux-bridge\nlocation: remote\nmethod: recovery", "recovery works on one host"),
         (
@@ -117,7 +129,7 @@ def trials_of(text: str) -> list[Trial]:
         (
             "switch: ovs-netdev\nconnect_mode: cross-connect\nscenario: loopback-1\n"
             "vnf: /usr/bin/true\nlocation: remote",
-            "a VNF of your own is on this host only",
+            "a user's VNF works on one host only",
         ),
     ],
 )
@@ -127,7 +139,7 @@ def test_refused_with_a_reason_and_a_remedy(text: str, reason: str) -> None:
 
 
 def test_latency_is_not_bidirectional() -> None:
-    with pytest.raises(UsageError, match="round trips go both ways anyway"):
+    with pytest.raises(UsageError, match="round trips always use both directions"):
         campaign = load_text(
             "switch: ovs-dpdk\ndimension: latency\nbidirectional: true\n", "u.yaml", THERE.known
         )
@@ -153,9 +165,12 @@ def test_scenarios_with_numbers_become_one_name_and_pairs() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("switch: basicfwd\nscenario: chains-2x1", "basicfwd has no rules that could deal frames"),
+        ("switch: basicfwd\nscenario: chains-2x1", "basicfwd has no rules that divide frames"),
         ("switch: ovs-dpdk\nscenario: loopback-1", "needs several chains with one sender"),
-        ("switch: ovs-dpdk\nscenario: chains-2x1\nbidirectional: true", "needs traffic one way"),
+        (
+            "switch: ovs-dpdk\nscenario: chains-2x1\nbidirectional: true",
+            "needs traffic in one direction",
+        ),
         ("switch: ovs-dpdk\nscenario: chains-2x1\nflows: 4", "for each chain; leave flows out"),
     ],
 )
@@ -202,13 +217,13 @@ def test_what_was_measured_before_keeps_its_id() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("switch: linux-bridge\ncpu_limit: 50%", "none of its own that cpu_limit could limit"),
+        ("switch: linux-bridge\ncpu_limit: 50%", "no separate CPU time for cpu_limit"),
         ("switch: linux-bridge\nswitch_cpus: 1", "on the senders' cores; use switch_cpus: auto"),
         ("switch: ovs-dpdk\nswitch_cpus: 1+2", "set switch_cores to the number of these, 2"),
-        ("switch: basicfwd\nmain_cpu: 0", "no main thread apart from what forwards"),
+        ("switch: basicfwd\nmain_cpu: 0", "no main thread that does not forward"),
         ("switch: linux-bridge\nsmt: siblings", "so smt: siblings has no meaning; name the cores"),
         ("switch: linux-bridge\nnuma: [same, other]", "so numa: other has no meaning"),
-        ("switch: vpp\nnuma: generator-apart\nscenario: v2v", "no wire ends .*; use numa: same"),
+        ("switch: vpp\nnuma: generator-apart\nscenario: v2v", "no testers .*; use numa: same"),
         (
             "switch: vpp\nnuma: generator-apart\nscenario: p2p\napplication_cpus: 1",
             "places every application; use application_cpus: auto",

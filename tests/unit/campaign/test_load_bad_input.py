@@ -57,17 +57,19 @@ BAD = [
      "use 64 or more"),
     ("rate: 0", "c.yaml:2: rate: 0 is not a rate; use 1 or more"),
     ("duration: 1s\nrate: 10",
-     "c.yaml:3: rate: 10 in bursts of 32 is a burst every 3.2s, and the 720ms of a trial that are "
-     "measured must hold 3; use burst: 2 or less, a rate of 134 or more, or a longer duration"),
+     "c.yaml:3: rate: 10 in bursts of 32 is a burst every 3.2s, and the measured "
+     "720ms of a trial must have 3 bursts; use burst: 2 or less, "
+     "a rate of 134 or more, or a longer duration"),
     ("rate: [1, 5M]\nburst: 1\nduration: 3s",
-     "c.yaml:2: rate: 1 in bursts of 1 is a burst every 1s, and the 2.16s of a trial that are "
-     "measured must hold 3; use a rate of 2 or more, or a longer duration"),
+     "c.yaml:2: rate: 1 in bursts of 1 is a burst every 1s, and the measured "
+     "2.16s of a trial must have 3 bursts; use a rate of 2 or more, or a longer duration"),
     ("duration: 300ms\ntrim: {warm_up: 1s, cool_down: 1s}\nrate: 10",
      "c.yaml:2: duration: 300ms leaves fewer than 3 samples of 12ms after trimming 2s; use 2.036s "
      "or more, or trim less"),
     ("method: ndr-pdr\nrate: [3, 100k]",
-     "c.yaml:3: rate: 3 in bursts of 32 is a burst every 10.667s, and the 10s of a trial that are "
-     "measured must hold 3; use burst: 10 or less, a rate of 10 or more, or a longer duration"),
+     "c.yaml:3: rate: 3 in bursts of 32 is a burst every 10.667s, and the measured "
+     "10s of a trial must have 3 bursts; use burst: 10 or less, "
+     "a rate of 10 or more, or a longer duration"),
     ("ip_version: 6\npacket_size: [64, 128]",
      "c.yaml:3: packet_size: 64 is below 84, the smallest IPv6 frame that holds the engine's "
      "stamp; use 84 or more"),
@@ -130,7 +132,7 @@ BAD = [
      "c.yaml:2: rate: YAML tag 'tag:yaml.org,2002:python/name:os.system' is not used here; "
      "write the value alone"),
     ("rate: !foo 1", "c.yaml:2: rate: YAML tag '!foo' is not used here; write the value alone"),
-    ("latency: 5", "c.yaml:2: latency: holds other keys; write e.g. latency: {rate: 1M}"),
+    ("latency: 5", "c.yaml:2: latency: must have keys; write e.g. latency: {rate: 1M}"),
     ("throughput: {dimension: latency}", "c.yaml:2: throughput.dimension: belongs outside; "
                                          "this section is for throughput already"),
     ("throughput: {repetitions: 2}", "c.yaml:2: throughput.repetitions: is a setting of the whole "
@@ -140,7 +142,7 @@ BAD = [
     ("sweeps:\n- dimension: throughput\n  latency: {rate: 1}",
      "c.yaml:4: sweeps.latency: is never used; add latency to dimension, or leave it out"),
     ("sweeps: 5", "c.yaml:2: sweeps: is a list of blocks; write e.g. - packet_size: 64"),
-    ("sweeps: [5]", "c.yaml:2: sweeps: each item holds keys, e.g. - packet_size: 64"),
+    ("sweeps: [5]", "c.yaml:2: sweeps: each item must have keys, e.g. - packet_size: 64"),
     ("sweeps:\n- rate: 0", "c.yaml:3: sweeps.rate: 0 is not a rate; use 1 or more"),
     ("sweeps:\n- reptitions: 2",
      "c.yaml:3: sweeps.reptitions: unknown key; did you mean repetitions?"),
@@ -160,7 +162,7 @@ BAD = [
      "c.yaml:2: published.match.oi: unknown key; did you mean io?"),
     # the whole
     ("packet_size: 64..9018 step 1\nrate: 1k..1M step 1k",
-     "c.yaml: asks for 8,955,000 trials, above 1,000,000; use fewer values (packet_size has 8,955) "
+     "c.yaml: has 8,955,000 trials, above 1,000,000; use fewer values (packet_size has 8,955) "
      "or a larger step"),
     ("interval: 5s", "c.yaml: duration: 10s leaves fewer than 3 samples of 5s after trimming 1.4s; "
                      "use 16.4s or more, or trim less"),

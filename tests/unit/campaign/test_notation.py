@@ -215,7 +215,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
     with pytest.raises(UsageError) as error:
         from_notation("(V={ovs, vpp})")
     assert (
-        str(error.value) == "notation: '(V={ovs, vpp})' stands for 2 trials; give one value a key"
+        str(error.value)
+        == "notation: '(V={ovs, vpp})' means 2 trials; write one value for each key"
     )
 
 
@@ -235,14 +236,14 @@ def test_one_trial_is_asked_of_a_set() -> None:
         ("(V=ovs, P=, R=1M)", "notation: P has no value; write e.g. P=64..512 step 64, 1024, 1500"),
         ("(V=ovs, S=1vs2)", "notation: pairs: '1vs2' is uneven; pairs have as many ends left as "
                             "right, e.g. 2vs2"),
-        ("((V=ovs)", "notation: '((V=ovs)' needs one '(' in front and one ')' behind"),
-        ("V=ovs)", "notation: 'V=ovs)' needs one '(' in front and one ')' behind"),
+        ("((V=ovs)", "notation: '((V=ovs)' needs one '(' before it and one ')' after it"),
+        ("V=ovs)", "notation: 'V=ovs)' needs one '(' before it and one ')' after it"),
         ("(64, V=ovs)", "notation: '64,' is not key=value; write e.g. (V=ovs, P=64, R=1M)"),
         ("(V=ovs, repetition=-1)", "notation: repetition: -1 is not a repetition; use 0 or more"),
         ("(V=a b)", "notation: switch: 'a b' is not a name; use ASCII letters, digits, '.', '_', "
                     "'+' and '-'"),
         ("(V=ovs, P=64..9018 step 1, R=1..1000 step 1)",
-         "notation: asks for 8,955,000 trials, above 1,000,000; use fewer values (packet_size has "
+         "notation: has 8,955,000 trials, above 1,000,000; use fewer values (packet_size has "
          "8,955) or a larger step"),
     ],
 )  # fmt: skip

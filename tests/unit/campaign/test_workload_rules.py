@@ -94,8 +94,8 @@ def test_a_notation_with_a_workload_is_read_back() -> None:
         ({"workload": "tcp-stream", "datagram_size": "100"}, "udp-stream"),
         ({"workload": "udp-stream", "dimension": "latency"}, "no requests that could be timed"),
         ({"workload": "udp-stream", "congestion_control": "reno"}, "does not read it"),
-        ({"workload": "redis", "rate": "1k"}, "keeps no rate"),
-        ({"workload": "redis", "generator": "memtier", "rate": "1k"}, "keeps no rate"),
+        ({"workload": "redis", "rate": "1k"}, "has no rate"),
+        ({"workload": "redis", "generator": "memtier", "rate": "1k"}, "has no rate"),
         ({"workload": "redis", "dimension": "latency", "rate": "max"}, "measures no latency"),
         (
             {"workload": "http", "generator": "wrk2", "rate": "1k", "duration": "20s"},

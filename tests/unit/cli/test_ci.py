@@ -173,8 +173,8 @@ def test_round_trips_are_judged_and_what_is_not_valid_is_not_used(tmp_path: Path
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("expect: 5M", "holds other keys; write e.g. expect:"),
-        ("expect: {throughput: 5M}", "'5M' is no bound; write e.g."),
+        ("expect: 5M", "must have keys; write e.g. expect:"),
+        ("expect: {throughput: 5M}", "'5M' is not a bound; write e.g."),
         ("expect: {thruput: '>= 5M'}", "did you mean throughput?"),
         ("expect: {loss: '<= 5 parrots'}", "has the unknown suffix"),
         ("expect: {rtt_p99: '<= 5us'}", "no trial of this campaign has that figure; add latency"),

@@ -347,7 +347,7 @@ def test_a_series_names_what_breaks_and_what_was_done_otherwise(
         (["one", "two", "--match", "x"], "OLD=NEW"),
         (["one", "two", "three", "--match", "a=b"], "not with a series"),
         (["one", "two", "three", "--threshold", "nan"], "--threshold: 'nan' is not a number"),
-        (["one", "--threshold", "1"], "--threshold: 1 is all of a figure"),
+        (["one", "--threshold", "1"], "--threshold: 1 is a whole figure"),
         (["nowhere", "neither"], "nowhere"),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, capsys: Any) -> Non
         (["--figure", "thruput"], "--figure thruput: unknown"),
         (["--machine", "lab9"], "unknown machine 'lab9'"),
         (["--threshold", "2"], "--threshold: 2 is not a share; use 0% to 100%"),
-        (["--threshold", "100%"], "--threshold: 100% is all of a figure"),
+        (["--threshold", "100%"], "--threshold: 100% is a whole figure"),
         (["--threshold", "low"], "--threshold: 'low' is not a number"),
         (["--figure", "latency"], "no valid figure of this kind in 1 runs"),
         (["--html", "/no/such/folder/x.html"], "--html /no/such/folder/x.html"),

@@ -31,7 +31,7 @@ def test_list_names_everything(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for word in (*INSTALLED.switches, *INSTALLED.environments, "quick", "ara2021-table2", "pairs"):
         assert word in shown
-    for title in set(list_.What) - set(list_.ON_REQUEST):
+    for title in set(list_.ListedKind) - set(list_.ON_REQUEST):
         assert f"{title}\n" in shown
     assert "\x1b" not in shown
     assert all(line == line.rstrip() for line in shown.splitlines())
@@ -48,7 +48,7 @@ def test_list_hosts_needs_a_testbed(
 def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["list", "--json"]) == 0
     everything = json.loads(capsys.readouterr().out)
-    assert set(everything) == {str(what) for what in list_.What} - {"hosts", "networks"}
+    assert set(everything) == {str(what) for what in list_.ListedKind} - {"hosts", "networks"}
     assert run(["list", "switches", "--json"]) == 0
     switches = json.loads(capsys.readouterr().out)["switches"]
     assert [s["name"] for s in switches] == list(INSTALLED.switches)
@@ -205,7 +205,7 @@ def test_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_plan_shows_what_run_would_do(what: str, first_look: str) -> None:
     what = what or first_look
     made = plan.make_plan(what, ["mixed_connect_modes=true"])
-    steps = plan_steps(made.campaign, made.there)
+    steps = plan_steps(made.campaign, made.installed)
     assert [step.plan.trial for step in steps] == [*made.baselines, *made.trials]
     for step in steps[len(made.baselines) :]:
         placed = made.placed[plan.place_key(step.plan.trial)]

@@ -404,7 +404,7 @@ class FakeHost:
 def test_a_machine_with_a_virtual_function_may_lock_its_memory_and_nothing_else(
     tmp_path: Path,
 ) -> None:
-    vf = replace(port(1), kind=PortKind.VF, made=MadePort(pci="0000:01:10.2"))
+    vf = replace(port(1), kind=PortKind.VF, made_port=MadePort(pci="0000:01:10.2"))
     made, host = node(tmp_path, Accelerator(KVM, ""), vf), FakeHost()
     made._session = replace(made._session, host=host)
     seen = made.spec.port

@@ -211,7 +211,7 @@ def test_trials_are_judged_by_their_stored_baseline(run: Run) -> None:
     wire = step(64, switch="direct")
     _, own = go(run, [wire, step(64, baseline=wire.plan.trial)])[0]
     assert own.limit is not None and own.limit.factor == "generator"
-    assert "100% of what the bare wire carries here" in own.limit.evidence
+    assert "100% of the baseline" in own.limit.evidence
     assert own.verdict is not None and "no-baseline" not in own.verdict.marks
 
 

@@ -108,8 +108,11 @@ def test_bad_schedules_say_what_to_write(text: str, because: str) -> None:
         ("schedule: poisson", "c.yaml:2: schedule: poisson has no meaning at rate max"),
         ("schedule: ramp:1k:2k:1s\nrate: 5", "c.yaml:2: schedule: a ramp has its own rates"),
         ("schedule: on-off:1ms:1ms\nmethod: ndr-pdr", "c.yaml:2: schedule: methods of many trials"),
-        ("probe_rate: 1k", "c.yaml:2: probe_rate: probes are timed, and a throughput trial"),
-        ("probe_rate: 1k\nmethod: soak\nrate: 5", "c.yaml:2: probe_rate: probes are timed"),
+        ("probe_rate: 1k", "c.yaml:2: probe_rate: a throughput trial measures no times"),
+        (
+            "probe_rate: 1k\nmethod: soak\nrate: 5",
+            "c.yaml:2: probe_rate: a throughput trial measures no times",
+        ),
         (
             "fractions: 0.5",
             "c.yaml:2: fractions: method plain does not read it; use method: r-plus",

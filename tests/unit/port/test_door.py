@@ -109,7 +109,9 @@ class Ledger:
 
 def node_of_vale(ports: int = 1) -> Attached:
     made = [
-        NodePort(PortKind.VALE, "m", "", made=MadePort(netmap=f"vale0:p{k},netns=/run/netns/sm0sw"))
+        NodePort(
+            PortKind.VALE, "m", "", made_port=MadePort(netmap=f"vale0:p{k},netns=/run/netns/sm0sw")
+        )
         for k in range(ports)
     ]
     return Attached(NodeSpec("vnf", tuple(made), (0,)), "sm0-vnf")
@@ -118,7 +120,7 @@ def node_of_vale(ports: int = 1) -> Attached:
 def test_a_node_of_the_host_opens_its_port_itself(tmp_path: Path) -> None:
     session: Any = SimpleNamespace(ledger=Ledger(), run_dir=tmp_path)
     (port,) = attach(session, node_of_vale()).spec.ports
-    assert port.made == MadePort(netmap="vale0:p0,netns=/run/netns/sm0sw")
+    assert port.made_port == MadePort(netmap="vale0:p0,netns=/run/netns/sm0sw")
     assert port.socket_host is None and session.ledger.entries == []
 
 
@@ -127,7 +129,7 @@ def test_a_container_sees_the_doors_of_its_own_ports(tmp_path: Path, opened: lis
     attached = attach(session, node_of_vale(2), SHOWN)
     try:
         for k, port in enumerate(attached.spec.ports):
-            assert port.made == MadePort(netmap=f"vale0:p{k},door={SHOWN}/netmap{k}.door")
+            assert port.made_port == MadePort(netmap=f"vale0:p{k},door={SHOWN}/netmap{k}.door")
             assert port.device_inside is None and port.socket_host is not None
             assert port.socket_host.parent == tmp_path / "vhost-vnf"
             _, (fd,) = ask(port.socket_host)

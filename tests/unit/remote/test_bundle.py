@@ -39,7 +39,9 @@ from switchmark.switch.support.across import AcrossHosts, CableEnds
 @pytest.mark.parametrize(
     "value",
     [
-        NodeSpec("v0-1", (NodePort(PortKind.VETH, "m", "ip", made=MadePort("d")),), (1, 2), ("p",)),
+        NodeSpec(
+            "v0-1", (NodePort(PortKind.VETH, "m", "ip", made_port=MadePort("d")),), (1, 2), ("p",)
+        ),
         NodeSpec("x", (NodePort(PortKind.MEMIF, "m", "", socket_host=Path("/s")),), ()),
         SwitchPort(3, PortKind.VETH, "m", "dev", cable=True),
         SwitchCounters({7: PortCounters(1, 2, 3, 4)}, 9),

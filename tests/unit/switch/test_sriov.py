@@ -106,7 +106,7 @@ def test_between_hosts_the_nic_is_the_one_with_the_cable(
 ) -> None:
     monkeypatch.delenv("SWITCHMARK_SRIOV_PF")
     switch = sriov.Sriov()
-    assert "no NIC is named" in said(switch)
+    assert "names no NIC" in said(switch)
     plug_in(switch, "nic0")
     assert switch.availability().available
     far = sriov.Sriov()  # the other host's hears of it with its ports
@@ -133,7 +133,9 @@ def test_each_pair_may_have_its_vlan(nic: Path, session: Session) -> None:
 
 def test_too_few_functions_are_told_before_anything_is_set(nic: Path, session: Session) -> None:
     wanted = [SwitchPort(k, PortKind.VF, f"02:00:00:00:00:0{k}") for k in range(8)]
-    with pytest.raises(UsageError, match="8 ports and the witness need 9 VFs, nic0 has 7 at most"):
+    with pytest.raises(
+        UsageError, match="8 ports and the monitor port need 9 VFs, nic0 has 7 at most"
+    ):
         sriov.Sriov().make_ports(session, wanted)
     assert (nic / "device/sriov_numvfs").read_text() == "0\n"
     assert session.ledger.outstanding() == []
@@ -239,11 +241,11 @@ def test_why_it_is_not_available(nic: Path, monkeypatch: pytest.MonkeyPatch) -> 
         f"igb 8086:10c9, 7 VFs at most, Linux {sriov.kernel_release()}"
     )
     (nic / "device/sriov_numvfs").write_text("2\n")
-    assert "nic0 has VFs already; set SWITCHMARK_SRIOV_PF" in said(sriov.Sriov())
+    assert "nic0 already has VFs; set SWITCHMARK_SRIOV_PF" in said(sriov.Sriov())
     monkeypatch.setenv("SWITCHMARK_SRIOV_PF", "eth9")
-    assert "eth9 is no NIC with SR-IOV" in said(sriov.Sriov())
+    assert "eth9 is not a NIC with SR-IOV" in said(sriov.Sriov())
     monkeypatch.delenv("SWITCHMARK_SRIOV_PF")
-    assert "no NIC is named" in said(sriov.Sriov())
+    assert "names no NIC" in said(sriov.Sriov())
 
 
 def test_it_starts_with_ports_of_its_own_only(nic: Path, session: Session) -> None:

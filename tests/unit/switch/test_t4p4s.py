@@ -61,7 +61,7 @@ def test_address_that_is_not_compiled_in(
 ) -> None:
     monkeypatch.setenv("SWITCHMARK_T4P4S", compiled(tmp_path / "p", STATIC))
     other = SwitchPort(1, PortKind.VHOST_USER, "02:00:00:00:00:07", socket="/run/p1.sock")
-    with pytest.raises(UsageError, match=r"port 1 has address 02:00.*compiled in"):
+    with pytest.raises(UsageError, match=r"port 1 has address 02:00.*in its program has 02:53"):
         t4p4s.T4p4s().start(session, [PORTS[0], other], STATIC, [0])
     assert str(t4p4s.T4p4s().availability().version).endswith("DPDK 22.11.1")
     assert session.ledger.outstanding() == []
@@ -80,11 +80,13 @@ def test_each_mode_has_a_program_of_its_own(
     with pytest.raises(UnavailableError, match=r"no program .*p-cross-connect"):
         switch.start(session, PORTS[:2], CROSS, [0])
     compiled(beside, STATIC)  # the wrong one would look at addresses, and nobody notice
-    assert "was not made of t4p4s_cross_connect.p4" in str(switch.mode_availability(CROSS).reason)
+    assert "was not compiled from t4p4s_cross_connect.p4" in str(
+        switch.mode_availability(CROSS).reason
+    )
     compiled(beside, CROSS)
     assert switch.mode_availability(CROSS).available
     compiled(tmp_path / "p", CROSS)
-    assert "was not made of t4p4s.p4" in str(switch.mode_availability(STATIC).reason)
+    assert "was not compiled from t4p4s.p4" in str(switch.mode_availability(STATIC).reason)
 
 
 def compiled(path: Path, mode: ConnectMode) -> str:

@@ -175,7 +175,7 @@ def test_what_found_no_room_in_a_packet_ring_is_a_drop_of_its_port(tmp_path: Pat
     assert [told[k].rx_frames for k in range(3)] == [70] * 3
     switch._rings.forbidden = True
     assert [port.rx_dropped for port in switch.own_counters().ports.values()] == [2, 2, 2]
-    assert switch._not_told == "not counted: [Errno 1] pidfd_getfd: Operation not permitted"
+    assert switch._not_counted == "not counted: [Errno 1] pidfd_getfd: Operation not permitted"
     switch.alive = lambda: "vpp was ended by SIGKILL"
     with pytest.raises(TrialFailed, match="vpp: vpp was ended by SIGKILL"):
         switch.own_counters()

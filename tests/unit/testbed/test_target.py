@@ -59,7 +59,7 @@ def test_every_item_plans_on_the_machine_of_its_paper(name: str) -> None:
     for campaign in dict.fromkeys(item.campaign for item in paper.items):
         made = make_plan(campaign, [], paper.target)
         assert made.placed
-        told = refused_by_run(made.prepared, made.there, made.target, None)
+        told = refused_by_run(made.prepared, made.installed, made.target, None)
         assert told + made.prepared.left_out == [], "nothing is refused, and nobody left out"
 
 
@@ -93,7 +93,7 @@ def test_every_item_with_wire_ends_plans_with_nics_in_their_place(
     machine = with_nics(paper.target, names, tmp_path)
     for campaign in dict.fromkeys(item.campaign for item in paper.items):
         plain = make_plan(campaign, [], paper.target)
-        can = plain.there.switches
+        can = plain.installed.switches
         wires = max(len(wire_ends(placed)) for placed in plain.placed.values())
         if wires == 0:
             continue
@@ -107,7 +107,7 @@ def test_every_item_with_wire_ends_plans_with_nics_in_their_place(
             continue
         made = make_plan(campaign, [f"nics={nics}"], machine)
         plans = list(made.placed.values())
-        assert refused_by_run(made.prepared, made.there, made.target, None) == []
+        assert refused_by_run(made.prepared, made.installed, made.target, None) == []
         told = made.prepared.left_out
         assert {line.split()[0] for line in told if REFUSED in line} == switches - able, told
         assert {placed.trial.switch for placed in plans} == able

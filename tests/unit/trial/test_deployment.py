@@ -167,11 +167,11 @@ def test_the_switch_s_last_words_are_taken_before_it_is_stopped() -> None:
     deployment = deploy(plan_for(switch=switch))
     with pytest.raises(TrialFailed), deployment:
         raise TrialFailed("no frame arrived")
-    assert deployment.running_switch.last_words == "was killed by signal 9: its last words"
+    assert deployment.running_switch.death == "was killed by signal 9: its last words"
     healthy = deploy(plan_for())
     with pytest.raises(TrialFailed), healthy:
         raise TrialFailed("no frame arrived")
-    assert healthy.running_switch.last_words == ""
+    assert healthy.running_switch.death == ""
 
 
 def test_check_alive() -> None:
@@ -259,7 +259,7 @@ def test_an_application_that_sleeps_in_the_kernel_has_a_blocking_port() -> None:
         (Io.NETMAP, spec(), "netmap:eth0"),
         (
             Io.NETMAP,
-            spec(PortKind.VALE, made=MadePort(netmap="vale0:p1,door=/run/vhost/netmap0.door")),
+            spec(PortKind.VALE, made_port=MadePort(netmap="vale0:p1,door=/run/vhost/netmap0.door")),
             "netmap:vale0:p1,door=/run/vhost/netmap0.door",
         ),
         (Io.DPDK, spec(socket_inside="/s/p"), "dpdk:virtio-user=/s/p,server"),
@@ -323,7 +323,7 @@ def test_a_port_without_a_device_is_refused_by_name(io: Io) -> None:
 
 def test_a_function_of_its_own_is_for_dpdk_alone() -> None:
     made = MadePort(pci="0000:01:10.0")
-    port = NodePort(PortKind.VF, "02:53:4d:00:00:01", "10.64.0.1/24", 1500, made=made)
+    port = NodePort(PortKind.VF, "02:53:4d:00:00:01", "10.64.0.1/24", 1500, made_port=made)
     assert port_spec(port, Io.DPDK) == "dpdk:pci=0000:01:10.0"
     with pytest.raises(AssertionError, match="io raw-mmsg on a vf port: campaign/rules"):
         port_spec(port, Io.RAW_MMSG)

@@ -142,18 +142,18 @@ def rtt(median_ns: float = 20_000.0) -> Figures:
         ("generator", "0% of transmit", seen(), {"baseline": Baseline()}, "direct"),
         ("generator", "5% of transmit", seen(), {"sender": FULL_RING}, "direct"),
         # Close to the wire: the applications.
-        ("generator", "90% of what the bare wire", seen(9e5), {"sender": FULL_RING}, "ovs-dpdk"),
-        ("generator", "110% of what", seen(1.1e6), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("generator", "90% of the baseline", seen(9e5), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("generator", "110% of the baseline", seen(1.1e6), {"sender": FULL_RING}, "ovs-dpdk"),
         # Far from it, with evidence behind the sender: the switch.
-        ("switch", "89% of what the bare wire", seen(8.9e5), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("switch", "89% of the baseline", seen(8.9e5), {"sender": FULL_RING}, "ovs-dpdk"),
         ("switch", "5% of transmit calls", seen(), {"sender": FULL_RING}, "ovs-dpdk"),
         ("switch", "0.10 % of offered", seen(loss_ratio=0.001), {}, "ovs-dpdk"),
-        ("switch", "50% of what the bare wire", seen(), {"in_kernel": True}, "linux-bridge"),
+        ("switch", "50% of the baseline", seen(), {"in_kernel": True}, "linux-bridge"),
         # Far from it, without: the sender had room and did not use it.
-        ("generator", "50% of what the bare wire", seen(), {}, "ovs-dpdk"),
+        ("generator", "50% of the baseline", seen(), {}, "ovs-dpdk"),
         # More was offered than came through, although no gap shows it yet: a queue took it in.
         ("switch", "89% of the offered", seen(4.45e5, offered_pps=5e5), {}, "ovs-dpdk"),
-        ("generator", "45% of what the bare wire", seen(4.5e5, offered_pps=5e5), {}, "ovs-dpdk"),
+        ("generator", "45% of the baseline", seen(4.5e5, offered_pps=5e5), {}, "ovs-dpdk"),
         # No ceiling known.
         ("unknown", "0% of transmit calls", seen(), {"baseline": Baseline()}, "ovs-dpdk"),
         (
@@ -170,10 +170,10 @@ def rtt(median_ns: float = 20_000.0) -> Figures:
             {"baseline": Baseline(), "sender": FULL_RING},
             "ovs-dpdk",
         ),
-        # A wire that was slower than the switch is no ceiling.
-        ("unknown", "slower wire is no ceiling", seen(1.2e6), {}, "ovs-dpdk"),
-        ("switch", "no ceiling", seen(1.2e6), {"sender": FULL_RING}, "ovs-dpdk"),
-        ("unknown", "no ceiling", seen(1.2e6), {"in_kernel": True}, "linux-bridge"),
+        # A baseline that was slower than the switch is not a ceiling.
+        ("unknown", "slower baseline is not a ceiling", seen(1.2e6), {}, "ovs-dpdk"),
+        ("switch", "not a ceiling", seen(1.2e6), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("unknown", "not a ceiling", seen(1.2e6), {"in_kernel": True}, "linux-bridge"),
     ],
 )
 def test_what_limits_throughput(
@@ -254,14 +254,14 @@ FLOOR = Baseline(rtt_median_ns=10_000)
         ("cpu-shared", "waited for a core 11%", 20e3, {"cpu_wait_share": 0.11}, "ovs-dpdk"),
         ("cpu-shared", "waited", 20e3, {"cpu_wait_share": 0.5}, "direct"),
         ("generator", "20.0 us", 20e3, {"baseline": Baseline()}, "direct"),
-        ("unknown", "no bare-wire baseline", 20e3, {"baseline": Baseline()}, "ovs-dpdk"),
-        ("switch", "bare wire's median is 10.0 us", 20e3, {"baseline": FLOOR}, "ovs-dpdk"),
+        ("unknown", "no baseline", 20e3, {"baseline": Baseline()}, "ovs-dpdk"),
+        ("switch", "the median of the baseline is 10.0 us", 20e3, {"baseline": FLOOR}, "ovs-dpdk"),
         ("generator", "median round trip 11.0 us", 11e3, {"baseline": FLOOR}, "ovs-dpdk"),
         ("switch", "11.2 us", 11.2e3, {"baseline": FLOOR}, "ovs-dpdk"),
         ("generator", "9.5 us", 9.5e3, {"baseline": FLOOR}, "ovs-dpdk"),
         (
             "unknown",
-            "the wire was slower than the switch, so it gives no floor",
+            "the baseline was slower than the switch, so it gives no floor",
             9e3,
             {"baseline": FLOOR},
             "ovs-dpdk",

@@ -10,11 +10,11 @@ import pytest
 
 from switchmark.record import Figures, Record
 from switchmark.trial.recording import (
-    AskedFacts,
     JudgedFacts,
     MeasuredFacts,
     PlannedFacts,
     RecordDraft,
+    RequestedFacts,
     RunFacts,
 )
 from tests.unit.records import synthetic_record, synthetic_trial
@@ -29,7 +29,7 @@ def finished_draft() -> RecordDraft:
     """The parts of a finished latency trial."""
     record = synthetic_record(synthetic_trial(dimension="latency", rate_pps=9))
     begun = datetime.now(UTC)
-    draft = RecordDraft(AskedFacts.of(record.trial, "unit", "abc123", begun), begun)
+    draft = RecordDraft(RequestedFacts.of(record.trial, "unit", "abc123", begun), begun)
     draft.planned = part_of(PlannedFacts, record)
     judged = part_of(JudgedFacts, record)
     draft.measured = part_of(MeasuredFacts, record, judged=judged)
@@ -38,7 +38,9 @@ def finished_draft() -> RecordDraft:
     return draft
 
 
-@pytest.mark.parametrize("part", [AskedFacts, PlannedFacts, JudgedFacts, MeasuredFacts, RunFacts])
+@pytest.mark.parametrize(
+    "part", [RequestedFacts, PlannedFacts, JudgedFacts, MeasuredFacts, RunFacts]
+)
 def test_parts_have_the_names_of_the_record(part: Any) -> None:
     assert {one.name for one in fields(part)} - {"judged"} <= set(Record.model_fields)
 

@@ -296,7 +296,7 @@ def test_facts_that_the_record_refuses_are_left_out(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(trial_run, "loop_costs", lambda _: {"sender": "much"})
     record = run(plan_for())
     assert record.status == "failed" and record.message.startswith(
-        "the facts of what ran contradict each other: "
+        "the facts of the programs contradict each other: "
     )
     assert record.trial == plan_for().trial and record.engines == []
 
