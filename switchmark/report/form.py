@@ -1,6 +1,7 @@
 """The reports of standards as Markdown, from the records of a run.
 
-`rfc2544`: the report formats of RFC 2544, section 26, with the back-to-back frames of RFC 9004.
+`rfc2544`: the report formats of RFC 2544, section 26, with the back-to-back frames of RFC 9004, and
+the throughput with filters of section 11.4.
 `tst009`: the report that ETSI GS NFV-TST 009 requires for its benchmarks. For a part that was not
 measured, the report has the command that measures it. Figures that are not valid are listed as left
 out. form_graphs.py draws the graphs that the standards require.
@@ -17,6 +18,7 @@ from switchmark.report.form_source import FormSource, budget_note, is_valid, siz
 from switchmark.report.form_tables import (
     back_to_back,
     figures,
+    filters,
     latency,
     latency_and_variation,
     loss,
@@ -45,14 +47,18 @@ def form_text(
     measured = FormSource.of(records, medium)
     parts = _RFC2544 if form is Form.RFC2544 else _TST009
     title = {
-        Form.RFC2544: "Report after RFC 2544, section 26, and RFC 9004",
+        Form.RFC2544: "Report after RFC 2544, sections 11.4 and 26, and RFC 9004",
         Form.TST009: "Report after ETSI GS NFV-TST 009",
     }[form]
     lines = [f"# {title}", "", *_set_up(info, measured)]
+    shown: set[str] = set()  # methods that have a part already
     for heading, settings, make in parts:
         method = settings.partition(" ")[0]
         lines_of_part = make(measured, method)
         lines += ["", f"## {heading}", "", *(lines_of_part or _missing(settings))]
+        if method in shown:
+            continue
+        shown.add(method)
         lines += budget_note(measured.repeated(method), method)
         if (file := (graphs or {}).get(method)) is not None:
             lines += ["", f"![{heading}]({file})"]
@@ -123,6 +129,11 @@ _RFC2544: tuple[_Part, ...] = (
     ("26.3 Frame loss rate", "loss-vs-load", loss),
     ("26.4 Back-to-back frames (RFC 9004)", "back-to-back", back_to_back),
     ("26.5 System recovery and 26.6 Reset", "recovery", figures),
+    (
+        "11.4 Filters",
+        "ndr-pdr --set goals=rfc2544 --set function=route+acl --set 'rules=0, 1, 25'",
+        filters,
+    ),
 )
 
 _TST009: tuple[_Part, ...] = (

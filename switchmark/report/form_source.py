@@ -4,7 +4,7 @@ texts for the tables."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from switchmark.model.parameter_table import KEYS, PARAMETERS
@@ -68,8 +68,9 @@ class RepeatedTrial:
         return [one.method for one in self.records if one.method is not None]
 
 
-def repeated(records: Iterable[Record]) -> list[RepeatedTrial]:
-    """Return the records by device and frame size, repetitions together."""
+def repeated(records: Iterable[Record], unnamed: Collection[str] = ()) -> list[RepeatedTrial]:
+    """Return the records by device and frame size, repetitions together. The names of devices do
+    not have the fields `unnamed`, which have columns."""
     groups: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda r: (r.trial.called, r.trial.frame_sizes.mean)):
         groups.setdefault(record.trial.repeated(0).id, []).append(record)
@@ -77,7 +78,9 @@ def repeated(records: Iterable[Record]) -> list[RepeatedTrial]:
     for group in groups.values():
         alike[_called(group[0])].append(group[0].trial)
     return [
-        RepeatedTrial(_distinct_name(group[0].trial, alike[called]), *called[1:], tuple(group))
+        RepeatedTrial(
+            _distinct_name(group[0].trial, alike[called], unnamed), *called[1:], tuple(group)
+        )
         for group in groups.values()
         for called in (_called(group[0]),)
     ]
@@ -88,13 +91,14 @@ def _called(record: Record) -> tuple[str, float, str]:
     return record.trial.called, record.trial.frame_sizes.mean, f"{record.trial.pairs}{ways}"
 
 
-def _distinct_name(trial: Trial, alike: Sequence[Trial]) -> str:
+def _distinct_name(trial: Trial, alike: Sequence[Trial], unnamed: Collection[str]) -> str:
     """Return the name of a trial's device, with the parameters in which trials of that name
     differ."""
     names = [
         parameter.field
         for parameter in KEYS
-        if len({str(getattr(other, parameter.field)) for other in alike}) > 1
+        if parameter.field not in unnamed
+        and len({str(getattr(other, parameter.field)) for other in alike}) > 1
     ]
     parts = [PARAMETERS[name].words(getattr(trial, name)) for name in names]
     return f"{trial.called} ({', '.join(parts)})" if parts else trial.called

@@ -1,4 +1,5 @@
-"""Tables of the forms of standards: throughput, loss, bursts, recovery, latency, variation."""
+"""Tables of the forms of standards: throughput, filters, loss, bursts, recovery, latency,
+variation."""
 
 from __future__ import annotations
 
@@ -23,6 +24,8 @@ from switchmark.report.form_source import (
     table,
 )
 
+ACL, LAST = "acl", "last"  # the function that filters, and its lists whose last filter permits
+
 
 def throughput(measured: FormSource, method: str) -> list[str]:
     """Section 26.1: throughput by frame size, with the rate that the medium can carry."""
@@ -31,21 +34,13 @@ def throughput(measured: FormSource, method: str) -> list[str]:
         could = measured.theoretical_pps(each.records[0])
         trials = [trial for rates in each.results for trial in rates.trials]
         final = max((trial.duration_s for trial in trials), default=0.0)
-        for place, goal in enumerate(each.results[0].bounds):
-            bounds_pps = [
-                result.bounds[place].lower_pps
-                for result in each.results
-                if len(result.bounds) > place
-            ]
-            rates = [rate for rate in bounds_pps if rate is not None]
-            rate = statistics.fmean(rates) if rates else None
+        for loss_ratio, rate, searches in _throughputs(each):
             share = None if rate is None or could is None else rate / could
             rows.append(
                 [*each.where, medium_rate(each.records[0], could),
-                 f"{goal.loss_ratio:.6g}", "none found" if rate is None else f"{rate:,.0f}",
+                 f"{loss_ratio:.6g}", "none found" if rate is None else f"{rate:,.0f}",
                  "-" if rate is None else f"{rate * each.size * 8:,.0f}",
-                 "-" if share is None else whole_percent(share, 1), f"{final:g}",
-                 share_of(len(rates), len(bounds_pps))]
+                 "-" if share is None else whole_percent(share, 1), f"{final:g}", searches]
             )  # fmt: skip
     return table(
         ["device", "frame size", "pairs", "theoretical frames/s", "loss ratio allowed",
@@ -53,6 +48,66 @@ def throughput(measured: FormSource, method: str) -> list[str]:
          "longest trial s", "searches"],
         rows,
     )  # fmt: skip
+
+
+def filters(measured: FormSource, method: str) -> list[str]:
+    """Section 11.4: the throughput with lists of filters, and its share of that without filters.
+    Only lists whose last filter permits the load count."""
+    filtered = [
+        record
+        for record, _ in of_method(measured.records, method)
+        if ACL in record.trial.function.names
+        and record.trial.rule_hit == LAST
+        and not record.trial.rules_file
+    ]
+    found = repeated(filtered, unnamed=("rules",))
+    if not any(each.records[0].trial.rules for each in found):
+        return []
+    plain = {_unfiltered(each): _throughputs(each) for each in found if not _rules(each)}
+    rows = []
+    for each in sorted(found, key=lambda e: (e.device, e.size, e.streams, _rules(e))):
+        without = plain.get(_unfiltered(each), [])
+        for place, (loss_ratio, rate, searches) in enumerate(_throughputs(each)):
+            usual = without[place][1] if place < len(without) else None
+            rows.append(
+                [*each.where, _rules(each) or "none", f"{loss_ratio:.6g}",
+                 "none found" if rate is None else f"{rate:,.0f}",
+                 "-" if rate is None or not usual else whole_percent(rate / usual, 1), searches]
+            )  # fmt: skip
+    lines = table(
+        ["device", "frame size", "pairs", "filters", "loss ratio allowed", "throughput frames/s",
+         "of the throughput without filters", "searches"],
+        rows,
+    )  # fmt: skip
+    return [
+        *lines, "",
+        "All filters but the last one deny frames that are not in the load; the last one permits "
+        "the load. A device that does not search its filters in their order need not compare all "
+        "of them. The section `function` of each record has the number of native entries.",
+    ]  # fmt: skip
+
+
+def _rules(each: RepeatedTrial) -> int:
+    return each.records[0].trial.rules
+
+
+def _unfiltered(each: RepeatedTrial) -> str:
+    """Return the identity of the trial without filters."""
+    return each.records[0].trial.repeated(0).changed({"rules": 0}).id
+
+
+def _throughputs(each: RepeatedTrial) -> list[tuple[float, float | None, str]]:
+    """Return for each goal its loss ratio, the mean throughput in frames/s, and the number of
+    searches."""
+    found = []
+    for place, goal in enumerate(each.results[0].bounds):
+        bounds_pps = [
+            result.bounds[place].lower_pps for result in each.results if len(result.bounds) > place
+        ]
+        rates = [rate for rate in bounds_pps if rate is not None]
+        mean_pps = statistics.fmean(rates) if rates else None
+        found.append((goal.loss_ratio, mean_pps, share_of(len(rates), len(bounds_pps))))
+    return found
 
 
 def loss(measured: FormSource, method: str) -> list[str]:

@@ -7,8 +7,10 @@ from importlib import resources
 import pytest
 
 from switchmark.campaign.load import load_text
+from switchmark.function.registry import sample_table
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter_type import Known
+from switchmark.model.trial import Trial
 
 FOLDER = resources.files("switchmark.campaign") / "builtin"
 SCALES = {
@@ -48,3 +50,18 @@ def test_campaign_of_ipv6_differs_in_the_version_alone(name: str) -> None:
     for four, six in zip(campaign(name).sweeps, campaign(f"{name}-ipv6").sweeps, strict=False):
         assert (list(four.ip_version), list(six.ip_version)) == ([4], [6])
         assert list(getattr(six, field)) == values
+
+
+def test_filters_are_those_of_rfc_2544() -> None:
+    """Section 11.4: none, one that permits the load, and 25 of which the last one permits it."""
+    sweep = campaign("filters").sweeps[0]
+    assert list(sweep.rules) == [0, 1, 25]
+    assert list(sweep.rule_hit) == ["last"]
+    assert list(sweep.neighbour) == ["none", "cache"]
+    for rules in (1, 25):
+        table = sample_table(Trial(
+            switch="reference", dimension=sweep.dimension, packet_size_bytes=64,
+            function=sweep.function[0], rules=rules,
+        ))  # fmt: skip
+        permits = [rule.permit for rule in table.rules[:rules]]  # behind them: the testers
+        assert permits == [False] * (rules - 1) + [True]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from switchmark.cli import main
+from switchmark.model.functions import FunctionList
 from switchmark.model.rates import bit_rate
 from switchmark.record.quality import DelayVariation
 from switchmark.report.form import Form, form_text
@@ -126,6 +127,56 @@ def test_trials_that_would_be_called_alike_are_told_apart(records: Any, tmp_path
     info = open_run(write_run(tmp_path, records)).info
     rows = cells(section(form_text(Form.RFC2544, info, [records[0], beside]), "26.1"))
     assert {row[0] for row in rows} == {"linux-bridge (burst 32)", "linux-bridge (burst 4)"}
+
+
+def filtered(records: Any, rules: int, share: float, **changes: Any) -> Any:
+    """Return the record of a search with filters that found this share of the usual throughput."""
+    options = {"function": FunctionList("route+acl"), "switch": "ovs-dpdk", **changes}
+    trial = synthetic_trial(method="ndr-pdr", duration_s=1.0, rules=rules, **options)
+    bounds = [
+        one.model_copy(update={"lower_pps": share * one.lower_pps})
+        for one in records[0].method.bounds
+    ]
+    method = records[0].method.model_copy(update={"bounds": bounds})
+    return records[0].model_copy(update={"trial": trial, "method": method})
+
+
+def test_filters_are_compared_without_filters(records: Any, tmp_path: Path) -> None:
+    """RFC 2544, section 11.4: one filter that permits the load, and 25 of which the last does."""
+    info = open_run(write_run(tmp_path, records)).info
+    given = [filtered(records, rules, share) for rules, share in ((25, 0.5), (0, 1.0), (1, 0.8))]
+    beside = [
+        filtered(records, rules, share, neighbour="cache") for rules, share in ((0, 0.4), (1, 0.1))
+    ]
+    text = form_text(
+        Form.RFC2544, info, [*given, *beside, filtered(records, 25, 1, rule_hit="none")]
+    )
+    goals = len(records[0].method.bounds)
+    rows = cells(section(text, "11.4"))[::goals]
+    assert [(row[0], row[3], row[6]) for row in rows] == [
+        ("ovs-dpdk (neighbour cache)", "none", "100.0%"),
+        ("ovs-dpdk (neighbour cache)", "1", "25.0%"),
+        ("ovs-dpdk (no neighbour)", "none", "100.0%"),
+        ("ovs-dpdk (no neighbour)", "1", "80.0%"),
+        ("ovs-dpdk (no neighbour)", "25", "50.0%"),
+    ]
+    usual = records[0].method.bounds[0].lower_pps
+    assert rows[-1][5] == f"{usual / 2:,.0f}"
+
+
+def test_filters_without_a_plain_search_have_no_share(records: Any, tmp_path: Path) -> None:
+    info = open_run(write_run(tmp_path, records)).info
+    alone = section(form_text(Form.RFC2544, info, [filtered(records, 25, 0.5)]), "11.4")
+    assert {row[6] for row in cells(alone)} == {"-"}
+
+
+@pytest.mark.parametrize("rules", [None, 0])
+def test_a_run_without_filters_has_the_command(records: Any, tmp_path: Path, rules: Any) -> None:
+    info = open_run(write_run(tmp_path, records)).info
+    given = records if rules is None else [filtered(records, rules, 1.0)]
+    text = section(form_text(Form.RFC2544, info, given), "11.4")
+    assert "Not measured" in text
+    assert "--set function=route+acl --set 'rules=0, 1, 25'`" in text
 
 
 def test_latency_is_the_mean_over_trials(tmp_path: Path) -> None:
