@@ -235,9 +235,8 @@ static uint64_t rx_drops(struct io_port *base)
             drops += statistics.rx_dropped + statistics.rx_ring_full;
         /* Frames are received without a system call, and only a system call reports a missing
          * device. */
-        if (recvfrom(port->queues[i].fd, NULL, 0, MSG_DONTWAIT, NULL, NULL) < 0 &&
-            !socket_error_passes(errno))
-            snprintf(base->failure, sizeof base->failure, "receive: %s", strerror(errno));
+        if (recvfrom(port->queues[i].fd, NULL, 0, MSG_DONTWAIT, NULL, NULL) < 0)
+            xdp_note_failure(port, "receive", errno);
     }
     return drops;
 }

@@ -89,7 +89,9 @@ bool xdp_queue_open(struct xdp_queue *queue, struct xdp_port *port, struct xdp_m
                     unsigned id, const struct xdp_arguments *arguments, char *error,
                     size_t error_size);
 void xdp_queue_close(struct xdp_queue *queue);
-/* Store the error of a system call as the port's failure, unless the error is temporary. */
+/* Store the error of a system call as the port's failure, unless the error is temporary, or the
+ * device or its peer is only down (ENETDOWN; EBUSY: it drops what it should send), which counts as
+ * a lost link. */
 void xdp_note_failure(struct xdp_port *port, const char *call, int error);
 
 /* af_xdp_program.c: attach the program to the device; frames of queues that are not added continue

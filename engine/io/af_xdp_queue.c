@@ -248,11 +248,9 @@ void xdp_queue_close(struct xdp_queue *q)
 
 void xdp_note_failure(struct xdp_port *port, const char *call, int error)
 {
-    if (error == EBUSY)
-        snprintf(port->base.failure, sizeof port->base.failure,
-                 "%s: the device drops the frames that it should send; check its link and that of "
-                 "its peer",
-                 call);
-    else if (!socket_error_passes(error))
-        snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
+    if (socket_error_passes(error) ||
+        ((error == ENETDOWN || error == EBUSY) &&
+         device_link_is_only_down(&port->link, &port->base.links_lost)))
+        return;
+    snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
 }

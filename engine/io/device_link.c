@@ -43,6 +43,7 @@ void device_link_open(struct device_link *link, const char *name)
     if (name[0] == '\0')
         return;
     snprintf(link->name, sizeof link->name, "%.15s", name);
+    link->index = (int)if_nametoindex(name);
     link->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     snprintf(path, sizeof path, "/sys/class/net/%s/carrier_down_count", name);
     if (is_same_device(name))
@@ -75,4 +76,17 @@ bool device_link_check(struct device_link *link, unsigned *lost)
     if (ioctl(link->fd, SIOCGIFFLAGS, &request) != 0)
         return false; /* the device is gone */
     return (request.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+}
+
+bool device_link_is_only_down(const struct device_link *link, unsigned *lost)
+{
+    struct ifreq request = {0};
+
+    if (link->name[0] == '\0' || link->fd < 0)
+        return false;
+    memcpy(request.ifr_name, link->name, sizeof link->name);
+    if (ioctl(link->fd, SIOCGIFINDEX, &request) != 0 || request.ifr_ifindex != link->index)
+        return false;
+    __atomic_fetch_add(lost, 1, __ATOMIC_RELAXED);
+    return true;
 }

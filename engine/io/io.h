@@ -219,7 +219,7 @@ struct io_port {
     const struct io_ops *ops;
     char spec[256];
     char driver[64];
-    unsigned links_lost; /* number of times that the peer was lost, if the backend notices */
+    unsigned links_lost; /* changes whenever the backend notices that peer or device was lost */
     char failure[160]; /* not empty: the port is unusable; the engine reports it and exits with 1 */
     uint8_t mac[6];
     uint32_t mtu_bytes;

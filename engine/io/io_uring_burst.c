@@ -48,8 +48,11 @@ void uring_receive(struct uring_port *port)
 
 static void note_failure(struct uring_port *port, const char *call, int result)
 {
-    if (!socket_error_passes(-result) && result != -ECANCELED)
-        uring_fail(call, result, port->base.failure, sizeof port->base.failure);
+    if (socket_error_passes(-result) || result == -ECANCELED ||
+        (result == -ENETDOWN &&
+         device_link_is_only_down(&port->socket->link, &port->base.links_lost)))
+        return;
+    uring_fail(call, result, port->base.failure, sizeof port->base.failure);
 }
 
 static void take_arrival(struct uring_port *port, const struct io_uring_cqe *cqe, int file)

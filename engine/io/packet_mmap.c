@@ -173,6 +173,14 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
     return &port->base;
 }
 
+void packet_mmap_note_failure(struct packet_mmap_port *port, const char *call, int error)
+{
+    if (socket_error_passes(error) ||
+        (error == ENETDOWN && device_link_is_only_down(&port->link, &port->base.links_lost)))
+        return;
+    snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
+}
+
 static struct tpacket2_hdr *header_at(const struct send_ring *tx, unsigned ahead)
 {
     const unsigned index = tx->next + ahead;
@@ -252,8 +260,8 @@ static unsigned tx_send(struct io_port *base, struct io_frame *frames, unsigned 
     unsigned taken = count;
     if (__builtin_expect(sent != bytes, 0)) {
         const int error = sent < 0 ? errno : 0;
-        if (sent < 0 && !socket_error_passes(error))
-            snprintf(port->base.failure, sizeof port->base.failure, "send: %s", strerror(error));
+        if (sent < 0)
+            packet_mmap_note_failure(port, "send", error);
         taken = take_back(port, count, error);
     }
     tx->next = tx->next + taken < tx->slots ? tx->next + taken : tx->next + taken - tx->slots;

@@ -58,4 +58,7 @@ void receive_ring_close(struct receive_ring *rx);
 unsigned packet_mmap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
 void packet_mmap_rx_wait(struct io_port *base, uint64_t timeout_ns);
 uint64_t packet_mmap_rx_drops(struct io_port *base);
+
+/* As socket_note_failure. */
+void packet_mmap_note_failure(struct packet_mmap_port *port, const char *call, int error);
 #endif

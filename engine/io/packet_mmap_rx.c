@@ -188,8 +188,7 @@ static void check_device(struct packet_mmap_port *port)
     socklen_t length = sizeof error;
 
     if (getsockopt(port->rx.fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error != 0)
-        snprintf(port->base.failure, sizeof port->base.failure, "receive ring: %s",
-                 strerror(error));
+        packet_mmap_note_failure(port, "receive ring", error);
 }
 
 void packet_mmap_rx_wait(struct io_port *base, uint64_t timeout_ns)

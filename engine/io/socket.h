@@ -97,7 +97,8 @@ uint32_t socket_frame_room(const struct network_device *device, const struct io_
  * for an earlier datagram. After any other error the port cannot send or receive. */
 bool socket_error_passes(int error);
 
-/* Mark the port as unusable unless the error is temporary, with the name of the failed call. */
+/* Mark the port as unusable, with the name of the failed call, unless the error is temporary or its
+ * device is only down: that counts as a lost link. */
 void socket_note_failure(struct socket_port *port, const char *call, int error);
 
 bool socket_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);

@@ -51,8 +51,10 @@ bool socket_error_passes(int error)
 
 void socket_note_failure(struct socket_port *port, const char *call, int error)
 {
-    if (!socket_error_passes(error))
-        snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
+    if (socket_error_passes(error) ||
+        (error == ENETDOWN && device_link_is_only_down(&port->link, &port->base.links_lost)))
+        return;
+    snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
 }
 
 static unsigned send_many(struct socket_port *port, int fd, const struct io_frame *frames,

@@ -289,6 +289,8 @@ static void put_interval(const struct trial *trial, const struct snapshot *s)
     report_cpu(&line, &printed.cpu, &s->cpu);
     if (trial->options->role->stands_between)
         put_forwarder_ports(s, trial->end_count);
+    else if (s->lost_link)
+        json_bool(&line, "lost_link", true);
     write_line();
     printed = *s;
 }

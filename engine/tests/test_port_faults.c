@@ -13,12 +13,18 @@ static struct options options;
 static struct trial *trial;
 static struct fake_port *port;
 static struct io_ops ops;
-static bool link_is_up;
+static bool link_is_up, device_is_up;
 
 static bool link_up(struct io_port *base)
 {
     (void)base;
     return link_is_up;
+}
+
+static bool device_up(struct io_port *base)
+{
+    (void)base;
+    return device_is_up;
 }
 
 static void begin(const struct role *role)
@@ -32,11 +38,12 @@ static void begin(const struct role *role)
     port = fake_open(false);
     ops = *port->base.ops;
     ops.link_up = link_up;
+    ops.device_up = device_up;
     port->base.ops = &ops;
     snprintf(port->base.spec, sizeof port->base.spec, "fake:");
     trial->ends[0].port = &port->base;
     trial->outcome.started_ns = 10 * SECOND;
-    link_is_up = true;
+    link_is_up = device_is_up = true;
     port_faults_begin(trial);
 }
 
@@ -126,6 +133,23 @@ static void sender_may_end_before_receiver(void **state)
     assert_true(partial("went away"));
 }
 
+static void lost_device_counts_for_every_receiver(void **state)
+{
+    (void)state;
+    begin(&role_receiver); /* without a set duration */
+    interval(1, 0, 0);
+    assert_false(port_faults_lost_link(trial));
+    device_is_up = false;
+    interval(2, 0, 0);
+    assert_true(port_faults_lost_link(trial));
+    assert_true(partial("its peer or device went away during the trial"));
+    begin(&role_receiver); /* noticed by the backend alone */
+    interval(1, 0, 0);
+    io_lost_link(&port->base.links_lost);
+    assert_true(port_faults_lost_link(trial));
+    assert_true(partial("and came back"));
+}
+
 static void failed_port_is_named(void **state)
 {
     (void)state;
@@ -143,6 +167,7 @@ int main(void)
         cmocka_unit_test(full_ring_makes_result_partial),
         cmocka_unit_test(lost_peer_makes_result_partial),
         cmocka_unit_test(sender_may_end_before_receiver),
+        cmocka_unit_test(lost_device_counts_for_every_receiver),
         cmocka_unit_test(failed_port_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

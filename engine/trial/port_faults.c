@@ -10,9 +10,14 @@
     (1000ULL * 1000 *                                                                              \
      1000) /* a shorter time can have other causes, for example a peer without a core */
 
+static bool device_is_up(struct io_port *port)
+{
+    return port->ops->device_up == NULL || port->ops->device_up(port);
+}
+
 bool port_is_up(struct io_port *port)
 {
-    const bool device = port->ops->device_up == NULL || port->ops->device_up(port);
+    const bool device = device_is_up(port);
 
     return (port->ops->link_up == NULL || port->ops->link_up(port)) && device;
 }
@@ -61,10 +66,26 @@ void port_faults_check(struct trial *trial, uint64_t now_ns)
         check_end(&trial->ends[i], now_ns);
 }
 
-/* If a receiver has no set duration and its peer leaves for good, the peer has simply ended. */
+/* If a receiver has no set duration and its peer leaves for good, the peer has simply ended. A
+ * device of the kernel does not end with a peer. */
 static bool link_loss_counts(const struct trial *trial, const struct end *end)
 {
-    return trial->options->role->sends || trial->traffic.duration_ns != 0 || port_is_up(end->port);
+    return trial->options->role->sends || trial->traffic.duration_ns != 0 ||
+           port_is_up(end->port) || !device_is_up(end->port);
+}
+
+static bool was_lost(const struct end *end)
+{
+    return end->watch.went_down || io_links_lost(end->port) != end->watch.links_lost;
+}
+
+bool port_faults_lost_link(const struct trial *trial)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        if (was_lost(&trial->ends[i]))
+            return true;
+    }
+    return false;
 }
 
 /* The peers of a forwarder come and go; its interval lines have their state. */
@@ -72,12 +93,11 @@ static bool judge_end(struct trial *trial, unsigned index)
 {
     const struct end *end = &trial->ends[index];
     const struct port_watch *w = &end->watch;
-    const bool lost = w->went_down || io_links_lost(end->port) != w->links_lost;
     const uint64_t trial_ns = trial->outcome.ended_ns - trial->outcome.started_ns;
     const bool took_nothing = end->counters.tx_offered == end->before.tx_offered &&
                               end->counters.ring_full_polls != end->before.ring_full_polls;
 
-    if (lost && !trial->options->role->stands_between && link_loss_counts(trial, end)) {
+    if (was_lost(end) && !trial->options->role->stands_between && link_loss_counts(trial, end)) {
         snprintf(trial->outcome.fault, sizeof trial->outcome.fault,
                  "port %u (%.200s): its peer or device went away during the trial%s", index,
                  end->port->spec, port_is_up(end->port) ? " and came back" : "");

@@ -22,6 +22,8 @@ struct port_watch {
 void port_faults_begin(struct trial *trial);
 /* Call it once per interval, in worker 0. */
 void port_faults_check(struct trial *trial, uint64_t now_ns);
+/* Return true if a port lost its peer or its device since the trial began. In worker 0. */
+bool port_faults_lost_link(const struct trial *trial);
 /* Return true if the port has a peer, and its device has a carrier. */
 bool port_is_up(struct io_port *port);
 

@@ -14,6 +14,7 @@ void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
     memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
     cpu_times_read(&snapshot->cpu);
     port_faults_check(trial, snapshot->t_ns);
+    snapshot->lost_link = port_faults_lost_link(trial);
     if (trial->tcp != NULL)
         trial->options->role->snapshot(trial, &snapshot->tcp);
     for (unsigned i = 0; i < trial->end_count; i++) {

@@ -88,6 +88,7 @@ struct snapshot {
     uint64_t spent_ticks[2];
     struct cpu_times cpu;
     struct port_snapshot ports[PORTS_MAX];
+    bool lost_link;          /* a port lost its peer or its device since the trial began */
     struct tcp_snapshot tcp; /* TCP roles only */
 };
 

@@ -738,6 +738,7 @@ class IntervalEvent(Totals):
     rx_missing: int
     rx_early: int
     ports: MayLack[tuple[IntervalPort, ...]] = None
+    lost_link: MayLack[bool] = None
 
 
 class Result(EventPart):

@@ -39,6 +39,7 @@ _POLL_S = 0.02
 _BUSY_SHARE = 3  # the watching thread rests so many times as long as it works
 FANOUT = "PACKET_FANOUT"  # in the error of DPDK's af-packet driver
 _FANOUT_TRIES = 5
+_LOST_LINK = "its peer or device went away during the flow"
 
 
 @dataclass
@@ -141,10 +142,13 @@ class RunningFlow:
         return self.ended
 
     def _note_faults(self) -> None:
-        """An engine may end by a fault of its port, or print a result that lacks a part."""
+        """An engine may end by a fault of its port, print a result that lacks a part, or go on
+        after its port was down."""
         for engine in self.engines:
             if engine.has_result and (problem := _problem(engine.result)):
                 self._fail(f"{engine.role}: {problem}")
+            elif engine.intervals and engine.intervals[-1].lost_link:
+                self._fail(f"{engine.role}: {_LOST_LINK}")
 
     def _fail(self, fault: str) -> None:
         if not self.fault:

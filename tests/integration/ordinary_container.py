@@ -24,7 +24,10 @@ from tests.integration.switch_rig import own_state_dir
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 120.0
 RESULTS = "/results"
-PROGRAMS = ("SWITCHMARK_VPP", "SWITCHMARK_BESS")  # paths of switches outside /usr
+# Programs of switches that are not in /usr.
+PROGRAMS = (
+    "SWITCHMARK_VPP", "SWITCHMARK_BESS", "SWITCHMARK_BESS_PYTHON", "SWITCHMARK_FASTCLICK",
+)  # fmt: skip
 EMPTY = ("usr", "etc", "root", "proc", "sys", "dev", "var/lib", "var/cache", "run", "results")
 
 

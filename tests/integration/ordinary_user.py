@@ -26,7 +26,7 @@ DEADLINE_S = 60.0
 # Switches that an ordinary user can measure if user namespaces are allowed.
 SWITCHES = (
     "linux-bridge", "macvlan", "tc-redirect", "ovs-netdev", "af-packet", "basicfwd", "testpmd",
-    "ovs-dpdk",
+    "ovs-dpdk", "vpp", "bess", "fastclick",
 )  # fmt: skip
 
 

@@ -307,28 +307,62 @@ def test_drops_on_the_receiver_side_are_reported(wire: tuple[Node, Node], io: st
 
 @pytest.mark.parametrize("io", WHOLE_FRAMES)
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_device_that_goes_down_ends_the_trial_with_a_result(io: str, role: str) -> None:
-    with veth_pair("d") as (a, b):
-        options = ["--rate", "2k", "--burst", "1"] if role == "sender" else []
-        with engine(role, "--port", port(io, a), *options, "--interval", "0.1", *SLEEP,
-                    node=a) as running:  # fmt: skip
-            running.tell("start")
-            running.wait("started")
-            if role == "sender":
-                running.wait_sent(100)
-            else:
-                running.wait("interval", 2)
-            ip("-n", a.namespace, "link", "set", a.device, "down")
-            error = running.wait("error")
-            result, code = running.finish("wait")
-        assert b.namespace
-    assert code == 1
-    # AF_XDP may first learn that its frames are dropped.
-    assert re.search(r"Network is down|has it, or its peer, no link\?", error["message"])
-    assert a.device in error["message"]
-    assert result["reason"] == "failure"
-    if role == "sender":
-        assert result["totals"]["tx_offered"] >= 100
+def test_traffic_goes_on_after_a_link_fault(io: str, role: str) -> None:
+    """The result is partial and names the device; each frame that arrived afterwards counts."""
+    near, far = ("sender", "receiver") if role == "sender" else ("receiver", "sender")
+    sends = ["--rate", "2k", "--burst", "1"]
+    counter = {"sender": "tx_offered", "receiver": "rx_frames"}[role]
+    with (
+        veth_pair("d") as (a, b),
+        engine(far, "--port", port("raw", b), *(sends if far == "sender" else []), *SLEEP,
+               "--session", node=b) as other,
+        engine(near, "--port", port(io, a), *(sends if near == "sender" else []),
+               "--interval", "0.1", "--session", *SLEEP, node=a) as running,
+    ):  # fmt: skip
+
+        def grows() -> bool:
+            return bool((last := running.all("interval")) and last[-1][counter] > 0)
+
+        for each in (other, running) if far == "receiver" else (running, other):
+            each.tell("start")
+            each.wait("started")
+        until(grows, f"{counter} grows")
+        ip("-n", a.namespace, "link", "set", a.device, "down")
+        until(lambda: running.all("interval")[-1].get("lost_link") is True, "the loss is reported")
+        until(lambda: not grows(), "no frame passes")
+        ip("-n", a.namespace, "link", "set", a.device, "up")
+        until(grows, f"{counter} grows again")
+        running.tell("stop")
+        result = running.wait("result")
+        running.tell("start")  # and the next trial is whole
+        until(grows, f"{counter} grows in the next trial")
+        running.tell("stop")
+        second = running.wait("result", 2)
+        running.tell("exit")
+        code = running.finish("wait")[1]
+    assert code == 0
+    assert (result["reason"], result["partial"]) == ("stop", True)
+    assert a.device in result["fault"]
+    assert "its peer or device went away during the trial" in result["fault"]
+    assert second["partial"] is False
+
+
+@pytest.mark.parametrize("io", all_ios("raw", "packet_mmap", "io_uring"))
+def test_receiver_of_a_device_that_stays_down_is_partial(io: str) -> None:
+    """Without a set duration, so that the end of a peer would not count."""
+    with (
+        veth_pair("d") as (a, _),
+        engine("receiver", "--port", port(io, a), "--interval", "0.1", *SLEEP, node=a) as running,
+    ):
+        running.tell("start")
+        running.wait("interval")
+        ip("-n", a.namespace, "link", "set", a.device, "down")
+        until(lambda: running.all("interval")[-1].get("lost_link") is True, "the loss is reported")
+        running.tell("stop")
+        result, code = running.finish("wait")
+    assert code == 0
+    assert (result["reason"], result["partial"]) == ("stop", True)
+    assert "went away during the trial" in result["fault"]
 
 
 SENDING = all_ios("raw-mmsg", "udp")

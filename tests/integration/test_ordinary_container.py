@@ -16,7 +16,7 @@ from tests.integration.ordinary_container import OrdinaryContainer, ordinary_con
 
 pytestmark = [pytest.mark.integration, needs_root]
 # Switches whose ports can be sockets and that need no privilege (docs/places.md).
-SWITCHES = ("basicfwd", "testpmd", "ovs-dpdk", "vpp", "bess")
+SWITCHES = ("basicfwd", "testpmd", "ovs-dpdk", "vpp", "bess", "fastclick")
 SETTINGS = ("repeat_disturbed=3",
     "environment=bare", "duration=0.5s", "rate=5k", "repetitions=1", "idle=sleep",
     "interval=25ms",  # many samples: a busy machine spoils some of them

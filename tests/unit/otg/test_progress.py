@@ -40,6 +40,7 @@ class Engine:
 
     def prints(self, t_ns: Any, **counters: Any) -> None:
         part = {**dict.fromkeys(COUNTERS, 0), **counters}
+        part.setdefault("lost_link", None)
         self.intervals.append(SimpleNamespace(t_ns=t_ns, duration_ns=100_000_000, **part))
 
     def ends(
@@ -120,6 +121,20 @@ def test_a_receiver_that_failed_has_no_rate_and_no_loss(flow: Any) -> None:
     assert (found.transmit, found.frames_tx, found.frames_rx) == ("stopped", 100, 11)
     assert (found.loss, found.frames_rx_rate, found.frames_tx_rate) == (None, 0, 0)
     assert flow.warnings == ["receiver: recvmmsg: Network is down; no loss can be told"]
+
+
+def test_a_lost_link_is_a_fault_while_the_flow_runs(flow: Any) -> None:
+    flow.sender.prints(100, tx_offered=10)
+    flow.receiver.prints(90, rx_frames=9)
+    flow.receiver.prints(190, rx_frames=0, lost_link=True)
+    assert not flow.take()
+    assert flow.fault == "receiver: its peer or device went away during the flow"
+    assert metric(flow).transmit == "started"
+    ends = {"tx_intended": 20, "tx_offered": 20, "rx_frames": 15, "unique": 15}
+    flow.sender.ends(**ends)
+    flow.receiver.ends(fault="port 0: went away and came back", **ends)
+    assert flow.take() and metric(flow).loss is None
+    assert flow.warnings == [f"{flow.fault}; no loss can be told"]
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
