@@ -1,9 +1,8 @@
-"""The process state that tests and their children start from, whoever started them.
+"""The process state that tests and their children start from, whatever state they were started in.
 
-A shell starts background jobs with SIGINT ignored, nohup ignores SIGHUP, and users have umasks,
-locales and limits of their own. Children inherit all of these, so a test of the product would
-judge the shell. Tests of another state set that state themselves.
-"""
+A shell starts background jobs with SIGINT ignored, nohup ignores SIGHUP, and umask, locale and
+limits depend on the user. Children inherit all of these, so a test of the product would depend on
+the shell. Tests of another state set that state themselves."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ import signal
 from contextlib import suppress
 from types import FrameType
 
-# Python ignores these two itself, and gives children the default.
+# Python ignores these two, and gives children the default.
 OF_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 LOCALE = "C.UTF-8"
 UMASK = 0o022
-# Soft limits, and hard ones as far as this process may raise them.
+# Soft limits; hard limits are raised if this process may do so.
 UNLIMITED = (
     resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE,
 )  # fmt: skip
@@ -35,8 +34,8 @@ def establish() -> None:
 
 
 def _signals() -> None:
-    """Undo what was ignored or blocked. A hang-up is caught and does nothing, so that `nohup`
-    protects the tests themselves; children get its default, as of every caught signal."""
+    """Reset ignored and blocked signals. A hang-up is caught and ignored, so that `nohup` protects
+    the tests themselves; children get the default, as for every caught signal."""
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number in signal.valid_signals():
         if number in OF_PYTHON or signal.getsignal(number) is not signal.SIG_IGN:

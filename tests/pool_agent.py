@@ -2,9 +2,8 @@
 
     python -m tests.pool_agent TESTBED --store URL --pool HOST:PORT [--trial-ms N]
 
-A trial sleeps for its length. Meanwhile it holds a lock of the testbed, which a second trial at the
-same time would find, and a file stands for what a killed trial leaves on a machine.
-"""
+A trial sleeps for its length. Meanwhile it holds a lock of the testbed, which detects a second
+trial at the same time, and a file represents the leftovers of a killed trial."""
 
 from __future__ import annotations
 
@@ -80,11 +79,11 @@ class SimulatedTestbed:
             time.sleep(self._trial_s)
             ended = datetime.now(UTC) + self._ahead
             self._deployed.unlink()
-        # A record of the usual shape, which says that nothing was measured.
+        # A record of the usual shape that is marked as synthetic.
         record = synthetic_record(synthetic_trial(switch="direct", duration_s=trial.duration_s))
         loads = record.throughput
         assert loads is not None
-        # Each contender is 1.5 times as fast as the one before.
+        # Each contender is 1.5 times as fast as the previous.
         rate_pps = 1e6 * 1.5 ** int(trial.contender[1:]) * self._numbers.lognormvariate(0, 0.03)
         return record.model_copy(
             update={
@@ -119,8 +118,8 @@ def main() -> int:
     arguments = parser.parse_args()
     credentials = credentials_of(arguments.authority, arguments.certificate, arguments.key)
 
-    def say(words: str) -> None:
-        print(f"{arguments.testbed}: {words}", file=sys.stderr, flush=True)
+    def say(message: str) -> None:
+        print(f"{arguments.testbed}: {message}", file=sys.stderr, flush=True)
 
     database = PoolDatabase(read_store_address(arguments.store))
     archive = StoreArchive(database)

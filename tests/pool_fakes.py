@@ -1,6 +1,6 @@
-"""A switch of the simulation, named so, and campaigns of it: for tests of the pool alone.
+"""A simulated switch and campaigns with it, for tests of the pool alone.
 
-No installation knows this switch, so no campaign of a user can ask for it.
+No installation has this switch, so no campaign of a user can use it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ SIMULATED = "simulated"
 
 
 def with_simulated() -> Installed:
-    """What is installed, and the simulated switch."""
-    there = installed()
+    """Return the installed components and the simulated switch."""
+    known = installed()
     simulated = Capabilities(
         port_kinds=(PortKind.VETH,),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
@@ -28,15 +28,15 @@ def with_simulated() -> Installed:
         known_truth=True,
         description="a switch of the simulation: nothing is measured",
     )
-    return replace(there, switches={**there.switches, SIMULATED: simulated})
+    return replace(known, switches={**known.switches, SIMULATED: simulated})
 
 
 def simulated_text(blocks: int, contenders: int = 2, name: str = "simulated") -> str:
-    """So many blocks of so many contenders, which differ in their name alone; of 0 blocks: until
-    all is decided."""
-    asked = f"repetitions: {blocks}" if blocks else "prove: 5%\nbudget: 10m"
+    """Return a campaign of so many blocks of contenders that differ only in their name; with 0
+    blocks it runs until all is decided."""
+    length = f"repetitions: {blocks}" if blocks else "prove: 5%\nbudget: 10m"
     text = (
-        f"name: {name}\nswitch: simulated\nduration: 100ms\n{asked}\n"
+        f"name: {name}\nswitch: simulated\nduration: 100ms\n{length}\n"
         "environment: netns\ncontenders:\n"
     )
     named = (f"  c{one}: {{switch_cores: {one + 1}}}\n" for one in range(contenders))
@@ -46,6 +46,6 @@ def simulated_text(blocks: int, contenders: int = 2, name: str = "simulated") ->
 def simulated_campaign(
     blocks: int, contenders: int = 2, name: str = "simulated"
 ) -> CampaignDefinition:
-    """The same, read."""
+    """Return that campaign, parsed."""
     text = simulated_text(blocks, contenders, name)
     return load_text(text, f"{name}.yaml", with_simulated().known)

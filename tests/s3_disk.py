@@ -1,10 +1,10 @@
-"""An S3 server for a test that keeps objects on disk, heeds `If-None-Match`, and can be killed: the
-Versity gateway over a folder.
+"""An S3 server for a test that stores objects on disk, applies `If-None-Match`, and can be killed:
+the Versity gateway over a folder.
 
     go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
-It is found on PATH, or where SWITCHMARK_VERSITYGW says; tests that need it skip by name without it.
-"""
+It is searched on PATH or at SWITCHMARK_VERSITYGW; tests that need it are skipped by name without
+it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from tests.s3_server import BUCKET, CREDENTIALS
 
 
 class DiskS3Server:
-    """The server, which can be killed and started again at the same port."""
+    """The server, which can be killed and restarted at the same port."""
 
     def __init__(self, folder: Path, program: str) -> None:
         self._folder = folder
         self._program = program
         (folder / "data" / BUCKET).mkdir(parents=True)
-        with socket.socket() as held:
-            held.bind(("127.0.0.1", 0))
-            self.port = held.getsockname()[1]
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            self.port = listener.getsockname()[1]
         self._running: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -57,7 +57,7 @@ class DiskS3Server:
             time.sleep(0.05)
 
     def kill(self) -> None:
-        """As `kill -9`, and wait until it is gone."""
+        """Kill it with SIGKILL and wait for its end."""
         running, self._running = self._running, None
         if running is not None:
             running.kill()
@@ -66,10 +66,12 @@ class DiskS3Server:
 
 @contextmanager
 def disk_s3_server(folder: Path) -> Iterator[DiskS3Server]:
-    """One with an empty bucket that runs; skips the test where this server is not installed."""
+    """A running server with an empty bucket; skips the test if it is not installed."""
     program = os.environ.get("SWITCHMARK_VERSITYGW") or shutil.which("versitygw")
     if program is None:
-        pytest.skip("no S3 server over a folder (versitygw; tests/s3_disk.py says how to get it)")
+        pytest.skip(
+            "no S3 server over a folder (versitygw; tests/s3_disk.py has the command to install it)"
+        )
     server = DiskS3Server(folder, program)
     try:
         server.start()

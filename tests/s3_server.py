@@ -1,7 +1,7 @@
-"""An S3 server for a test: moto, which has it all in memory.
+"""An S3 server for a test: moto, which stores everything in memory.
 
-It is in `.venv-s3`, where `./check` installs it. Tests that need it skip by name without it. (One
-over a folder: tests/s3_disk.py. `rclone serve s3` 1.75 would not do, it ignores `If-None-Match`.)
+`./check` installs it into `.venv-s3`. Tests that need it are skipped by name without it.
+tests/s3_disk.py has a server over a folder; `rclone serve s3` 1.75 ignores `If-None-Match`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _MOTO = Path(__file__).parents[1] / ".venv-s3/bin/moto_server"
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[str]:
-    """The address of an empty bucket; skips the test where this server is not installed."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        port = held.getsockname()[1]
+    """Yield the address of an empty bucket; skips the test if the server is not installed."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
     if not _MOTO.exists():
         pytest.skip("no S3 server in .venv-s3, where ./check installs it")
     command = [str(_MOTO), "-H", "127.0.0.1", "-p", str(port)]

@@ -1,8 +1,7 @@
-"""A campaign on a simulated machine: two states, deployments that differ, a clock of its own.
+"""A campaign on a simulated machine: two states, deployments that differ, and a simulated clock.
 
-The records are true in shape and invented in content; what is asked is which trials run, when the
-campaign ends, and what it then says.
-"""
+The records have real shapes and invented figures. Tests check which trials run, when the campaign
+ends, and its answer."""
 
 from __future__ import annotations
 
@@ -42,13 +41,13 @@ class Killed(Exception):
 
 @dataclass
 class Machine:
-    """A machine that is far from itself half of the time, and a run that is kept in memory."""
+    """A machine that is in its slow state half of the time, and a run in memory."""
 
-    rates: Mapping[str, float]  # by switch or contender, near; far it is half
-    sd: float = 0.02  # of a deployment
+    rates: Mapping[str, float]  # by switch or contender in the fast state; half in the slow state
+    sd: float = 0.02  # standard deviation between deployments
     dwell_s: float = 8.0
     fails: tuple[str, ...] = ()
-    cores: Mapping[str, list[int]] = field(default_factory=dict)  # by switch, where not 0 and 1
+    cores: Mapping[str, list[int]] = field(default_factory=dict)  # cores by switch, if not 0 and 1
     seed: int = 1
     now_s: float = 0.0
     records: dict[str, Record] = field(default_factory=dict)
@@ -97,13 +96,13 @@ class Machine:
         record = synthetic_record(trial, **self._states(trial, before, after))
         loads = record.throughput
         assert loads is not None
-        seen = at_rate(loads, self.rates[trial.called] * factor)
-        changes = {**times, "throughput": seen, "engines": []}
+        throughput = at_rate(loads, self.rates[trial.called] * factor)
+        changes = {**times, "throughput": throughput, "engines": []}
         self.records[trial.id] = record.model_copy(update=changes)
 
 
 def at_rate(loads: Throughput, rate_pps: float) -> Throughput:
-    """The same, at another rate: all loads in proportion, so that they agree with each other."""
+    """Return the same at another rate: all loads in proportion, so that they agree."""
     by = rate_pps / loads.forwarded_pps
 
     def scaled(value: Any, name: str = "") -> Any:
@@ -118,7 +117,7 @@ def at_rate(loads: Throughput, rate_pps: float) -> Throughput:
 
 
 def _state(cores: list[int], far: bool) -> MachineState:
-    """Other cores are as far again from each other."""
+    """Return the state of the machine; other cores are in the opposite state."""
     line_ns = (FAR_NS if far else NEAR_NS) * max(cores)
     return MachineState(at_ns=0, cores=cores, lines_ns=[line_ns] * (len(cores) - 1))
 
@@ -132,14 +131,14 @@ def campaign(text: str) -> CampaignDefinition:
                      "cool_down: 50ms}\n", "unit.yaml", KNOWN)  # fmt: skip
 
 
-def steps_of(made: CampaignDefinition) -> list[Step]:
-    trials = [trial for sweep in made.sweeps for trial in trials_of(sweep)]
+def steps_of(definition: CampaignDefinition) -> list[Step]:
+    trials = [trial for sweep in definition.sweeps for trial in trials_of(sweep)]
     return [Step(cast(TrialPlan, Plan(trial)), None) for trial in trials]
 
 
-def run_all(machine: Machine, made: CampaignDefinition) -> Any:
+def run_all(machine: Machine, definition: CampaignDefinition) -> Any:
     """Run the campaign to its end, or until the bench is killed."""
-    course = CampaignBlocks(cast(Run, machine), made, steps_of(made))
+    course = CampaignBlocks(cast(Run, machine), definition, steps_of(definition))
     for block in course:
         for step in block:
             machine.measure(step.plan.trial)

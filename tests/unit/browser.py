@@ -1,6 +1,5 @@
-"""A real browser to look at pages with: headless Chromium, spoken to over two pipes in its DevTools
-protocol (https://chromedevtools.github.io/devtools-protocol/), so that nothing else is needed.
-"""
+"""A real browser for tests of pages: headless Chromium, driven over two pipes by its DevTools
+protocol (https://chromedevtools.github.io/devtools-protocol/), so that nothing more is needed."""
 
 from __future__ import annotations
 
@@ -16,20 +15,20 @@ from fcntl import F_DUPFD, fcntl
 from pathlib import Path
 from typing import Any
 
-DEADLINE_S = 120  # a busy machine draws slowly
+DEADLINE_S = 120  # a busy machine renders slowly
 _READ = 1 << 20
 _HIGH = 20
 
 
 def chromium() -> str | None:
-    """The browser's program; None where there is none."""
+    """Return the browser's program; None without a browser."""
     return next(
         filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
     )
 
 
 class Browser:
-    """A browser with one page: what it loads, says and shows."""
+    """A browser with one page: its content, errors and requests."""
 
     def __init__(self, commands: int, answers: int) -> None:
         self._commands, self._answers = commands, answers
@@ -64,7 +63,7 @@ class Browser:
     def open(
         self, page: Path | str, width: int = 1280, height: int = 900, *, dark: bool = False
     ) -> None:
-        """Load a page, of this width, and wait until it stands still."""
+        """Load a page in a window of this width, and wait until it no longer changes."""
         self.events.clear()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media="", features=[scheme])
@@ -73,7 +72,7 @@ class Browser:
             width=width, height=height, deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
         url = page if isinstance(page, str) else page.as_uri()
-        # Of this page: the last one, or the empty one of the start, may be loaded only now.
+        # The last page, or the empty page of the start, may finish loading only now.
         loader = self.call("Page.navigate", url=url)["loaderId"]
         deadline = time.monotonic() + DEADLINE_S
         while not any(_is_loaded(one, loader) for one in self.events):
@@ -81,15 +80,16 @@ class Browser:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until what was asked of the page is drawn: first that what waits in its queue is
-        done, such as what it does when something is unfolded; a busy one draws frames before."""
+        """Wait until the requested changes are rendered: first for the tasks in its queue, for
+        example after something is unfolded, then for frames, which a busy machine draws earlier."""
         self.value(
             "new Promise(done => setTimeout(() =>"
             " requestAnimationFrame(() => requestAnimationFrame(done))))"
         )
 
     def value(self, script: str) -> Any:
-        """What a script comes to, run as the DevTools' console would, outside the page's policy."""
+        """Return the value of a script that runs as in the console of the DevTools, outside the
+        policy."""
         answer = self.call(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
@@ -115,7 +115,7 @@ class Browser:
 
     @property
     def complaints(self) -> list[str]:
-        """Errors of scripts, violations of the policy, and what the console was told."""
+        """Return errors of scripts, violations of the policy, and messages of the console."""
         return [
             json.dumps(one["params"])
             for one in self.events
@@ -125,7 +125,7 @@ class Browser:
 
     @property
     def requests(self) -> list[str]:
-        """Addresses that the page asked for, itself among them."""
+        """Return the addresses that the page requested, including itself."""
         return [
             one["params"]["request"]["url"]
             for one in self.events
@@ -137,9 +137,9 @@ class Browser:
             ready, _, _ = select.select(
                 [self._answers], [], [], max(0, deadline - time.monotonic())
             )
-            assert ready, "the browser says nothing"
+            assert ready, "the browser does not answer"
             read = os.read(self._answers, _READ)
-            assert read, "the browser is gone"
+            assert read, "the browser has ended"
             self._rest += read
         line, _, self._rest = self._rest.partition(b"\0")
         message: dict[str, Any] = json.loads(line)
@@ -159,9 +159,9 @@ def browsing(folder: Path) -> Iterator[Browser]:
     program = chromium()
     assert program is not None, "no browser"
     (read, commands), (answers, write) = os.pipe(), os.pipe()
-    # The browser reads commands from descriptor 3 and answers on 4: a shell puts ours there, from
-    # places that are out of the way.
-    theirs_in, theirs_out = (fcntl(one, F_DUPFD, _HIGH) for one in (read, write))
+    # The browser reads commands from descriptor 3 and answers on 4. A shell moves the pipes there
+    # from higher numbers.
+    theirs_in, theirs_out = (fcntl(descriptor, F_DUPFD, _HIGH) for descriptor in (read, write))
     started = (
         f'exec "$@" 3<&{theirs_in} 4>&{theirs_out} {theirs_in}<&- {theirs_out}>&-',
         "sh", program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
@@ -175,12 +175,12 @@ def browsing(folder: Path) -> Iterator[Browser]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    for one in (read, write, theirs_in, theirs_out):
-        os.close(one)
+    for descriptor in (read, write, theirs_in, theirs_out):
+        os.close(descriptor)
     try:
         yield Browser(commands, answers)
     finally:
-        os.close(commands)  # at the end of its commands it ends
+        os.close(commands)  # the end of its input ends it
         os.close(answers)
         try:
             process.wait(30)

@@ -1,4 +1,4 @@
-"""How many calls a piece of work takes: growth that no busy machine and no earlier test moves."""
+"""Counts the calls of a piece of work: a measure of growth that no busy machine changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Made = TypeVar("Made")
 
 
 def calls_of(work: Callable[[], Made]) -> tuple[Made, int]:
-    """What ``work`` gives, and how many functions of Python and C were called meanwhile."""
+    """Return the result of ``work``, and the number of called functions of Python and C."""
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -23,7 +23,7 @@ def calls_of(work: Callable[[], Made]) -> tuple[Made, int]:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        made = work()
+        result = work()
     finally:
         sys.setprofile(before)
-    return made, calls
+    return result, calls

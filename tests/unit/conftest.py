@@ -1,8 +1,7 @@
-"""What all unit tests share: a machine on which nothing else runs, and sessions on it.
+"""Fixtures of all unit tests: a machine without other programs, and sessions on it.
 
-A trial of fakes asks the real machine what other programs use meanwhile; by that it would be
-marked `disturbed` on a busy one, and not on another.
-"""
+A trial of fakes reads the real machine's use of cores, so that it would be marked `disturbed` on a
+busy machine only."""
 
 from __future__ import annotations
 
@@ -28,14 +27,14 @@ from switchmark.model.capabilities import available
 
 @pytest.fixture(autouse=True)
 def quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trials read that no other program uses a core. A file whose tests read the real clocks
-    overrides this fixture."""
+    """Let trials read that no other program uses a core. Files whose tests read the real clocks
+    override this fixture."""
     monkeypatch.setattr(MachineTime, "read", lambda: MachineTime(0.0, 0.0, 0.0, {}))
 
 
 @pytest.fixture
 def all_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A place that allows everything, for tests of what lies behind that question."""
+    """A place that allows everything, for tests of later steps."""
     monkeypatch.setattr(place, "can", lambda _: available("yes"))
 
 
@@ -47,7 +46,7 @@ def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def limits(**changes: Any) -> PlaceLimits:
-    """The limits of a process on which none is set, with changes."""
+    """Return the limits of a process without limits, with changes."""
     names = [one.name for one in fields(PlaceLimits)]
     allowed = tuple(sorted(os.sched_getaffinity(0)))
     return PlaceLimits(**{**dict.fromkeys(names), "allowed_cpus": allowed, **changes})
@@ -55,8 +54,8 @@ def limits(**changes: Any) -> PlaceLimits:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session of its own, with this host; its processes are told from those of other runs, and
-    for certain from those of the tests beside it."""
+    """A session on this host; its processes are certainly distinguished from those of other runs
+    and of other tests."""
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     session_id = f"{worker % 16:x}{secrets.token_hex(3)[1:]}"
     ledger = Ledger.create(tmp_path / "state", session_id)
@@ -68,14 +67,14 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 @pytest.fixture
 def socket_folder() -> Iterator[Path]:
-    """A folder in which sockets can lie, wherever tests do: their paths have 107 bytes at most."""
-    with tempfile.TemporaryDirectory(prefix="sm", dir="/tmp") as made:
-        yield Path(made)
+    """A folder for sockets, whose paths have at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="sm", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
 def root_with_hugepages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody asks who we are, and a gigabyte of hugepages is free."""
+    """Run as if by root, with a gigabyte of free hugepages."""
     monkeypatch.setattr(place, "missing", lambda *_: None)
     monkeypatch.setattr(hugepages, "are_reserved", lambda: True)
     monkeypatch.setattr(hugepages, "pools", lambda: (hugepages.HugepagePool(2048, 512, 512),))

@@ -1,5 +1,5 @@
 """Lines as the engine prints them, made from the types of its events: a test names the fields that
-matter to it, the others get their least value. A line that is no event cannot be made."""
+matter, the others get their smallest value. A line that is not an event cannot be made."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ PLAIN = {bool: False, float: 1.0, str: "", Histogram: Histogram.of({}).text}
 
 
 def event(name: str, **given: Any) -> str:
-    """The line of an event. Raises ValueError where a field is none of it."""
+    """Return the line of an event. Raises ValueError if a field does not belong to it."""
     line = json.dumps(fields(KINDS[name], {"v": 2, "event": name, **given}), separators=(",", ":"))
     parse(line)
     return line
 
 
 def fields(kind: type[EventPart], given: Mapping[str, Any]) -> dict[str, Any]:
-    """All required fields of a part, and those given; parts inside may be given in part."""
+    """Return all required fields of a part and the given fields; inner parts may be incomplete."""
     known = {field.alias or name: field for name, field in kind.model_fields.items()}
     filled = dict(given)
     for name, field in known.items():
@@ -49,7 +49,7 @@ def fields(kind: type[EventPart], given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def least(field: FieldInfo) -> Any:
-    """The least value that a field can have; no entries, null where that is allowed."""
+    """Return the smallest value of a field; no entries, or null if that is allowed."""
     kind, limits = field.annotation, field.metadata
     match get_origin(kind):
         case origin if origin is Literal:
@@ -67,7 +67,7 @@ def least(field: FieldInfo) -> Any:
 
 
 def completed(kind: Any, given: Any) -> Any:
-    """What was given of a part, with what it needs beside it."""
+    """Return the given values of a part with its other required fields."""
     if isinstance(given, Histogram):
         return given.text
     if isinstance(given, list):
@@ -80,24 +80,24 @@ def completed(kind: Any, given: Any) -> Any:
 
 
 def counted(**given: float) -> EngineCounters:
-    """The answer to `counters`."""
+    """Return the answer to `counters`."""
     answer = parse(event("counters", **given))
     assert isinstance(answer, EngineCounters)
     return answer
 
 
 def interval(**given: int) -> IntervalEvent:
-    """What happened in an interval."""
+    """Return the event of an interval."""
     sample = parse(event("interval", **given))
     assert isinstance(sample, IntervalEvent)
     return sample
 
 
 def counters(**given: int) -> FrameCounters:
-    """Counters that are 0 where nothing is said of them."""
+    """Return counters that are 0 unless given."""
     return FrameCounters(**fields(FrameCounters, given))
 
 
 def timed(given: Mapping[str, Any]) -> TimedDelays:
-    """The `latency` of a result."""
+    """Return the `latency` of a result."""
     return TimedDelays.model_validate_json(json.dumps(fields(TimedDelays, given)))

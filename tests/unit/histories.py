@@ -17,15 +17,15 @@ HOST = {"hostname": "lab1", "cpu_model": "a model", "architecture": "x86_64", "c
 
 
 def scaled(record: Record, rate_pps: float) -> Record:
-    """A record of a throughput at another rate."""
+    """Return a throughput record at another rate."""
     loads = record.throughput
     assert loads is not None
     factor = rate_pps / loads.forwarded_pps
     names = ("offered_pps", "forwarded_pps", "forwarded_l2_bps", "forwarded_l1_bps")
-    told = {name: getattr(loads, name) * factor for name in names}
-    of_pair = {name: told[name] for name in ("offered_pps", "forwarded_pps")}
+    loads_scaled = {name: getattr(loads, name) * factor for name in names}
+    of_pair = {name: loads_scaled[name] for name in ("offered_pps", "forwarded_pps")}
     pairs = [one.model_copy(update=of_pair) for one in loads.pairs]
-    update = {"throughput": loads.model_copy(update={**told, "pairs": pairs})}
+    update = {"throughput": loads.model_copy(update={**loads_scaled, "pairs": pairs})}
     return record.model_copy(update=update)
 
 
@@ -36,7 +36,7 @@ BUILD = {
 
 
 def built(record: Record, build: Mapping[str, Any] | None) -> Record:
-    """A record whose engines say that they were built so."""
+    """Return a record whose engines report this build."""
     if build is None:
         return record
     engines = [
@@ -69,18 +69,21 @@ def night(
 
 
 def dated(run: Path, number: int, host: Mapping[str, Any] = HOST) -> Path:
-    """The run as of that night, on that host."""
-    told = json.loads((run / "run.json").read_text())
-    told["started_at"] = (FIRST_NIGHT + timedelta(days=number)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    told["host"] = dict(host)
-    (run / "run.json").write_text(json.dumps(told))
+    """Give the run the date of that night, and a host."""
+    description = json.loads((run / "run.json").read_text())
+    description["started_at"] = (FIRST_NIGHT + timedelta(days=number)).strftime(
+        "%Y-%m-%dT%H:%M:%SZ"
+    )
+    description["host"] = dict(host)
+    (run / "run.json").write_text(json.dumps(description))
     return run
 
 
 def nights(
     folder: Path, levels: Sequence[float], versions: Sequence[str], seed: int = 1, **changes: Any
 ) -> list[Path]:
-    """A run a night, three repetitions each; runs deviate by 1 %, repetitions by 0.3 %."""
+    """Return a run for each night, with three repetitions each; runs deviate by 1 %, repetitions by
+    0.3 %."""
     draw = random.Random(seed)
     runs = []
     for number, (level, version) in enumerate(zip(levels, versions, strict=True)):

@@ -1,4 +1,4 @@
-"""A program of a foreign instrument that prints what was recorded, or anything else."""
+"""A program of a foreign instrument that prints recorded output, or other text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RECORDED = Path(__file__).parent / "instruments"
 
 
 def recorded(name: str) -> str:
-    """What a real program printed (iperf3 3.12, sockperf 3.7, testpmd 22.11)."""
+    """Return the output of a real program (iperf3 3.12, sockperf 3.7, testpmd 22.11)."""
     return (RECORDED / name).read_text()
 
 
@@ -66,7 +66,7 @@ class FakeProgram:
 
 
 def program(printed: str, name: str = "iperf3 client", exit_code: int = 0) -> ProgramEnd:
-    """One that has ended."""
+    """Return a program that has ended."""
     end = ProgramEnd(name, "tx0", ["iperf3"], FakeProgram(printed, exit_code))
     assert end.gather(0.0)
     return end

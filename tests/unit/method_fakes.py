@@ -30,7 +30,7 @@ TIMED = Latency(
 
 
 class SimulatedMeasurer:
-    """Keeps every trial, times frames at 5 us, and disturbs by a fixed tenth of a second."""
+    """Stores every trial, times frames at 5 us, and disturbs for a tenth of a second."""
 
     def __init__(self, switch: Measurer) -> None:
         self.points: list[LoadPoint] = []
@@ -92,7 +92,7 @@ def run_simulated(
     attacher: Attacher | None = None,
     **parameters: object,
 ) -> MethodResult:
-    """The result of a method on a simulated switch."""
+    """Return the result of a method on a simulated switch."""
     trial = Trial.model_validate(
         {"dimension": "throughput", "switch": "simulated", "packet_size_bytes": 64,
          "method": name, "duration_s": 1.0, **parameters}

@@ -1,6 +1,6 @@
 """Synthetic records for tests: invented numbers in the true shape, never measurements.
 
-Every record made here says so: its campaign is "synthetic" and its provenance carries
+Every record made here is marked: its campaign is "synthetic" and its provenance has
 `synthetic: true`. The same arguments always give the same record.
 """
 
@@ -60,7 +60,7 @@ def synthetic_trial(**changes: Any) -> Trial:
         "duration_s": 5.0,
     }
     if changes.get("switch") == "direct":
-        values["spare_cores"] = 1  # the switch's, left idle, as for every baseline
+        values["spare_cores"] = 1  # a baseline leaves the core of the switch idle
     return Trial(**(values | changes))
 
 
@@ -245,9 +245,9 @@ def _latency(trial: Trial, generator: random.Random) -> dict[str, Any]:
     median_us = PROFILES[trial.switch][2] * generator.gauss(1, 0.02)
     count = 4_000
     seed = generator.randrange(4)  # few seeds, so that encoding is cached and tests stay quick
-    held = synthetic_histogram(round(median_us) * 1e3, count, seed)
+    histogram = synthetic_histogram(round(median_us) * 1e3, count, seed)
     late = synthetic_histogram(round(median_us * 1.1) * 1e3, count, seed)
-    values = held.percentiles_ns()
+    values = histogram.percentiles_ns()
     engines, trim = _engines(trial, generator, 10_000.0, 10_000.0, roles=("client", "server"))
     return {
         "latency": Latency(
@@ -259,7 +259,7 @@ def _latency(trial: Trial, generator: random.Random) -> dict[str, Any]:
             max_ns=values["99.999"],
             percentiles_ns=values,
             intended_percentiles_ns=late.percentiles_ns(),
-            histogram=held,
+            histogram=histogram,
             intended_histogram=late,
             lost=0,
         ),

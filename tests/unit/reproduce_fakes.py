@@ -1,4 +1,4 @@
-"""`reproduce` on a clock of its own: trials are made up, all else is as it runs."""
+"""`reproduce` on a simulated clock: trials are invented, everything around them is real."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ SPREAD = 0.1
 
 
 def loads(records: list[Any], factor: Mapping[str, float], seed: int) -> list[Any]:
-    """The records with loads that are this much of 1 Mpps, and a spread."""
+    """Return the records with loads of this factor of 1 Mpps, and a spread."""
     source = np.random.default_rng(seed)
-    told = []
+    scaled = []
     for record in records:
         pps = 1e6 * factor[record.trial.io.value] * math.exp(source.normal(0, SPREAD))
         (pair,) = record.throughput.pairs
-        held = record.throughput.model_copy(update={
+        throughput = record.throughput.model_copy(update={
             "forwarded_pps": pps, "forwarded_l2_bps": pps * 8 * record.trial.packet_size_bytes,
             "forwarded_l1_bps": pps * 8 * (record.trial.packet_size_bytes + 20),
             "pairs": [pair.model_copy(update={"forwarded_pps": pps})],
         })  # fmt: skip
-        told.append(record.model_copy(update={"throughput": held}))
-    return told
+        scaled.append(record.model_copy(update={"throughput": throughput}))
+    return scaled
 
 
 @dataclass
@@ -51,13 +51,13 @@ class Bench:
 
     paper: Paper
     results: Path
-    rates: Mapping[str, float]  # of 1 Mpps, by I/O
+    rates: Mapping[str, float]  # factor of 1 Mpps, by I/O
     around_s: float = 0.5
     now_s: float = 0.0
-    begun: list[str] = field(default_factory=list)  # ids of trials, in turn
+    begun: list[str] = field(default_factory=list)  # ids of trials in order
 
     def put_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Stand in for the machine."""
+        """Replace the machine."""
         clock = SimpleNamespace(monotonic=lambda: self.now_s)
         monkeypatch.setattr(reproduce_items, "time", clock)
         monkeypatch.setattr(reproduce_items, "state_of", self.state)
@@ -65,28 +65,28 @@ class Bench:
         monkeypatch.setattr(reproduce_items, "execute", self.execute)
 
     def state(
-        self, item: Item, there: Any = THERE, *, more: Sequence[str] = (), site: Any = None
+        self, item: Item, known: Any = THERE, *, more: Sequence[str] = (), site: Any = None
     ) -> ItemState:
-        campaign = find_campaign(item.campaign, there.known, list(more))
+        campaign = find_campaign(item.campaign, known.known, list(more))
         steps = [
             SimpleNamespace(plan=SimpleNamespace(trial=trial))
-            for trial in expand(campaign, there.switches, there.environments)
+            for trial in expand(campaign, known.switches, known.environments)
         ]
         return ItemState(item, campaign, tuple(steps), trials=4)  # type: ignore[arg-type]
 
-    def execute(self, campaign: Any, there: Any, request: Any) -> Executed:
+    def execute(self, campaign: Any, installed: Any, request: Any) -> Executed:
         settings = {"set": list(request.overrides)}
         common: dict[str, Any] = {"campaign_text": "", "settings": settings, "host": {}}
         directory = latest(request.results, campaign.name)
-        made = (
+        run_context = (
             Run.resume(directory, **common)
             if request.resume and directory is not None
             else Run.create(request.results, campaign=campaign.name,
                             definition=campaign.model_dump(mode="json"), **common)
         )  # fmt: skip
-        with made as run:
+        with run_context as run:
             known = run.finished_ids()
-            trials = expand(campaign, there.switches, there.environments)
+            trials = expand(campaign, installed.switches, installed.environments)
             new = [synthetic_record(one, marks=[]) for one in trials if one.id not in known]
             for record in loads(new, self.rates, seed=3 + len(known)):
                 if not request.may_begin(record.trial):

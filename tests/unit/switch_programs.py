@@ -1,4 +1,4 @@
-"""What the tests of switches that are programs share: ports, and programs that are scripts."""
+"""Helpers for tests of switches that are programs: ports, and scripts as programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PORTS = [
 
 
 def script(path: Path, text: str) -> str:
-    """An executable file; its path."""
+    """Write an executable file; return its path."""
     path.write_text(text if text.startswith("#!") else "#!/bin/sh\n" + text)
     path.chmod(0o755)
     return str(path)

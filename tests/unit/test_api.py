@@ -17,15 +17,15 @@ from switchmark.record import Record
 from tests.unit.records import quick_records, write_run
 
 
-def test_the_command_line_does_not_pay_for_it() -> None:
+def test_command_line_does_not_import_it() -> None:
     code = "import switchmark, sys; print('switchmark.api' in sys.modules, 'polars' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["False", "False"]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
     with pytest.raises(AttributeError, match="no attribute 'Parrot'"):
         switchmark.Parrot  # noqa: B018
 
 
-def test_a_campaign_is_what_its_file_would_be() -> None:
+def test_campaign_equals_the_campaign_of_a_file() -> None:
     campaign = switchmark.Campaign.of(
         switch="linux-bridge", packet_size=[64, 1500], repetitions=2, touch=True
     )
@@ -49,13 +49,13 @@ def test_results_are_frames_rows_and_plots(tmp_path: Path) -> None:
     assert all(plot.layout.title.text for plot in plots)
     assert all('"@' not in plot.to_json() for plot in plots)
     behind = {note.bgcolor for plot in plots for note in plot.layout.annotations}
-    assert "#ffffff" in behind and behind <= {"#ffffff", None}  # texts are dark
+    assert "#ffffff" in behind and behind <= {"#ffffff", None}  # the background of dark text
     assert results.report().read_text().startswith("<!")
     assert switchmark.Results.find(None, tmp_path).directory == results.directory
     assert results.judgements() == []
 
 
-def test_public_names_are_those_of_the_page() -> None:
+def test_public_names_are_the_documented_names() -> None:
     page = (Path(__file__).parents[2] / "docs/python.md").read_text()
     section = page.partition("## The public API\n")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `switchmark\.(\w+)` \|", section, re.MULTILINE)

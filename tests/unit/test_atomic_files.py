@@ -1,4 +1,4 @@
-"""Files that are replaced whole, whoever reads them meanwhile."""
+"""Atomic file replacement: concurrent readers see the old or the new content."""
 
 from __future__ import annotations
 
@@ -14,39 +14,41 @@ from switchmark.atomic_files import atomic_writer, is_replaced, write_atomically
 
 
 @pytest.mark.parametrize("content", ["new", b"new"])
-def test_a_reader_sees_the_old_file_or_the_new_one(
+def test_reader_sees_the_old_or_the_new_file(
     tmp_path: Path, content: str | bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = tmp_path / "page.html"
     page.write_text("old")
     with page.open() as reader:
         write_atomically(page, content, 0o640)
-        assert reader.read() == "old", "who has it open goes on reading what it was"
+        assert reader.read() == "old", "an open file keeps its old content"
     assert page.read_text() == "new" and page.stat().st_mode & 0o777 == 0o640
     write_atomically(page, content)
     os.umask(umask := os.umask(0o022))
     assert page.stat().st_mode & 0o777 == 0o666 & ~umask
 
-    def stopped(here: Path, there: Path) -> None:
-        assert (here.read_text(), there.read_text()) == ("more", "new"), "whole before it is seen"
-        raise OSError(errno.ENOSPC, "full", str(here), None, str(there))
+    def stopped(source: Path, target: Path) -> None:
+        assert (source.read_text(), target.read_text()) == ("more", "new"), (
+            "complete before it is visible"
+        )
+        raise OSError(errno.ENOSPC, "full", str(source), None, str(target))
 
     monkeypatch.setattr(Path, "replace", stopped)
-    with pytest.raises(OSError, match="full") as told:
+    with pytest.raises(OSError, match="full") as error:
         write_atomically(page, "more")
-    assert (told.value.filename, told.value.filename2) == (str(page), None)
+    assert (error.value.filename, error.value.filename2) == (str(page), None)
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"] and page.read_text() == "new"
 
 
-def test_what_a_shell_writes_to_is_written_to(tmp_path: Path) -> None:
-    """`--html /dev/stdout > FILE`: what the program prints then is in the same file."""
+def test_file_that_a_shell_writes_to_is_written_in_place(tmp_path: Path) -> None:
+    """`--html /dev/stdout > FILE`: later output of the program is in the same file."""
     place = tmp_path / "out"
     with place.open("w") as shell:
         write_atomically(Path(f"/dev/fd/{shell.fileno()}"), "page")
         assert place.read_text() == "page" and os.fstat(shell.fileno()).st_nlink == 1
 
 
-def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
+def test_device_and_link_are_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -66,22 +68,22 @@ def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.html", "pipe", "real.html"]
 
 
-def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+def test_failed_writer_leaves_the_old_file(tmp_path: Path) -> None:
     page, missing = tmp_path / "page.html", tmp_path / "other"
     page.write_text("old")
     with pytest.raises(ZeroDivisionError), atomic_writer(page) as file:
         file.write(b"half of it")
         raise ZeroDivisionError
-    with pytest.raises(FileNotFoundError) as told, atomic_writer(page):
+    with pytest.raises(FileNotFoundError) as error, atomic_writer(page):
         missing.read_text()
-    assert told.value.filename == str(missing), "what its writer lacks is named"
+    assert error.value.filename == str(missing), "the missing file of the writer is named"
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"] and page.read_text() == "old"
     assert is_replaced(page) and is_replaced(tmp_path / "new")
     assert not is_replaced(Path("/dev/stdout")) and not is_replaced(tmp_path)
 
 
-def test_files_that_a_user_asks_for_are_written_whole() -> None:
-    """No command writes one in its place, where a full disk or a signal leaves half of it."""
+def test_output_files_are_written_atomically() -> None:
+    """No command writes a file in place, where a full disk or a signal would leave half of it."""
     in_place = re.compile(r"\.(write_text|write_bytes|write_parquet|savefig)\((?!file\b)")
     package = Path(switchmark.__file__).parent
     modules = [

@@ -1,4 +1,4 @@
-"""Locks of the bench: another user of the machine cannot hold them, and so stop all measuring."""
+"""Locks of the bench: other users of the machine cannot hold them and block all measurements."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ as_another = needs_another_user
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that everybody can look into."""
-    with tempfile.TemporaryDirectory(prefix="smlock", dir="/tmp") as made:
-        Path(made).chmod(0o755)
-        yield Path(made)
+    """A folder that every user can read."""
+    with tempfile.TemporaryDirectory(prefix="smlock", dir="/tmp") as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
 
 
 def can_hold(lock: Path) -> bool:
-    """Whether another user can."""
-    words = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+    """Return True if another user can hold the lock."""
+    command = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
     done = subprocess.run(
-        [*words, "flock", "-n", lock, "true"], capture_output=True, check=False, cwd="/"
+        [*command, "flock", "-n", lock, "true"], capture_output=True, check=False, cwd="/"
     )
     return done.returncode == 0
 
@@ -54,7 +54,7 @@ def umask(mask: int) -> Iterator[None]:
 def test_another_user_cannot_hold_a_lock(
     kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither one that is made under any umask, nor one that an earlier version has left."""
+    """Neither a lock that is made under any umask, nor a lock of an earlier version."""
     monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(folder))
     lock = folder / {"measuring": "measuring.lock", "agent": "agent.lock", "run": "lock"}[kind]
     for _ in range(2):
@@ -78,10 +78,10 @@ def test_another_user_cannot_hold_a_lock(
 @pytest.mark.parametrize(
     ("of_folder", "of_lock"), [(0o755, 0o600), (0o2775, 0o660), (0o1777, 0o666), (0o700, 0o600)]
 )
-def test_who_may_write_in_a_folder_may_hold_its_lock(
+def test_user_with_write_access_to_a_folder_may_hold_its_lock(
     folder: Path, of_folder: int, of_lock: int
 ) -> None:
-    """A team that shares its results resumes the runs of each other."""
+    """A team with shared results resumes the runs of each other."""
     folder.chmod(of_folder)
     with umask(0o077):
         os.close(open_lock(folder / "lock"))
@@ -90,7 +90,7 @@ def test_who_may_write_in_a_folder_may_hold_its_lock(
 
 @pytest.mark.parametrize("take", [open_lock, lambda lock: take_lock(lock.parent)])
 def test_a_lock_is_not_opened_through_a_link(folder: Path, take: Callable[[Path], int]) -> None:
-    """It would be truncated, and its mode changed, whosever file it is."""
+    """It would be truncated and get another mode, whoever owns the file."""
     precious, lock = folder / "precious", folder / "lock"
     precious.write_text("of another user")
     precious.chmod(0o644)
@@ -108,7 +108,7 @@ def test_lock_file_is_removed_unless_another_bench_has_the_lock(tmp_path: Path) 
     entry = LockFile(str(path))
     first = take_removable_lock(path)
     entry.undo()
-    assert path.exists(), "it is in use"
+    assert path.exists(), "the lock is in use"
     with pytest.raises(BlockingIOError):
         take_removable_lock(path)
     os.close(first)

@@ -1,4 +1,4 @@
-"""What is in a folder is found by its files, also out of an archive."""
+"""Plugins in a folder are found by their files, also in an archive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from switchmark.switch.registry import SWITCHES
 
 @pytest.fixture
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package, of a name of its own, since modules are imported once."""
+    """A package with a unique name, since modules are imported once."""
     name = f"room_{abs(hash(tmp_path)):x}"
     folder = tmp_path / name
     folder.mkdir()
@@ -55,7 +55,7 @@ def test_a_name_costs_no_import(room: Path) -> None:
     [("", 0), ("class A:\n  name = 'other'", 0), ("class A:\n  name = 'a'\nclass B(A): pass", 2),
      ("from switchmark.switch.direct import Direct", 0)],
 )  # fmt: skip
-def test_a_file_without_its_class_is_told(room: Path, text: str, count: int) -> None:
+def test_file_without_its_class_is_reported(room: Path, text: str, count: int) -> None:
     (room / "a.py").write_text(text)
     with pytest.raises(SwitchmarkError, match=rf"{room.name}\.a: {count} classes have name = 'a'"):
         PluginRegistry(room.name, load_class)["a"]
@@ -63,12 +63,12 @@ def test_a_file_without_its_class_is_told(room: Path, text: str, count: int) -> 
 
 def test_a_folder_in_an_archive_is_read(room: Path, tmp_path: Path) -> None:
     (room / "first_one.py").write_text("class First:\n  name = 'first-one'")
-    held = tmp_path / "held.zip"
-    with zipfile.ZipFile(held, "w") as archive:
+    packed = tmp_path / "held.zip"
+    with zipfile.ZipFile(packed, "w") as archive:
         for path in room.rglob("*.py"):
             archive.write(path, path.relative_to(tmp_path))
     script = (
-        f"import sys; sys.path.insert(0, {str(held)!r})\n"
+        f"import sys; sys.path.insert(0, {str(packed)!r})\n"
         "from switchmark.plugins import PluginRegistry, load_class\n"
         f"found = PluginRegistry({room.name!r}, load_class)\n"
         "print(*found, found['first-one'].__module__)"

@@ -1,4 +1,4 @@
-"""Versions carry the revision of their sources, in a checkout and in what was built from one."""
+"""Versions contain the revision of their sources, in a checkout and in builds from it."""
 
 import subprocess
 from pathlib import Path
@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[2] / "tools/revision"
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout with the package in one commit, and something else in a later one."""
+    """A checkout with the package in one commit, and another file in a later commit."""
     for name in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{name}_NAME", "somebody")
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "somebody@example.org")
@@ -38,13 +38,13 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_revision_is_the_commit_that_last_changed_the_package(checkout: Path) -> None:
+def test_revision_is_the_last_commit_of_the_package(checkout: Path) -> None:
     commit = git(checkout, "rev-parse", "--short=12", "HEAD~1")
     assert revision_of(checkout / "switchmark") == f"+{commit}"
 
 
 @pytest.mark.parametrize("name", ["one.py", "new.py"])
-def test_files_that_differ_from_it_are_told(checkout: Path, name: str) -> None:
+def test_changed_files_are_reported(checkout: Path, name: str) -> None:
     (checkout / "switchmark" / name).write_text("3\n")
     assert revision_of(checkout / "switchmark").endswith("-dirty")
     (checkout / "docs/one.md").write_text("3\n")
@@ -53,20 +53,20 @@ def test_files_that_differ_from_it_are_told(checkout: Path, name: str) -> None:
     assert not revision_of(checkout / "switchmark").endswith("-dirty")
 
 
-def test_what_was_built_carries_the_revision_in_a_file(tmp_path: Path) -> None:
+def test_build_contains_the_revision_in_a_file(tmp_path: Path) -> None:
     assert revision_of(tmp_path) == ""
     (tmp_path / "revision.txt").write_text("+adc1ca44305e\n")
     assert revision_of(tmp_path) == "+adc1ca44305e"
 
 
-def test_a_copy_outside_of_a_checkout_has_none(tmp_path: Path) -> None:
+def test_copy_outside_of_a_checkout_has_no_revision(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools/revision").write_bytes(SCRIPT.read_bytes())
     (tmp_path / "tools/revision").chmod(0o755)
     assert revision_of(tmp_path / "switchmark") == ""
 
 
-def test_a_record_has_it_in_its_provenance(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_record_has_the_revision_in_its_provenance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(version, "revision_of", lambda _: "+adc1ca44305e")
     full_version.cache_clear()
     try:

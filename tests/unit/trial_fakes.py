@@ -1,5 +1,5 @@
-"""Stand-ins for what a trial is made of: an engine that speaks the protocol from a script, a
-switch and an environment that only keep a log. Nothing here takes time or touches the machine."""
+"""Substitutes for the parts of a trial: an engine that speaks the protocol from a script, and a
+switch and an environment that only keep a log. They take no time and do not touch the machine."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ from switchmark.trial.plan import TrialPlan
 from tests.unit.engine_lines import event
 
 S = 1_000_000_000  # ns
-# When every scripted trial starts, CLOCK_MONOTONIC: in the past, however lately the machine did.
+# Start of every scripted trial by CLOCK_MONOTONIC: in the past, however recently the machine
+# booted.
 T0 = S
 CPU = {"wall_ns": 2 * S, "cpu_ns": S}
 CAN = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False, in_kernel=True)
 
 
 class FakeHost:
-    """On which every cache line takes 30 ns."""
+    """A host on which every cache line takes 30 ns."""
 
     name = "fake"
 
@@ -54,13 +55,13 @@ SESSION = Session("abc123", FakeHost(), None, Path("/nonexistent"))  # type: ign
 
 
 def interval(index: int, end_s: float, duration_s: float = 0.2, **counters: int) -> str:
-    """A sample that ends `end_s` after the start of the trial."""
+    """Return a sample that ends `end_s` after the start of the trial."""
     times = {"t_ns": T0 + round(end_s * S), "duration_ns": round(duration_s * S)}
     return event("interval", index=index, **times, **counters)
 
 
 def samples(count: int, duration_s: float = 0.2, **counters: int) -> list[str]:
-    """Samples of one length, one after the other from the start."""
+    """Return samples of one length, one after the other from the start."""
     return [interval(k, (k + 1) * duration_s, duration_s, **counters) for k in range(count)]
 
 
@@ -75,7 +76,7 @@ def result(duration_s: float = 2.0, totals: dict[str, int] | None = None, **more
 
 
 def latency_of(values_ns: dict[int, int], late_ns: int = 0) -> dict[str, Any]:
-    """The `latency` part of a result: how often each round-trip time was seen."""
+    """Return the `latency` part of a result from the number of each round-trip time."""
     late = {value + late_ns: times for value, times in values_ns.items()}
     return {
         "kind": "rtt",
@@ -103,7 +104,7 @@ COUNTS = tuple(EngineCounters.model_fields.keys() - {"v", "event", "t_ns", "tick
 
 @dataclass
 class FakeEngine:
-    """A `Spawned` that answers each command by script; and delivers frames to its peer."""
+    """A `Spawned` that answers each command by script, and delivers frames to its peer."""
 
     answers: dict[str, Callable[[FakeEngine], list[str]]] = field(default_factory=dict)
     on_verify: Callable[[int], None] = lambda _: None
@@ -111,7 +112,7 @@ class FakeEngine:
     stderr: str = ""
     pid: int = 1
     exit_code: int | None = None
-    stubborn: bool = False  # does not end, whatever is done
+    stubborn: bool = False  # never ends
     lines: deque[str] = field(default_factory=deque)
     commands: list[str] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
@@ -177,7 +178,7 @@ def process(fake: FakeEngine, role: str = "sender", pair: int = 0) -> EngineProc
 
 
 def finished(role: str, pair: int, lines: Sequence[str], started_s: float = 0.0) -> EngineProcess:
-    """An engine that will print these lines after `start`; they are taken in already."""
+    """Return an engine that will print these lines after `start`; they are already read."""
     fake = FakeEngine(
         {"start": lambda _: [event("started", t_ns=T0 + round(started_s * S)), *lines]}
     )
@@ -189,23 +190,23 @@ def finished(role: str, pair: int, lines: Sequence[str], started_s: float = 0.0)
 
 @dataclass
 class FakeSwitch:
-    """Keeps a log, fails where it is told to, and counts what it is given."""
+    """Keeps a log, fails at a chosen step, and counts frames."""
 
     name: str = "linux-bridge"
     log: list[str] = field(default_factory=list)
     fail_at: str = ""
-    dies_after: int | None = None  # asks of `alive`
+    dies_after: int | None = None  # calls of `alive`
     pids: tuple[int, ...] = ()
-    witness: list[int] = field(default_factory=list)  # answers in turn; the last stays
-    broadcasts: int = 0  # come out of the witness, too
+    witness: list[int] = field(default_factory=list)  # answers in order; the last answer repeats
+    broadcasts: int = 0  # also leave through the monitor port
     running: bool = False
     ports: Any = None
     capabilities: Capabilities = CAN
 
-    def _do(self, what: str) -> None:
-        self.log.append(what)
-        if self.fail_at == what:
-            raise TrialFailed(f"{what} failed")
+    def _do(self, step: str) -> None:
+        self.log.append(step)
+        if self.fail_at == step:
+            raise TrialFailed(f"{step} failed")
 
     def availability(self) -> Availability:
         return available("fake")
@@ -222,9 +223,9 @@ class FakeSwitch:
 
     def counters(self) -> SwitchCounters:
         self._do("counters")
-        seen = self.witness.pop(0) if len(self.witness) > 1 else (self.witness or [None])[0]
-        seen = None if seen is None else seen + self.broadcasts
-        return SwitchCounters({0: PortCounters(5, 0), 1: PortCounters(0, 5)}, seen)
+        flooded = self.witness.pop(0) if len(self.witness) > 1 else (self.witness or [None])[0]
+        flooded = None if flooded is None else flooded + self.broadcasts
+        return SwitchCounters({0: PortCounters(5, 0), 1: PortCounters(0, 5)}, flooded)
 
     def broadcast(self, frames: int) -> None:
         self.broadcasts += frames
@@ -273,7 +274,7 @@ class FakeNode:
 
 @dataclass
 class FakeEnvironment:
-    """Nodes whose engines pass 1000 frames a sample of 0.2 s, 900 of which arrive."""
+    """Nodes whose engines pass 1000 frames in a sample of 0.2 s, of which 900 arrive."""
 
     log: list[str] = field(default_factory=list)
     fail_at: str = ""
@@ -284,10 +285,10 @@ class FakeEnvironment:
     name: str = "netns"
     traits: Traits = field(default_factory=Traits)
 
-    def do(self, what: str) -> None:
-        self.log.append(what)
-        if what == self.fail_at:
-            raise SwitchmarkError(f"{what} failed")
+    def do(self, step: str) -> None:
+        self.log.append(step)
+        if step == self.fail_at:
+            raise SwitchmarkError(f"{step} failed")
 
     def availability(self) -> Availability:
         return available("fake")
@@ -367,32 +368,32 @@ def placement(**changes: Any) -> Placement:
         "application_cores": cores,
         "bench_cores": [1],
         "oversubscribed": False,
-        "reason": "as the test wants it",
+        "reason": "as the test needs it",
         "idle": "poll",
     }
     return Placement(**(values | changes))
 
 
 def plan_for(
-    wanted: Trial | None = None,
+    requested: Trial | None = None,
     switch: FakeSwitch | None = None,
     environment: FakeEnvironment | None = None,
     policy: TrimPolicy | None = None,
 ) -> TrialPlan:
     """A plan of fakes with one log for all of them."""
-    wanted = wanted or trial()
-    switch = switch or FakeSwitch(wanted.switch)
+    requested = requested or trial()
+    switch = switch or FakeSwitch(requested.switch)
     environment = environment or FakeEnvironment()
     environment.log = switch.log
     environment.on_broadcast = switch.broadcast
     return TrialPlan(
-        trial=wanted,
-        topology=expand(wanted),
+        trial=requested,
+        topology=expand(requested),
         environment=environment,
         switch=switch,
         mode=ConnectMode.LEARNING,
         port_kind=PortKind.VETH,
-        io=io_of(wanted, PortKind.VETH),
+        io=io_of(requested, PortKind.VETH),
         placement=placement(),
         policy=policy or TrimPolicy(warm_up_s=0.4, cool_down_s=0.4),
         verify=VerifyPolicy(),
@@ -405,7 +406,7 @@ def with_port_kind(plan: TrialPlan, kind: PortKind) -> TrialPlan:
 
 
 def between(plan: TrialPlan, **changes: object) -> TrialPlan:
-    """The same with its far ends on another host."""
+    """Return the plan with its remote ends on another host."""
     known: dict[str, object] = {
         "cable": Cable("eth1", "eth2"), "kernel": "6.1", "there": placement()
     } | changes  # fmt: skip

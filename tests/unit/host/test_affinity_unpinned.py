@@ -1,4 +1,4 @@
-"""A switch that the kernel may move: its threads, where it is placed, and what it cannot be."""
+"""A switch that the kernel may move: its threads, its placement, and its limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PINNED = Demand((("tx0", "rx0"),), polling_switch=True, in_kernel_switch=False, 
 FREE = replace(PINNED, unpinned_switch=True)
 
 
-def test_it_is_placed_as_one_that_is_pinned_and_may_move_over_what_is_not_isolated() -> None:
+def test_unpinned_switch_may_move_over_non_isolated_cores() -> None:
     pinned, free = (place(CPUS, set(range(8)), one) for one in (PINNED, FREE))
     assert free.switch_free_cores == [0, 1, 2, 4, 5, 6, 7]
     assert (free.switch_cores, free.application_cores) == (
@@ -35,27 +35,27 @@ def test_it_is_placed_as_one_that_is_pinned_and_may_move_over_what_is_not_isolat
     assert same.switch_free_cores == [0, 1, 2]
 
 
-def test_one_core_is_none_to_move_over() -> None:
-    one = replace(FREE, switch_cores=1)
+def test_unpinned_switch_needs_more_than_one_core() -> None:
+    demand = replace(FREE, switch_cores=1)
     with pytest.raises(UnavailableError, match="switch_cpus: any: this process may use 1 CPU, so"):
-        place(CPUS[:1], {0}, one)
+        place(CPUS[:1], {0}, demand)
     isolated = [replace(cpu, isolated=True) for cpu in CPUS]
     with pytest.raises(UnavailableError, match="0 CPUs that are not isolated"):
-        place(isolated, set(range(8)), one)
+        place(isolated, set(range(8)), demand)
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("switch: linux-bridge", "on the senders' cores; use switch_cpus: auto"),
-        ("switch: ovs-dpdk\nmain_cpu: 0", "its main thread, too; use main_cpu: auto"),
+        ("switch: ovs-dpdk\nmain_cpu: 0", "use main_cpu: auto"),
         ("switch: ovs-dpdk\nsmt: siblings", "use smt: auto or avoid"),
         ("switch: ovs-dpdk\nnuma: other", "use numa: auto or same"),
         ("switch: ovs-dpdk\nlocation: remote", "leave location: remote out"),
         ("switch: ovs-dpdk\nneighbour: cpu\nneighbour_cpus: switch", "use neighbour_cpus: any"),
     ],
 )
-def test_what_says_where_it_is_is_refused(text: str, reason: str) -> None:
+def test_option_that_pins_threads_is_refused(text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         trials_of(f"{text}\nswitch_cpus: any\n")
     assert {one.switch_cpus for one in trials_of("switch: ovs-dpdk\nswitch_cpus: [auto, any]")} == {
@@ -72,7 +72,7 @@ def sleeper() -> Iterator[int]:
         process.kill()
 
 
-def test_every_thread_is_let_go_and_one_that_is_pinned_again_is_found(sleeper: int) -> None:
+def test_threads_are_unpinned_and_repinned_threads_are_found(sleeper: int) -> None:
     cores = os.sched_getaffinity(0)
     unpin([sleeper], cores)
     assert os.sched_getaffinity(sleeper) == cores and threads_of([sleeper]) == {sleeper}

@@ -1,5 +1,4 @@
-"""Builds are told apart by what the linker wrote into them, and a slow engine's figures are not
-valid."""
+"""Builds are identified by the linker's build ID, and figures of a slow engine are not valid."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ VERSION = "switchmark-traffic 0.1.0"
 
 
 def elf(notes: bytes) -> bytes:
-    """A file with an ELF header and one program header, of these notes."""
+    """Return a file with an ELF header and one program header, with these notes."""
     head = b"\x7fELF\x02\x01".ljust(32, b"\0") + struct.pack("<Q", 64)
     head = head.ljust(54, b"\0") + struct.pack("<HH", 56, 1)
     header = struct.pack("<IIQQQQQQ", 4, 4, 120, 0, 0, len(notes), len(notes), 4)
@@ -45,10 +44,10 @@ def test_a_file_without_a_build_id_has_none(content: bytes, tmp_path: Path) -> N
 
 def test_running_programs_are_identified() -> None:
     found = running_programs([os.getpid(), os.getpid(), 0])
-    own = Path(sys.executable).resolve()
-    assert found["program"] == str(own)
-    assert found["program_sha256"] == hashlib.sha256(own.read_bytes()).hexdigest()
-    assert found.get("program_build_id", "") == build_id(own)
+    python = Path(sys.executable).resolve()
+    assert found["program"] == str(python)
+    assert found["program_sha256"] == hashlib.sha256(python.read_bytes()).hexdigest()
+    assert found.get("program_build_id", "") == build_id(python)
     assert "dpdk_library" not in found
 
 
@@ -68,12 +67,14 @@ def test_a_build_for_tests_is_refused(printed: str, problem: str | None, tmp_pat
     assert (found is None) if problem is None else (found is not None and problem in str(found))
 
 
-def test_builds_are_told_apart_in_words() -> None:
-    one = (
+def test_builds_are_described_in_words() -> None:
+    build = (
         '{"compiler": "gcc 12", "optimisation": "3", "sanitizers": null, "coverage": false, '
         '"cpu": "znver3", "options": null, "dpdk": "22.11", "build_id": "00", "fast": true}'
     )
-    assert build_in_words(one, one) == "gcc 12 -O3 znver3 DPDK 22.11"
-    assert build_in_words(one.replace("00", "01")) == build_in_words(one), "another revision"
-    assert build_in_words(one, one.replace("gcc 12", "clang 14")).count(";") == 1
+    assert build_in_words(build, build) == "gcc 12 -O3 znver3 DPDK 22.11"
+    assert build_in_words(build.replace("00", "01")) == build_in_words(build), (
+        "the revision does not matter"
+    )
+    assert build_in_words(build, build.replace("gcc 12", "clang 14")).count(";") == 1
     assert build_in_words(None, "[]", "{") == ""

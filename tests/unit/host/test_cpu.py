@@ -1,4 +1,4 @@
-"""The CPU's name and who runs it, from what kernels of x86-64 and of 64-bit ARM say."""
+"""The CPU's name and its hypervisor, from the files of kernels of x86-64 and 64-bit ARM."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ flags		: fpu tsc constant_tsc{more}
 
 
 def arm(*kinds: tuple[str, str]) -> CpuInfo:
-    """As the kernel prints it for these implementers and parts, a CPU each."""
+    """Return the kernel's text for these implementers and parts, a CPU each."""
     return parse_cpu_info(
         "\n\n".join(
             f"processor\t: {number}\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd crc32 atomics\n"
@@ -38,7 +38,7 @@ NEOVERSE = arm(("0x41", "0xd0c"), ("0x41", "0xd0c"))
 
 
 def files(texts: dict[str, str]) -> Callable[[str], str | None]:
-    """A reader of files that are known by the end of their paths."""
+    """Return a reader of files that are identified by the end of their paths."""
     return lambda path: next((text for end, text in texts.items() if path.endswith(end)), None)
 
 
@@ -62,7 +62,7 @@ def test_arm_kernels_give_numbers(info: CpuInfo, name: str | None) -> None:
     assert info.model == name
 
 
-def test_what_an_arm_cpu_can_do_is_called_features() -> None:
+def test_flags_of_an_arm_cpu_are_its_features() -> None:
     assert "crc32" in NEOVERSE.flags
 
 

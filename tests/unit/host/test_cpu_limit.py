@@ -1,4 +1,4 @@
-"""A CPU quota whose group is there already, or cannot take the processes."""
+"""A CPU quota whose group exists already, or cannot take the processes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from switchmark.host.kernel import cgroups
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in place of the hierarchy of control groups."""
+    """A folder instead of the hierarchy of control groups."""
     (tmp_path / "cgroup.subtree_control").write_text("cpu")
     monkeypatch.setattr(cpu_limit, "find_hierarchy", lambda: Hierarchy(2, tmp_path))
     return tmp_path
 
 
-def test_a_group_that_an_earlier_trial_left_gets_this_one_s_quota(
-    root: Path, session: Session
-) -> None:
+def test_leftover_group_gets_the_quota_of_this_trial(root: Path, session: Session) -> None:
     group = root / f"sm{session.id}-limit"
     group.mkdir()
     (group / "cpu.max").write_text("25000 100000")
@@ -30,7 +28,7 @@ def test_a_group_that_an_earlier_trial_left_gets_this_one_s_quota(
     assert (group / "cpu.max").read_text() == "50000 100000" and limit.in_force()
 
 
-def test_a_group_that_takes_no_process_is_removed(
+def test_group_that_takes_no_process_is_removed(
     root: Path, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed: list[Path] = []

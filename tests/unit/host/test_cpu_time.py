@@ -1,4 +1,4 @@
-"""How busy cores are, of what /proc/stat says before and after."""
+"""Busy cores, from /proc/stat before and after."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from switchmark.host.cores.cpu_time import busy_cores
 
 
-def test_all_but_waiting_counts_and_guests_count_once(
+def test_all_except_waiting_counts_and_guests_count_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stat = tmp_path / "stat"
@@ -33,12 +33,12 @@ def test_all_but_waiting_counts_and_guests_count_once(
 
 
 def used_s() -> float:
-    """Of all cores of this machine since boot."""
+    """Return the CPU time of all cores of this machine since boot."""
     ticks = [int(one) for one in Path("/proc/stat").read_text().split()[1:9]]
     return (sum(ticks) - sum(ticks[3:5])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_of_this_machine_it_is_no_more_than_was_used_meanwhile() -> None:
+def test_busy_cores_are_at_most_the_used_cpu_time() -> None:
     before_s, over_s = used_s(), 0.02
-    at_least_s = busy_cores(over_s) * over_s  # (it may have taken longer)
+    at_least_s = busy_cores(over_s) * over_s  # it may have taken longer
     assert 0 <= at_least_s <= used_s() - before_s + 1e-6

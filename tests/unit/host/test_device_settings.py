@@ -1,4 +1,4 @@
-"""A device that refuses is told from a kernel that could not even be asked."""
+"""A refusing device is distinguished from a failed request to the kernel."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ WAYS: dict[str, Callable[[], object]] = {
 
 @contextmanager
 def no_descriptors() -> Iterator[None]:
-    """This process may open no file more, whatever is closed meanwhile. (Nor may pytest change what
-    it captures.)"""
+    """Prevent this process from opening files, whatever is closed meanwhile, and pytest from
+    changing its capture."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
@@ -39,14 +39,14 @@ def no_descriptors() -> Iterator[None]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_without_descriptors_nothing_is_known_of_a_device(way: str) -> None:
-    with no_descriptors(), pytest.raises(OSError, match="Too many open files") as told:
+    with no_descriptors(), pytest.raises(OSError, match="Too many open files") as error:
         WAYS[way]()
-    assert told.value.errno == errno.EMFILE
-    assert not isinstance(told.value, RequestRefused)
+    assert error.value.errno == errno.EMFILE
+    assert not isinstance(error.value, RequestRefused)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_socket_that_is_forbidden_is_no_refusal_of_the_device(
+def test_forbidden_socket_is_not_a_refusal_of_the_device(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbidden(*_: object) -> None:
@@ -59,7 +59,7 @@ def test_a_socket_that_is_forbidden_is_no_refusal_of_the_device(
 
 @pytest.fixture
 def ethtool() -> None:
-    """User-mode emulation does not know the call."""
+    """Skip under user-mode emulation, which lacks the call."""
     try:
         device_settings.set_by_ethtool(NO_DEVICE, OFFLOADS_OFF["tx-checksumming"], 0)
     except OSError as error:
@@ -68,17 +68,17 @@ def ethtool() -> None:
 
 
 @pytest.mark.usefixtures("ethtool")
-def test_a_device_that_is_not_there_refuses() -> None:
+def test_missing_device_refuses() -> None:
     assert device_settings.is_promiscuous(NO_DEVICE) is False
     assert device_settings.driver_of(NO_DEVICE) is None
     device_settings.disable_offloads(NO_DEVICE)
-    with pytest.raises(RequestRefused) as told:
+    with pytest.raises(RequestRefused) as error:
         device_settings.set_by_ethtool(NO_DEVICE, OFFLOADS_OFF["tx-checksumming"], 0)
-    assert told.value.errno == errno.ENODEV
+    assert error.value.errno == errno.ENODEV
 
 
 @pytest.mark.usefixtures("ethtool")
-def test_receive_offload_of_what_has_gone_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_receive_offload_of_a_missing_device_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     def inside(netns: str | None, act: Callable[[], object]) -> object:
         if netns is not None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -91,7 +91,7 @@ def test_receive_offload_of_what_has_gone_is_off(monkeypatch: pytest.MonkeyPatch
             netlink.set_receive_offload(end, True)
 
 
-def test_receive_offload_is_not_off_where_nobody_could_be_asked(
+def test_receive_offload_is_unknown_if_the_request_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(netlink, "inside", lambda _netns, act: act())
@@ -99,7 +99,7 @@ def test_receive_offload_is_not_off_where_nobody_could_be_asked(
         netlink.set_receive_offload(netlink.VethEnd("lo"), False)
 
 
-def test_what_a_switch_has_made_goes_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_of_a_switch_are_removed_nevertheless(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_asked(*_: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 

@@ -1,4 +1,4 @@
-"""A Docker daemon of our own that does not start, or does not take the image."""
+"""A Docker daemon of the bench that does not start, or refuses the image."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.switch_programs import script
 
 @pytest.fixture
 def tools(tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where `docker` and `dockerd` are found, which a test puts there."""
+    """A folder for substitutes of `docker` and `dockerd`."""
     folder = tmp_path / "tools"
     for path in (folder, session.run_dir):
         path.mkdir()
@@ -25,7 +25,7 @@ def tools(tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> 
     return folder
 
 
-def test_each_trial_is_told_why_and_nothing_stays(
+def test_each_trial_gets_the_reason_and_nothing_remains(
     tools: Path, session: Session, tmp_path: Path
 ) -> None:
     script(tools / "docker", "exit 1")
@@ -37,7 +37,7 @@ def test_each_trial_is_told_why_and_nothing_stays(
     assert list(session.run_dir.iterdir()) == []
 
 
-def test_one_that_runs_is_not_started_again_for_another_import(
+def test_running_daemon_is_not_restarted_for_another_import(
     tools: Path, session: Session, tmp_path: Path
 ) -> None:
     script(
@@ -54,18 +54,18 @@ def test_one_that_runs_is_not_started_again_for_another_import(
     assert (tmp_path / "starts").read_text().split() == ["started"]
 
 
-def test_what_imports_bears_the_mark_of_the_session(
+def test_importing_processes_have_the_mark_of_the_session(
     tools: Path, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that it is ended where the bench is killed meanwhile."""
+    """They are ended if the bench is killed meanwhile."""
     monkeypatch.setattr(docker_daemon, "_RUNNING", {})
-    told = tmp_path / "told"
-    script(tools / "tar", f'echo "tar $SWITCHMARK_SESSION" >> {told}')
+    log = tmp_path / "told"
+    script(tools / "tar", f'echo "tar $SWITCHMARK_SESSION" >> {log}')
     script(
         tools / "docker",
         'case "$*" in *version*) echo 1.0;;'
-        f' *) cat > /dev/null; echo "docker $SWITCHMARK_SESSION" >> {told};; esac',
+        f' *) cat > /dev/null; echo "docker $SWITCHMARK_SESSION" >> {log};; esac',
     )
     script(tools / "dockerd", "exec sleep 60")
     docker_daemon.daemon_for(session, tmp_path)
-    assert sorted(told.read_text().splitlines()) == [f"docker {session.id}", f"tar {session.id}"]
+    assert sorted(log.read_text().splitlines()) == [f"docker {session.id}", f"tar {session.id}"]

@@ -1,4 +1,4 @@
-"""Facts of this machine, hugepage arithmetic, and what findings mean on machines of all kinds."""
+"""Facts of this machine, hugepage arithmetic, and findings on machines of all kinds."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ def test_cpu_lists(text: str | None, cpus: list[int]) -> None:
 
 
 def test_facts_of_this_machine() -> None:
-    seen = gather()
-    assert seen.kernel == os.uname().release
-    assert {cpu.id for cpu in seen.cpus} >= set(seen.usable_cpus) and seen.usable_cpus
-    assert 1 <= seen.physical_cores <= len(seen.cpus)
-    assert seen.memory_total_mb and seen.memory_free_mb
-    assert 0 < seen.memory_free_mb <= seen.memory_total_mb
-    assert json.loads(json.dumps(asdict(seen)))["kernel"] == seen.kernel
-    assert gather().fingerprint == seen.fingerprint and len(seen.fingerprint) == 12
-    assert all(text != "Not affected" for text in seen.mitigations.values())
+    facts = gather()
+    assert facts.kernel == os.uname().release
+    assert {cpu.id for cpu in facts.cpus} >= set(facts.usable_cpus) and facts.usable_cpus
+    assert 1 <= facts.physical_cores <= len(facts.cpus)
+    assert facts.memory_total_mb and facts.memory_free_mb
+    assert 0 < facts.memory_free_mb <= facts.memory_total_mb
+    assert json.loads(json.dumps(asdict(facts)))["kernel"] == facts.kernel
+    assert gather().fingerprint == facts.fingerprint and len(facts.fingerprint) == 12
+    assert all(text != "Not affected" for text in facts.mitigations.values())
 
 
-def test_missing_files_are_none_and_no_error(
+def test_missing_files_are_none_without_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facts_module, "CPU_DIR", tmp_path / "nothing")
     monkeypatch.setattr(facts_module, "NODE_DIR", tmp_path / "nothing")
-    seen = gather()
-    assert (seen.governor, seen.turbo, seen.smt_active, seen.idle_driver) == (None,) * 4
-    assert seen.isolated_cpus is None and seen.caches == () and seen.mitigations == {}
-    assert {cpu.id for cpu in seen.cpus} == set(os.sched_getaffinity(0))
-    assert {cpu.node for cpu in seen.cpus} == {0}
+    facts = gather()
+    assert (facts.governor, facts.turbo, facts.smt_active, facts.idle_driver) == (None,) * 4
+    assert facts.isolated_cpus is None and facts.caches == () and facts.mitigations == {}
+    assert {cpu.id for cpu in facts.cpus} == set(os.sched_getaffinity(0))
+    assert {cpu.node for cpu in facts.cpus} == {0}
 
 
 def test_topology_is_read_from_sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,8 +143,8 @@ def test_hugepage_pools_and_the_remedy(tmp_path: Path, monkeypatch: pytest.Monke
     assert "no hugepages are reserved" in str(hugepages.none_reserved())
 
 
-def findings_of(seen: Facts) -> dict[str, Finding]:
-    return {finding.topic: finding for finding in diagnose(seen)}
+def findings_of(facts: Facts) -> dict[str, Finding]:
+    return {finding.topic: finding for finding in diagnose(facts)}
 
 
 def with_cpus(count: int, threads: int = 1) -> Facts:
@@ -185,15 +185,13 @@ def test_each_finding_has_a_sentence_and_a_poor_one_a_remedy() -> None:
     ("source", "level"),
     [("arch_sys_counter", Level.GOOD), ("timer", Level.NOTE), (None, Level.NOTE)],
 )
-def test_the_counter_of_arm_counts_if_the_kernel_goes_by_it(
-    source: str | None, level: Level
-) -> None:
+def test_counter_of_arm_counts_if_the_kernel_uses_it(source: str | None, level: Level) -> None:
     machine = replace(with_cpus(4), architecture="aarch64", clock_source=source, tsc_flags=())
     found = findings_of(machine)
     assert found["clock counter"].level is level and "TSC" not in found
 
 
-def test_good_machine_is_called_good() -> None:
+def test_good_machine_is_reported_as_good() -> None:
     good = replace(
         with_cpus(16),
         governor="performance",

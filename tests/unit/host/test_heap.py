@@ -1,4 +1,4 @@
-"""Memory that is free, in the heaps that the kernel has of a process."""
+"""Free memory in the heaps of a process, as the kernel counts it."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is
 
 
 def counted(program: str, how: str) -> int:
-    words = [sys.executable, "-c", BEGIN + program, how]
-    return int(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
+    command = [sys.executable, "-c", BEGIN + program, how]
+    return int(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
 @pytest.mark.parametrize("program", [HEAPS_OF_THREADS, GROWTH_OF_THE_HEAP])
-def test_free_memory_is_given_back(program: str) -> None:
+def test_free_memory_is_returned(program: str) -> None:
     if program is GROWTH_OF_THE_HEAP and "[heap]" not in Path("/proc/self/maps").read_text():
         pytest.skip("this kernel does not name the heap in a process's maps")
     assert counted(program, "ours") == 0 < counted(program, "glibc's")

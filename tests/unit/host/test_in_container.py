@@ -1,4 +1,4 @@
-"""A program in a container of its own: what it is shown, and finding it."""
+"""A program in a container: its visible files, and finding its process."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from switchmark.host.containers import in_container
 from switchmark.host.containers.in_container import Inside, ShownPath
 
 
-def test_a_container_s_init_may_have_no_child_yet() -> None:
+def test_init_of_a_container_may_have_no_child_yet() -> None:
     with subprocess.Popen(["sleep", "60"]) as alone:
         try:
             assert in_container._only_child(alone.pid) is None
             assert in_container._only_child(os.getpid()) is not None
         finally:
             alone.kill()
-    assert in_container._only_child(alone.pid) is None, "nor does it have to be there"
+    assert in_container._only_child(alone.pid) is None, "the process may have ended"
 
 
-def test_it_sees_its_own_folder_and_what_leads_there(tmp_path: Path) -> None:
+def test_own_folder_and_its_parents_are_visible(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "bin"
     for folder in (real, link):
         folder.mkdir()
@@ -35,7 +35,7 @@ def test_it_sees_its_own_folder_and_what_leads_there(tmp_path: Path) -> None:
     assert not any(place in shown for place in ("/", "/etc", "/run", str(tmp_path)))
 
 
-def test_what_lies_in_usr_is_not_shown_twice() -> None:
+def test_files_in_usr_are_not_mounted_twice() -> None:
     inside = Inside("c", ["/usr/bin/env", "true"], (), [], cores=(3, 1))
     places = [str(one.place) for one in inside.everything()]
     assert len(places) == len(set(places)) and "/usr/bin" not in places

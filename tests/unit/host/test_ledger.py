@@ -1,4 +1,4 @@
-"""The ledger: what is written, when it counts as stale, and that undoing spares all else."""
+"""The ledger: its content, when it is stale, and undoing only the session's objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from switchmark.host.undo.entries import (
 )
 from switchmark.host.undo.ledger import Ledger
 
-ID = f"{os.getpid():06x}"  # of this process alone: processes are found, and killed, by it
+ID = f"{os.getpid():06x}"  # unique, as processes are found and killed by it
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def kill_owner(path: Path, **changes: object) -> None:
-    """Make a ledger look as if the process that wrote it had gone."""
+    """Make a ledger look as if its process had ended."""
     first, *rest = path.read_text().splitlines()
     header = {**json.loads(first), "start_ticks": 1, **changes}
     path.write_text("\n".join([json.dumps(header), *rest]) + "\n")
@@ -72,7 +72,7 @@ def test_entry_is_on_disk_before_the_thing_is_made(state: Path, tmp_path: Path) 
     ledger.strike(entry)
     assert ledgers.read(ledger.path).entries == {}
     ledger.close()
-    assert not ledger.path.exists(), "a ledger with nothing outstanding goes"
+    assert not ledger.path.exists(), "a ledger without entries is removed"
 
 
 def test_undo_is_idempotent_and_in_reverse_order(state: Path, tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_undo_is_idempotent_and_in_reverse_order(state: Path, tmp_path: Path) ->
     ledger.close()
 
 
-def test_a_namespace_that_holds_a_device_of_the_host_is_not_removed_before_it_is_back(
+def test_namespace_stays_until_its_lent_device_is_back(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever interrupted who would have fetched it back: the kernel destroys a virtual one."""
+    """The return of the device was interrupted, and the kernel destroys a virtual device."""
     order: list[str] = []
     is_stuck = True
 
@@ -107,16 +107,16 @@ def test_a_namespace_that_holds_a_device_of_the_host_is_not_removed_before_it_is
     monkeypatch.setattr(LentDevice, "undo", fetch)
     monkeypatch.setattr(NetworkNamespace, "undo", lambda one: order.append(one.name))
     ledger = Ledger.create(state, ID)
-    ours = [NetworkNamespace(f"sm{ID}sw"), NetworkNamespace(f"sm{ID}tx0")]
-    held = LentDevice("cable0", f"sm{ID}sw")
-    number = ledger.record(ours[0])
-    for entry in (held, ours[0], ours[1]):
+    namespaces = [NetworkNamespace(f"sm{ID}sw"), NetworkNamespace(f"sm{ID}tx0")]
+    lent = LentDevice("cable0", f"sm{ID}sw")
+    number = ledger.record(namespaces[0])
+    for entry in (lent, namespaces[0], namespaces[1]):
         ledger.record(entry)
     with pytest.raises(OSError, match="cable0: cannot be fetched back"):
         ledger.undo(number)
     assert len(ledger.undo_all()) == 3
     assert order == [f"sm{ID}tx0"]
-    assert [one.entry for one in ledger.outstanding()] == [ours[0], held, ours[0]]
+    assert [one.entry for one in ledger.outstanding()] == [namespaces[0], lent, namespaces[0]]
     is_stuck = False
     ledger.undo(number)
     assert order == [f"sm{ID}tx0", "cable0", f"sm{ID}sw"]
@@ -124,7 +124,7 @@ def test_a_namespace_that_holds_a_device_of_the_host_is_not_removed_before_it_is
     ledger.close()
 
 
-def test_every_kind_goes_to_json_and_back() -> None:
+def test_every_kind_is_converted_to_json_and_back() -> None:
     samples: list[UndoEntry] = [
         Process(1, 2, "x"),
         MarkedProcesses(ID),
@@ -155,7 +155,7 @@ def test_every_kind_goes_to_json_and_back() -> None:
         assert entries.from_json(json.loads(json.dumps(entries.to_json(sample)))) == sample
 
 
-def test_names_of_others_are_refused(state: Path, tmp_path: Path) -> None:
+def test_foreign_names_are_refused(state: Path, tmp_path: Path) -> None:
     ledger = Ledger.create(state, ID)
     (tmp_path / "theirs").touch()
     for entry, text in (
@@ -180,7 +180,7 @@ def test_nothing_can_be_recorded_after_the_end(state: Path, tmp_path: Path) -> N
         ledger.record(File(str(tmp_path / "late")))
 
 
-def test_clean_leaves_a_living_owner_alone(state: Path, tmp_path: Path) -> None:
+def test_clean_ignores_the_ledger_of_a_running_owner(state: Path, tmp_path: Path) -> None:
     ledger = Ledger.create(state, ID)
     file = tmp_path / "f"
     ledger.record(File(str(file)))
@@ -191,8 +191,8 @@ def test_clean_leaves_a_living_owner_alone(state: Path, tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_clean_leaves_a_locked_ledger_alone(state: Path, tmp_path: Path) -> None:
-    """Whatever the header says: a lock that is held is proof of life."""
+def test_clean_ignores_a_locked_ledger(state: Path, tmp_path: Path) -> None:
+    """A lock proves that the owner runs, whatever the header contains."""
     ledger = Ledger.create(state, ID)
     ledger.record(File(str(tmp_path / "f")))
     kill_owner(ledger.path)
@@ -202,17 +202,17 @@ def test_clean_leaves_a_locked_ledger_alone(state: Path, tmp_path: Path) -> None
 
 
 def test_clean_after_a_dead_owner(state: Path, tmp_path: Path) -> None:
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    path = dead_ledger(state, Directory(str(ours)))
-    ours.mkdir()
-    (ours / "socket").touch()
-    theirs.mkdir()
+    recorded, foreign = tmp_path / "ours", tmp_path / "theirs"
+    path = dead_ledger(state, Directory(str(recorded)))
+    recorded.mkdir()
+    (recorded / "socket").touch()
+    foreign.mkdir()
     dry = clean_stale(dry_run=True)
-    assert [one.removed for one in dry] == [[f"directory {ours}"]]
-    assert ours.exists() and path.exists()
+    assert [one.removed for one in dry] == [[f"directory {recorded}"]]
+    assert recorded.exists() and path.exists()
     done = clean_stale()
-    assert [one.removed for one in done] == [[f"directory {ours}"]] and done[0].session == ID
-    assert not ours.exists() and theirs.exists() and not path.exists()
+    assert [one.removed for one in done] == [[f"directory {recorded}"]] and done[0].session == ID
+    assert not recorded.exists() and foreign.exists() and not path.exists()
     assert clean_stale() == []
 
 
@@ -231,8 +231,8 @@ def test_ledger_of_an_earlier_boot_kills_no_process(state: Path, tmp_path: Path)
         )
         file.touch()
         assert len(clean_stale()) == 1
-        assert not file.exists(), "files outlive a boot, so they are removed"
-        assert child.poll() is None, "the pid means another process now"
+        assert not file.exists(), "files survive a boot, so they are removed"
+        assert child.poll() is None, "another process has the pid now"
     finally:
         child.kill()
         child.wait()
@@ -268,17 +268,17 @@ def test_processes_are_found_by_pid_and_by_mark(state: Path) -> None:
         dead_ledger(state, MarkedProcesses(ID), Process(identity.pid, identity.start_ticks))
         assert clean_stale()[0].problems == []
         assert (by_pid.wait(60), by_mark.wait(60), stubborn.wait(60)) == (-15, -15, -9)
-        assert similar.poll() is None, "another session's process"
+        assert similar.poll() is None, "it belongs to another session"
     finally:
         for child in (by_pid, by_mark, stubborn, similar):
             child.kill()
             child.communicate()
 
 
-def test_a_process_that_is_just_becoming_another_program_is_found(
+def test_process_is_found_while_it_executes_a_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its environment is empty for a moment; on a slow machine for a longer one."""
+    """Its environment is empty for a moment, which is longer on a slow machine."""
     child = subprocess.Popen(["sleep", "60"], env={procfs.SESSION_VARIABLE: ID})
     wholly, looks = Path.read_bytes, iter(range(1000))
 
@@ -299,12 +299,12 @@ def test_a_process_that_is_just_becoming_another_program_is_found(
         child.wait()
 
 
-def test_a_process_that_is_forked_while_they_are_looked_for_is_ended_too(
+def test_process_that_is_forked_during_the_search_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     children = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
-    seen = iter([[ProcessIdentity.of(child.pid)] for child in children])
-    monkeypatch.setattr(procfs, "session_processes", lambda _session: next(seen, []))
+    searches = iter([[ProcessIdentity.of(child.pid)] for child in children])
+    monkeypatch.setattr(procfs, "session_processes", lambda _session: next(searches, []))
     try:
         MarkedProcesses(ID).undo()
         assert [child.wait(60) for child in children] == [-15, -15]
@@ -314,26 +314,26 @@ def test_a_process_that_is_forked_while_they_are_looked_for_is_ended_too(
             child.wait()
 
 
-def test_directory_with_a_symbolic_link_spares_its_target(state: Path, tmp_path: Path) -> None:
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    dead_ledger(state, Directory(str(ours)))
-    theirs.mkdir()
-    (theirs / "precious").touch()
-    ours.mkdir()
-    (ours / "link").symlink_to(theirs)
+def test_target_of_a_link_in_a_directory_stays(state: Path, tmp_path: Path) -> None:
+    recorded, foreign = tmp_path / "ours", tmp_path / "theirs"
+    dead_ledger(state, Directory(str(recorded)))
+    foreign.mkdir()
+    (foreign / "precious").touch()
+    recorded.mkdir()
+    (recorded / "link").symlink_to(foreign)
     clean_stale()
-    assert not ours.exists() and (theirs / "precious").exists()
+    assert not recorded.exists() and (foreign / "precious").exists()
 
 
 def test_directory_that_was_replaced_by_a_link_is_reported(state: Path, tmp_path: Path) -> None:
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    path = dead_ledger(state, Directory(str(ours)))
-    theirs.mkdir()
-    ours.symlink_to(theirs)
+    recorded, foreign = tmp_path / "ours", tmp_path / "theirs"
+    path = dead_ledger(state, Directory(str(recorded)))
+    foreign.mkdir()
+    recorded.symlink_to(foreign)
     done = clean_stale()
-    assert "symbolic link" in done[0].problems[0] and theirs.exists()
-    assert path.exists(), "what could not be undone stays in the ledger"
-    ours.unlink()
+    assert "symbolic link" in done[0].problems[0] and foreign.exists()
+    assert path.exists(), "a failed entry stays in the ledger"
+    recorded.unlink()
     assert clean_stale()[0].problems == [] and not path.exists()
 
 
@@ -345,17 +345,19 @@ def test_files_named_after_the_session_only(state: Path, tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["rtemap_0"]
 
 
-def test_settings_are_put_back_unless_another_changed_them(state: Path, tmp_path: Path) -> None:
-    ours, changed = tmp_path / "ours", tmp_path / "changed"
-    ours.write_text("1\n")
+def test_settings_are_restored_unless_changed_by_others(state: Path, tmp_path: Path) -> None:
+    restored, changed = tmp_path / "ours", tmp_path / "changed"
+    restored.write_text("1\n")
     changed.write_text("7\n")
-    dead_ledger(state, KernelSetting(str(ours), "0", "1"), KernelSetting(str(changed), "0", "1"))
+    dead_ledger(
+        state, KernelSetting(str(restored), "0", "1"), KernelSetting(str(changed), "0", "1")
+    )
     clean_stale()
-    assert ours.read_text() == "0\n" and changed.read_text() == "7\n"
+    assert restored.read_text() == "0\n" and changed.read_text() == "7\n"
 
 
 @pytest.mark.parametrize(("now", "after"), [(100, 10), (60, 10), (10, 10), (5, 5), (200, 200)])
-def test_hugepages_are_given_back_only_while_they_are_ours(
+def test_hugepages_are_returned_only_if_unchanged_by_others(
     tmp_path: Path, now: int, after: int
 ) -> None:
     file = tmp_path / "nr_hugepages"
@@ -364,15 +366,15 @@ def test_hugepages_are_given_back_only_while_they_are_ours(
     assert int(file.read_text()) == after
     file.write_text(f"{now}\n")
     Hugepages(str(file), 100, 10).undo()
-    assert int(file.read_text()) == (100 if 10 <= now <= 100 else now), "lowered, and given back"
+    assert int(file.read_text()) == (100 if 10 <= now <= 100 else now), "lowered and returned"
 
 
-def test_line_that_was_cut_short_is_passed_over(state: Path, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    path = dead_ledger(state, File(str(kept)))
+def test_truncated_line_is_ignored(state: Path, tmp_path: Path) -> None:
+    file = tmp_path / "kept"
+    path = dead_ledger(state, File(str(file)))
     with path.open("a") as ledger:
         ledger.write('{"made": 2, "kind": "fi')
-    assert [str(entry) for entry in ledgers.read(path).entries.values()] == [f"file {kept}"]
+    assert [str(entry) for entry in ledgers.read(path).entries.values()] == [f"file {file}"]
     assert clean_stale()[0].problems == []
 
 
@@ -390,17 +392,15 @@ def test_empty_ledger_is_removed(state: Path) -> None:
     assert clean_stale() == [] and list(state.glob("*.ledger")) == []
 
 
-def test_a_ledger_of_many_trials_stays_small(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ledger_of_many_trials_stays_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledgers, "COMPACT_BYTES", 2000)
     ledger = ledgers.Ledger.create(tmp_path, "abc123")
-    kept = [ledger.record(File(str(tmp_path / f"kept{number}"))) for number in range(3)]
+    outstanding = [ledger.record(File(str(tmp_path / f"kept{number}"))) for number in range(3)]
     for number in range(500):
         ledger.undo(ledger.record(File(str(tmp_path / f"{number}"))))
     assert ledger.path.stat().st_size < 10_000
-    assert sorted(ledgers.read(ledger.path).entries) == kept
-    assert ledgers.Ledger.adopt(ledger.path) is None, "it is still ours"
+    assert sorted(ledgers.read(ledger.path).entries) == outstanding
+    assert ledgers.Ledger.adopt(ledger.path) is None, "this process still has the lock"
     assert ledger.record(File(str(tmp_path / "next"))) == 504
     assert ledger.path.stat().st_mode & 0o777 == 0o600
     ledger.undo_all()
@@ -408,7 +408,7 @@ def test_a_ledger_of_many_trials_stays_small(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_ledger_that_cannot_be_compacted_goes_on(
+def test_ledger_that_cannot_be_compacted_is_still_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ledgers, "COMPACT_BYTES", 500)
@@ -422,23 +422,23 @@ def test_a_ledger_that_cannot_be_compacted_goes_on(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_noted_as_the_ledger_is_written_anew_is_in_the_new_file(
+def test_entry_during_compaction_is_in_the_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bench that is killed just then must not leave it behind."""
+    """A bench that is killed in this moment must not leave the object behind."""
     monkeypatch.setattr(ledgers, "COMPACT_BYTES", 500)
     ledger = ledgers.Ledger.create(tmp_path, "abc123")
     files = [ledger.path.stat().st_ino]
     for number in range(200):
-        made = ledger.record(File(str(tmp_path / f"{number}")))
-        assert made in ledgers.read(ledger.path).entries
+        number_of_entry = ledger.record(File(str(tmp_path / f"{number}")))
+        assert number_of_entry in ledgers.read(ledger.path).entries
         files.append(ledger.path.stat().st_ino)
-    assert len(set(files)) > 1, "it was written anew meanwhile"
+    assert len(set(files)) > 1, "it was compacted meanwhile"
     ledger.undo_all()
     ledger.close()
 
 
-def test_what_could_not_be_noted_is_not_there_to_be_undone(
+def test_entry_that_could_not_be_written_is_not_undone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = ledgers.Ledger.create(tmp_path, "abc123")
@@ -451,15 +451,15 @@ def test_what_could_not_be_noted_is_not_there_to_be_undone(
     ledger.close()
 
 
-def test_a_ledger_that_a_cleaner_removes_before_it_is_held_is_begun_anew(
+def test_ledger_removed_before_its_lock_is_made_anew(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flock = fcntl.flock
-    held: list[Any] = []
+    locks: list[Any] = []
 
     def cleaned_before(fd: int, how: int) -> None:
-        if not held:
-            held.append(fd)
+        if not locks:
+            locks.append(fd)
             clean_stale()
         flock(fd, how)
 
@@ -467,19 +467,19 @@ def test_a_ledger_that_a_cleaner_removes_before_it_is_held_is_begun_anew(
     with open_session(measuring=False) as session:
         noted = ledgers.read(session.ledger.path).entries.values()
         assert MarkedProcesses(session.id) in noted
-    assert held and list(state.glob("*.ledger")) == []
+    assert locks and list(state.glob("*.ledger")) == []
 
 
-def test_what_fails_while_it_is_made_can_be_made_again(tmp_path: Path) -> None:
+def test_object_that_failed_half_way_can_be_made_again(tmp_path: Path) -> None:
     ledger = ledgers.Ledger.create(tmp_path / "state", "abc123")
     outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
-    made = (Directory(str(outer)), File(str(inner)))
-    with pytest.raises(OSError, match="half-way"), ledger.making(*made):
+    objects = (Directory(str(outer)), File(str(inner)))
+    with pytest.raises(OSError, match="half-way"), ledger.making(*objects):
         outer.mkdir()
         inner.touch()
         raise OSError("half-way")
     assert not outer.exists() and ledger.outstanding() == []
-    with ledger.making(*made) as numbers:
+    with ledger.making(*objects) as numbers:
         outer.mkdir()
         inner.touch()
     assert [one.number for one in ledger.outstanding()] == numbers
@@ -488,7 +488,7 @@ def test_what_fails_while_it_is_made_can_be_made_again(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_what_cannot_be_undone_at_once_is_undone_at_the_end(
+def test_failed_undo_is_repeated_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = ledgers.Ledger.create(tmp_path / "state", "abc123")

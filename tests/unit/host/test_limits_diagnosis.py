@@ -1,4 +1,4 @@
-"""What `doctor` says of the limits of a place."""
+"""`doctor`'s findings about the limits of a place."""
 
 from __future__ import annotations
 
@@ -55,7 +55,12 @@ def test_less_memory_than_promised_is_a_warning(whole_mb: int, left_mb: int, lev
 
 def test_few_tasks_and_files_are_named() -> None:
     found = findings(tasks=300, tasks_left=199, open_files=64, locked_memory_bytes=8 * MIB)
-    one = found["other limits"]
-    assert one.level is Level.POOR and "few processes and threads and open files" in one.meaning
-    assert "--pids-limit" in str(one.remedy) and "nofile" in str(one.remedy)
-    assert "199 more processes and threads" in one.value and "8192 KiB of locked" in one.value
+    finding = found["other limits"]
+    assert (
+        finding.level is Level.POOR
+        and "few processes and threads and open files" in finding.meaning
+    )
+    assert "--pids-limit" in str(finding.remedy) and "nofile" in str(finding.remedy)
+    assert (
+        "199 more processes and threads" in finding.value and "8192 KiB of locked" in finding.value
+    )

@@ -22,7 +22,7 @@ from switchmark.host.session import open_session
 from switchmark.host.state import state_dir
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 120.0  # what is waited for comes in milliseconds, on a machine with nothing else to do
+PATIENCE_S = 120.0  # milliseconds suffice on an idle machine
 
 
 @pytest.fixture
@@ -33,10 +33,10 @@ def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def test_run_gives_output_and_raises_with_the_last_words() -> None:
+def test_run_returns_output_and_raises_with_the_last_line() -> None:
     host = LocalHost()
-    done = host.run(["sh", "-c", "cat; echo told >&2"], input_text="héllo")
-    assert (done.exit_code, done.stdout, done.stderr) == (0, "héllo", "told\n")
+    done = host.run(["sh", "-c", "cat; echo error >&2"], input_text="héllo")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "héllo", "error\n")
     with pytest.raises(SwitchmarkError, match="exit code 3: it broke"):
         host.run(["sh", "-c", "echo it broke >&2; exit 3"])
     assert host.run(["false"], check=False).exit_code == 1
@@ -44,7 +44,7 @@ def test_run_gives_output_and_raises_with_the_last_words() -> None:
         host.run(["no-such-program"])
 
 
-def test_run_that_takes_too_long_is_killed_with_its_children() -> None:
+def test_run_beyond_its_timeout_is_killed_with_its_children() -> None:
     begin = time.monotonic()
     with pytest.raises(SwitchmarkError, match=r"not done within 0.2 s"):
         LocalHost().run(["sh", "-c", "sleep 31.4159 & wait"], timeout_s=0.2)
@@ -93,10 +93,10 @@ def test_stderr_is_kept_as_a_tail_or_goes_to_a_log(state: Path) -> None:
         assert log.read_text() == "to log\n"
 
 
-def test_last_words_are_read_however_late_the_pump_gets_to_run(
+def test_last_lines_are_read_even_if_the_pump_runs_late(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A child of it that lives on holds the pipe: no end of file says that all is there."""
+    """A child of it still holds the pipe, so that no end of file marks the end."""
     read = Pump._read
 
     def late(pump: Pump, fd: int, sink: Callable[[bytes], None]) -> None:
@@ -111,11 +111,11 @@ def test_last_words_are_read_however_late_the_pump_gets_to_run(
 
 
 def test_fast_writer_is_never_blocked_and_loses_no_line(state: Path) -> None:
-    count = 400_000  # some 12 MB: more than a pipe, and more than is kept in memory
+    count = 400_000  # some 12 MB: more than a pipe and the buffer in memory
     script = f"import sys\nfor i in range({count}): print(i, 'x' * 24)"
     with open_session() as session:
         process = session.host.spawn([sys.executable, "-c", script])
-        assert process.wait(PATIENCE_S) == 0, "it ended although nobody read a line"
+        assert process.wait(PATIENCE_S) == 0, "it ended although no line was read"
         for i in range(count):
             line = process.read_line(PATIENCE_S)
             assert line is not None and line.startswith(f"{i} ")
@@ -139,7 +139,7 @@ def test_line_queue_keeps_the_order_across_its_spill_file(
     assert queue.get(0) is None
 
 
-def test_pinned_from_the_start_and_the_caller_stays_where_it_was(state: Path) -> None:
+def test_process_starts_pinned_and_the_caller_is_not_moved(state: Path) -> None:
     core = max(os.sched_getaffinity(0))
     before = os.sched_getaffinity(0)
     with open_session() as session:
@@ -160,7 +160,7 @@ def test_own_session_and_mark(state: Path) -> None:
         assert os.getsid(process.pid) == process.pid
         assert process.pid in {one.pid for one in procfs.session_processes(session.id)}
         assert process.terminate() == -signal.SIGTERM
-        assert process.terminate() == -signal.SIGTERM, "twice is fine"
+        assert process.terminate() == -signal.SIGTERM, "a second call is harmless"
 
 
 def test_terminate_kills_after_the_grace(state: Path) -> None:
@@ -172,8 +172,8 @@ def test_terminate_kills_after_the_grace(state: Path) -> None:
         assert process.terminate(grace_s=0.1) == -signal.SIGKILL
 
 
-def test_process_spawned_from_a_thread_outlives_the_thread(state: Path) -> None:
-    """PR_SET_PDEATHSIG counts the death of the thread that forked."""
+def test_process_spawned_from_a_thread_survives_the_thread(state: Path) -> None:
+    """PR_SET_PDEATHSIG refers to the thread that forked."""
     with open_session() as session:
         started = []
         thread = threading.Thread(
@@ -198,7 +198,7 @@ def test_session_leaves_nothing(state: Path) -> None:
     assert procfs.ProcessIdentity.of(daemon_pid) is None
 
 
-def test_second_measuring_session_is_told_who_is_first(state: Path) -> None:
+def test_second_measuring_session_gets_the_owner_of_the_first(state: Path) -> None:
     with open_session():
         expected = rf"process {os.getpid()} .*is measuring"
         with pytest.raises(UnavailableError, match=expected), open_session():
@@ -239,7 +239,7 @@ def test_signals_end_a_session_cleanly(state: Path, number: signal.Signals, code
     assert procfs.session_processes(session_id) == []
 
 
-def test_state_directory_must_leave_room_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_directory_must_be_short_enough_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHMARK_STATE_DIR", "/tmp/" + "x" * 80)
     with pytest.raises(UsageError, match="choose a shorter one"):
         state_dir()
@@ -248,7 +248,7 @@ def test_state_directory_must_leave_room_for_sockets(monkeypatch: pytest.MonkeyP
         state_dir()
 
 
-def test_what_has_ended_is_not_kept_for_the_session(state: Path) -> None:
+def test_ended_processes_are_not_kept_in_the_session(state: Path) -> None:
     with open_session(measuring=False) as session:
         host = session.host
         assert isinstance(host, LocalHost)
@@ -257,17 +257,17 @@ def test_what_has_ended_is_not_kept_for_the_session(state: Path) -> None:
         assert len(host._spawned) == 1
 
 
-def test_a_pump_that_has_seen_its_end_before_it_is_woken_is_closed() -> None:
+def test_pump_that_ended_before_it_is_woken_is_closed() -> None:
     pump = Pump()
     pump._closing = True
-    os.write(pump._wake_write, b"+")  # something comes just then
+    os.write(pump._wake_write, b"+")  # a wake-up comes in this moment
     pump._thread.join()
     pump.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(pump._wake_read)
 
 
-def test_a_process_that_does_not_die_does_not_keep_the_others(
+def test_process_that_does_not_die_does_not_keep_others(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stuck(grace_s: float = 2.0) -> int:
@@ -285,7 +285,7 @@ def test_a_process_that_does_not_die_does_not_keep_the_others(
         assert host._pump is None
 
 
-def test_what_was_made_is_undone_although_the_host_cannot_be_closed(
+def test_objects_are_undone_although_the_host_cannot_be_closed(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(host: LocalHost) -> None:

@@ -1,4 +1,5 @@
-"""The state of the machine around a trial: what is told, what is not, and who does not answer."""
+"""The state of the machine around a trial: recorded values, missing values, and a missing
+answer."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def placement(switch: list[int], applications: dict[str, list[int]]) -> Placemen
 
 
 class Host:
-    """Starts one process: this one."""
+    """A host that starts one process: this process."""
 
     name = "fake"
 
@@ -44,12 +45,12 @@ def reading(line_ns: float | None) -> str:
 
 
 def probe(host: Host, cores: Sequence[int] = (0, 1)) -> StateReader:
-    made = StateReader(host, lambda: Path("/engine"), cores)  # type: ignore[arg-type]
-    made.wait_ready()
-    return made
+    reader = StateReader(host, lambda: Path("/engine"), cores)  # type: ignore[arg-type]
+    reader.wait_ready()
+    return reader
 
 
-def test_the_first_reading_is_not_taken_for_a_later_one() -> None:
+def test_first_reading_is_not_used_for_a_later_one() -> None:
     host = Host(reading(30.0), reading(150.0))
     state = probe(host).read()
     assert state.line_ns == 150.0
@@ -57,13 +58,13 @@ def test_the_first_reading_is_not_taken_for_a_later_one() -> None:
     assert host.asked == [["/engine", "cache-line", "0,1"]]
 
 
-def test_a_core_that_was_not_to_be_had() -> None:
+def test_unavailable_core_has_no_distance() -> None:
     state = probe(Host(reading(30.0), reading(None))).read()
     assert state.lines_ns == [None]
     assert state.line_ns is None
 
 
-def test_who_does_not_answer_is_asked_no_more() -> None:
+def test_silent_program_is_not_queried_again() -> None:
     host = Host(reading(30.0))
     asks = probe(host)
     assert asks.read().lines_ns == []
@@ -72,7 +73,7 @@ def test_who_does_not_answer_is_asked_no_more() -> None:
     assert host.process.exit_code is not None
 
 
-def test_without_the_program_the_rest_is_told() -> None:
+def test_missing_program_leaves_the_other_values() -> None:
     state = probe(Host(fails=True)).read()
     assert state.lines_ns == []
     assert state.at_ns > 0
@@ -84,12 +85,12 @@ def test_one_core_has_no_distance() -> None:
     assert host.asked == []
 
 
-def test_the_longest_way_counts() -> None:
+def test_longest_distance_counts() -> None:
     state = MachineState(at_ns=1, cores=[0, 1, 2], lines_ns=[30.0, 150.0])
     assert state.line_ns == 150.0
 
 
-def test_cores_are_asked_once_each_the_switch_s_first() -> None:
+def test_each_core_is_measured_once_beginning_with_the_switch() -> None:
     used = placement([4, 5], {"a0": [1], "b0": [1], "a1": [2]})
     assert cores_used(used) == [4, 5, 1, 2]
     many = placement([], {f"n{k}": [k] for k in range(40)})

@@ -1,4 +1,4 @@
-"""Which file system a path lies on, and what follows for a Docker daemon of our own."""
+"""The file system of a path, and the storage driver of the bench's Docker daemon."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ GUEST = """\
         ("/var/my disk/data", "ext4"),
     ],
 )
-def test_the_deepest_and_last_mount_counts(path: str, kind: str) -> None:
+def test_deepest_and_last_mount_counts(path: str, kind: str) -> None:
     assert mounts.filesystem_of(path, GUEST.encode()) == kind
 
 
-def test_this_machine_has_an_answer() -> None:
+def test_this_machine_has_a_result() -> None:
     assert mounts.filesystem_of("/proc/self") == "proc"
 
 
 @pytest.mark.parametrize(
     ("kind", "driver"), [("overlay", "vfs"), ("9p", "vfs"), ("ext4", "overlay2")]
 )
-def test_no_overlay_lies_on_an_overlay(
+def test_overlay_is_not_used_on_an_overlay(
     kind: str, driver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seen: such a daemon ends with `error initializing graphdriver: driver not supported`."""
+    """Such a daemon ended with `error initializing graphdriver: driver not supported`."""
     monkeypatch.setattr(docker_daemon, "filesystem_of", lambda _path: kind)
     monkeypatch.setattr(Path, "read_text", lambda _path: "nodev\toverlay\n\text4\n")
     assert docker_daemon._storage_driver(Path("/data")) == driver

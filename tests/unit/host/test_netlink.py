@@ -1,4 +1,4 @@
-"""A Ctrl-C is never lost in the netlink library, nor does it leave half-made things."""
+"""A Ctrl-C is never lost in the netlink library, and leaves no half-made objects."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pytest
 from switchmark.host.kernel import namespaces, netlink
 
 
-def test_the_main_thread_speaks_no_netlink() -> None:
-    """There a Ctrl-C that comes while an event loop is destroyed would be ignored."""
+def test_main_thread_uses_no_netlink() -> None:
+    """It would ignore a Ctrl-C that comes while an event loop is destroyed."""
     assert namespaces.inside(None, threading.current_thread) is not threading.main_thread()
 
 
 def test_every_netlink_socket_is_opened_by_a_nested_function() -> None:
-    """The functions that callers call hand the talking to a thread."""
+    """The functions that callers use pass the requests to a thread."""
     tree = ast.parse(Path(netlink.__file__).read_text())
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         by_itself = (one for one in function.body if not isinstance(one, ast.FunctionDef))
@@ -34,7 +34,7 @@ def _openings(tree: ast.AST) -> int:
     return sum(isinstance(node, ast.Name) and node.id == "route_socket" for node in ast.walk(tree))
 
 
-def test_what_was_begun_is_finished_before_the_interrupt_goes_on() -> None:
+def test_begun_work_is_finished_before_the_interrupt() -> None:
     done: list[bool] = []
 
     def act() -> None:
@@ -49,10 +49,10 @@ def test_what_was_begun_is_finished_before_the_interrupt_goes_on() -> None:
 
 
 @pytest.mark.parametrize("has_begun", [True, False])
-def test_an_interrupt_that_comes_as_the_thread_is_started(
+def test_interrupt_during_the_start_of_the_thread(
     monkeypatch: pytest.MonkeyPatch, has_begun: bool
 ) -> None:
-    """It has begun what is finished then, or never begins it."""
+    """The thread has begun and finishes its work, or never begins."""
     done, begun, begin = [], threading.Event(), threading.Event()
 
     class Interrupted(threading.Thread):
@@ -86,11 +86,11 @@ def test_an_interrupt_that_comes_as_the_thread_is_started(
     assert done == [True] * has_begun
 
 
-def test_an_interrupt_that_comes_just_as_a_lock_is_taken_is_no_hang(
+def test_interrupt_during_the_taking_of_a_lock_does_not_hang(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Interrupted:
-        """A lock whose holder is interrupted as soon as it has it."""
+        """A lock whose holder is interrupted as soon as it has the lock."""
 
         def __init__(self) -> None:
             self.lock = allocate()
@@ -98,7 +98,7 @@ def test_an_interrupt_that_comes_just_as_a_lock_is_taken_is_no_hang(
 
         def acquire(self) -> None:
             self.times += 1
-            assert self.lock.acquire(timeout=60), "taken for ever"
+            assert self.lock.acquire(timeout=60), "the lock is never released"
             if self.times == 2:
                 raise KeyboardInterrupt
 
@@ -144,7 +144,7 @@ for free in range(NETLINK_DESCRIPTORS + 1):
 
 
 def test_without_descriptors_netlink_fails_in_one_line() -> None:
-    """Python's event loop, thrown away half made, would print a traceback of its own."""
+    """A half-made event loop of Python would print a traceback when it is discarded."""
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_DESCRIPTORS],
         capture_output=True, text=True, timeout=300, check=True,

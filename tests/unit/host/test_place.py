@@ -1,5 +1,5 @@
-"""The package that tries what a place allows: each try does what the bench would do,
-and each refusal has a reason and a remedy that fits the kind of place."""
+"""The package that tries out what a place allows: each attempt does what the bench would do, and
+each refusal has a reason and a remedy for this kind of place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOBODY = 65534
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """Answers of other tests are forgotten, and those of this one afterwards."""
+    """Forget results of other tests, and those of this test afterwards."""
     place.can.cache_clear()
     kinds.kind.cache_clear()
     yield
@@ -49,7 +49,7 @@ def test_each_facility_has_a_try_and_texts() -> None:
 def test_refusal_names_reason_and_remedy(
     facility: Facility, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A network namespace is refused with the reason for a user namespace, if that is missing, too.
+    # If user namespaces are also missing, a network namespace is refused with the reason for them.
     monkeypatch.setitem(tries.TRIES, Facility.USER_NAMESPACE, lambda: None)
     monkeypatch.setitem(tries.TRIES, facility, refuse(OSError(1, "Operation not permitted")))
     monkeypatch.setattr(place, "kind", lambda: kind)
@@ -111,8 +111,8 @@ def test_kind_of_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(kinds, "has_capability", lambda _: administrator)
-    own = not kinds.is_user_namespace(uid_map)
-    monkeypatch.setattr(kinds, "is_user_namespace", lambda _: not own)
+    is_host_namespace = not kinds.is_user_namespace(uid_map)
+    monkeypatch.setattr(kinds, "is_user_namespace", lambda _: not is_host_namespace)
     monkeypatch.setattr(kinds, "is_marked", lambda: marked)
     monkeypatch.setattr(kinds, "_makes_user_namespaces", lambda: namespaces)
     monkeypatch.setattr("os.geteuid", lambda: euid)
@@ -173,7 +173,7 @@ def test_marks_of_container_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     [(OSError(28, "No space left on device"), 28), (ValueError("a fault"), 1)],
 )
 def test_failed_try_in_child_reports_its_error(error: Exception, number: int) -> None:
-    """A child that fails in an unforeseen way is not taken for a success."""
+    """A child that fails in an unforeseen way does not count as a success."""
     with pytest.raises(OSError) as caught:
         tries._in_child(refuse(error))
     assert caught.value.errno == number
@@ -188,8 +188,8 @@ def test_try_in_child_that_hangs_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -
     assert caught.value.errno == errno.ETIMEDOUT
 
 
-def test_tries_change_nothing() -> None:
-    """The thread keeps its namespaces and its scheduling class, and no thread is left."""
+def test_attempts_change_nothing() -> None:
+    """The thread keeps its namespaces and its scheduling class, and no thread remains."""
     before = state()
     place.try_all()
     assert state() == before
@@ -205,8 +205,9 @@ def state() -> dict[str, object]:
     }  # fmt: skip
 
 
-def test_no_root_may_still_do_what_the_kernel_allows() -> None:
-    """Root of a container without capabilities is refused what its user id would promise."""
+def test_root_without_capabilities_is_tried_out() -> None:
+    """Root of a container without capabilities is refused operations that its user id would
+    allow."""
     if shutil.which("setpriv") is None or os.geteuid() != 0:
         pytest.skip("dropping capabilities needs setpriv and root")
     code = (

@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 class Tree:
-    """Directories in the place of mounted hierarchies, and what /proc says of them."""
+    """Directories instead of mounted hierarchies, and the content of /proc for them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -23,7 +23,7 @@ class Tree:
         self.told = b""
 
     def mount(self, name: str, kind: str, options: str, root: str = "/") -> Path:
-        """Mount a hierarchy; `root`: the group that its mount point shows."""
+        """Mount a hierarchy; `root` is the group that its mount point shows."""
         point = self.root / name
         point.mkdir(parents=True)
         where = os.fsencode(point).replace(b" ", rb"\040")
@@ -55,9 +55,12 @@ def test_version_2_takes_the_narrowest_of_all_parents(tree: Tree) -> None:
     pods = {"memory.max": "max", "memory.high": 900 * MIB, "memory.current": 700 * MIB}
     fill(top / "pods", {"cpu.max": "max 100000", "pids.max": 100, "pids.current": 95, **pods})
     fill(top / "pods" / "pod1", {"cpu.max": "150000 100000", "pids.max": "max"})
-    own = {"memory.max": 512 * MIB, "memory.high": "max", "memory.current": 300 * MIB}
+    memory_files = {"memory.max": 512 * MIB, "memory.high": "max", "memory.current": 300 * MIB}
     stat = f"anon {200 * MIB}\ninactive_file {90 * MIB}"
-    fill(top / "pods" / "pod1" / "c1", {"cpu.max": "400000 100000", "memory.stat": stat, **own})
+    fill(
+        top / "pods" / "pod1" / "c1",
+        {"cpu.max": "400000 100000", "memory.stat": stat, **memory_files},
+    )
     found = tree.read()
     assert found.cpu_quota == 1.5
     assert found.memory_bytes == 512 * MIB
@@ -68,12 +71,12 @@ def test_version_2_takes_the_narrowest_of_all_parents(tree: Tree) -> None:
 def test_page_cache_of_a_group_counts_as_free(tree: Tree) -> None:
     top = tree.mount("cgroup", "cgroup2", "rw")
     tree.told = b"0::/c1\n"
-    own = {"memory.max": 512 * MIB, "memory.current": 300 * MIB}
-    fill(top / "c1", {**own, "memory.stat": f"anon 1\ninactive_file {90 * MIB}"})
+    memory_files = {"memory.max": 512 * MIB, "memory.current": 300 * MIB}
+    fill(top / "c1", {**memory_files, "memory.stat": f"anon 1\ninactive_file {90 * MIB}"})
     assert tree.read().memory_left_bytes == 302 * MIB
 
 
-def test_version_1_has_each_controller_in_a_hierarchy_of_its_own(tree: Tree) -> None:
+def test_version_1_has_a_hierarchy_for_each_controller(tree: Tree) -> None:
     cpu = tree.mount("cpu,cpuacct", "cgroup", "cpu,cpuacct")
     memory = tree.mount("memory", "cgroup", "memory")
     pids = tree.mount("pids", "cgroup", "pids")
@@ -86,13 +89,13 @@ def test_version_1_has_each_controller_in_a_hierarchy_of_its_own(tree: Tree) -> 
     fill(memory / "docker" / "a", {"memory.limit_in_bytes": 256 * MIB, **used})
     fill(pids, {"pids.max": "max", "pids.current": 3})
     found = tree.read()
-    assert found.cpu_quota == 0.5, "of the parent"
+    assert found.cpu_quota == 0.5, "the parent's quota"
     assert (found.memory_bytes, found.memory_left_bytes) == (256 * MIB, 157 * MIB)
     assert (found.tasks, found.tasks_left) == (None, None)
 
 
-def test_hybrid_controllers_are_found_where_they_are(tree: Tree) -> None:
-    """The unified tree has no cpu controller; each process has a group in it all the same."""
+def test_hybrid_controllers_are_found_in_their_hierarchy(tree: Tree) -> None:
+    """The unified tree has no cpu controller, but each process has a group in it."""
     tree.mount("unified", "cgroup2", "nsdelegate")
     cpu = tree.mount("cpu", "cgroup", "cpu")
     tree.told = b"1:cpu:/batch\n0::/user.slice\n"
@@ -101,20 +104,20 @@ def test_hybrid_controllers_are_found_where_they_are(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "root", "inside"),
+    ("membership", "root", "inside"),
     [
         ("/", "/", ""),  # its own namespace of control groups
         ("/docker/abc", "/docker/abc", ""),  # the host's names, its own group mounted
         ("/docker/abc/job", "/docker/abc", "job"),
         ("/", "/..", ""),  # a namespace that was made after the mount
-        ("/gone", "/", ""),  # the group is out of sight: its parent limits, too
+        ("/gone", "/", ""),  # the group is not visible, and its parent also limits
     ],
 )
-def test_a_container_sees_its_own_group_at_the_top(
-    tree: Tree, told: str, root: str, inside: str
+def test_group_of_a_container_is_at_the_top(
+    tree: Tree, membership: str, root: str, inside: str
 ) -> None:
     top = tree.mount("cgroup", "cgroup2", "rw", root)
-    tree.told = f"0::{told}\n".encode()
+    tree.told = f"0::{membership}\n".encode()
     fill(top, {"cpu.max": "200000 100000", "memory.max": 512 * MIB, "memory.current": 0})
     fill(top / inside, {"pids.max": 50, "pids.current": 20})
     found = tree.read()
@@ -122,20 +125,20 @@ def test_a_container_sees_its_own_group_at_the_top(
     assert found.tasks_left == 30
 
 
-def test_the_mount_of_another_group_says_nothing(tree: Tree) -> None:
+def test_mount_of_another_group_is_ignored(tree: Tree) -> None:
     top = tree.mount("cgroup", "cgroup2", "rw", "/docker/other")
     tree.told = b"0::/docker/abc\n"
     fill(top, {"cpu.max": "50000 100000"})
     assert tree.read().cpu_quota is None
 
 
-@pytest.mark.parametrize("told", [b"", b"0::/\n", b"garbage\n\n1:cpu:/x\n"])
+@pytest.mark.parametrize("membership", [b"", b"0::/\n", b"garbage\n\n1:cpu:/x\n"])
 @pytest.mark.parametrize("content", [None, "max", "", "many", "1 2 3"])
-def test_missing_and_unreadable_files_are_no_limit(
-    tree: Tree, told: bytes, content: str | None
+def test_missing_and_unreadable_files_do_not_limit(
+    tree: Tree, membership: bytes, content: str | None
 ) -> None:
     top = tree.mount("cgroup", "cgroup2", "rw")
-    tree.told = told
+    tree.told = membership
     names = ("cpu.max", "memory.max", "memory.current", "memory.stat", "pids.max")
     fill(top, {name: content for name in names if content is not None})
     found = tree.read()
@@ -150,7 +153,7 @@ def test_memory_of_the_machine(tmp_path: Path) -> None:
     assert read_limits(b"", b"", meminfo=tmp_path / "gone").available_bytes is None
 
 
-def test_this_process_s_own_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_limits_of_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given = {resource.RLIMIT_NOFILE: (64, 128), resource.RLIMIT_MEMLOCK: (65536, 65536)}
     endless = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
     monkeypatch.setattr(resource, "getrlimit", lambda kind: given.get(kind, endless))

@@ -1,4 +1,4 @@
-"""Trials are placed so that a CPU quota is enough for them, or refused."""
+"""Trials are placed within a CPU quota, or refused."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ THERE = installed()
 
 
 def used(placement: Placement) -> set[int]:
-    own = [core for cores in placement.application_cores.values() for core in cores]
-    return {*placement.switch_cores, *own, *placement.bench_cores}
+    application_cores = [core for cores in placement.application_cores.values() for core in cores]
+    return {*placement.switch_cores, *application_cores, *placement.bench_cores}
 
 
 @pytest.mark.parametrize("demand", [POLLING, KERNEL])
 @pytest.mark.parametrize("quota", [None, 3.25, 4.0, 64.0])
-def test_a_quota_that_is_enough_changes_nothing(demand: Demand, quota: float | None) -> None:
+def test_sufficient_quota_changes_nothing(demand: Demand, quota: float | None) -> None:
     assert place_within(CPUS, USABLE, demand, quota) == place_freely(CPUS, USABLE, demand)
 
 
@@ -59,7 +59,7 @@ def test_applications_in_turns_fit_on_one_cpu() -> None:
     assert placed.idle == "baton" and placed.oversubscribed and needed_cpus(placed) == 1
 
 
-def test_cores_that_the_campaign_names_are_kept() -> None:
+def test_named_cores_are_kept() -> None:
     named = Demand(
         (("a0", "b0"),), True, False, switch_cpus=(6,), application_cpus=(4,), idle=Idle.AUTO
     )
@@ -69,13 +69,13 @@ def test_cores_that_the_campaign_names_are_kept() -> None:
 
 
 @pytest.mark.parametrize("quota", [0.5, 3.0])
-def test_what_does_not_fit_is_placed_as_without_a_quota(quota: float) -> None:
+def test_demand_beyond_the_quota_is_placed_as_without_quota(quota: float) -> None:
     wide = Demand((("a0", "b0"),), polling_switch=True, in_kernel_switch=False, switch_cores=4)
     placed = place_within(CPUS, USABLE, wide, quota)
     assert placed == place_freely(CPUS, USABLE, wide) and needed_cpus(placed) > quota
 
 
-def test_smt_siblings_that_may_not_be_used_stay_unused() -> None:
+def test_excluded_smt_siblings_stay_unused() -> None:
     cpus = [Cpu(number, (0, number % 4), 0) for number in range(8)]
     apart = Demand((("a0", "b0"),), polling_switch=True, in_kernel_switch=False, smt="avoid")
     placed = place_within(cpus, USABLE, apart, 3.0)
@@ -91,18 +91,18 @@ def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("refused_command_lines", "too_little_memory"):
         monkeypatch.setattr(preparing, name, lambda *_: [])
     for name in ("leave_out_unavailable", "_leave_out_absent"):
-        monkeypatch.setattr(preparing, name, kept)
+        monkeypatch.setattr(preparing, name, keep_all)
     monkeypatch.setattr(steps, "_instrument_availabilities", lambda _: {})
 
 
-def kept(asked: object, *more: object) -> tuple[object, ...]:
+def keep_all(trials: object, *more: object) -> tuple[object, ...]:
     """Leave out nothing."""
-    return (asked, [], []) if more else (asked, [])
+    return (trials, [], []) if more else (trials, [])
 
 
-def prepared(monkeypatch: pytest.MonkeyPatch, what: str, **changes: object) -> Prepared:
+def prepared(monkeypatch: pytest.MonkeyPatch, text: str, **changes: object) -> Prepared:
     monkeypatch.setattr(place, "limits", lambda: limits(**changes))
-    return prepare(load_text(what, "unit.yaml", THERE.known), THERE)
+    return prepare(load_text(text, "unit.yaml", THERE.known), THERE)
 
 
 BOTH = "switch: [linux-bridge, basicfwd]\nmixed_connect_modes: true\nskip_unavailable: true\n"
@@ -111,7 +111,7 @@ SMALL = {"memory_bytes": 512 * MIB, "memory_left_bytes": 10 * MIB}
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"cpu_quota": 2.0}, ""),
         ({"cpu_quota": 0.5}, "needs at least 1 CPU, and the CPU quota is 0.5; raise the quota"),
@@ -125,27 +125,27 @@ SMALL = {"memory_bytes": 512 * MIB, "memory_left_bytes": 10 * MIB}
         ({"memory_bytes": 40 * MIB, "memory_left_bytes": 32 * MIB}, ""),
     ],
 )
-def test_a_polling_trial_that_does_not_fit_is_refused(
-    changes: dict[str, object], told: str, monkeypatch: pytest.MonkeyPatch
+def test_polling_trial_beyond_the_quota_is_refused(
+    changes: dict[str, object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = prepared(monkeypatch, "switch: basicfwd", **changes)
-    if not told:
+    if not message:
         assert found.refused == []
         return
     assert len(found.refused) <= 2, "once for the trial and its baseline"
-    assert any(re.search(told, line) for line in found.refused), found.refused
+    assert any(re.search(message, line) for line in found.refused), found.refused
 
 
 @pytest.mark.parametrize(("may_lock", "limit_mb"), [(True, 8), (False, 8), (False, 16)])
-def test_frames_of_af_xdp_that_may_not_be_locked_are_refused(
+def test_af_xdp_beyond_the_locked_memory_is_refused(
     may_lock: bool, limit_mb: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(place_needs, "has_capability", lambda _: may_lock)
-    what = "switch: linux-bridge\nio: af-xdp\nenvironment: netns\n"
-    found = prepared(monkeypatch, what, locked_memory_bytes=limit_mb * MIB)
-    told = "needs 16 MiB of locked memory in one program, and the limit is 8192 KiB; raise it"
+    text = "switch: linux-bridge\nio: af-xdp\nenvironment: netns\n"
+    found = prepared(monkeypatch, text, locked_memory_bytes=limit_mb * MIB)
+    message = "needs 16 MiB of locked memory in one program, and the limit is 8192 KiB; raise it"
     is_refused = not may_lock and limit_mb == 8
-    assert any(told in line for line in found.refused) == is_refused
+    assert any(message in line for line in found.refused) == is_refused
     assert bool(found.refused) == is_refused
 
 
@@ -166,16 +166,16 @@ def test_with_one_cpu_switches_that_do_not_poll_are_measured(
 def test_buffers_on_small_pages_count_as_memory(
     switch: str, mib: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As far as the programs write to them: this is less than they reserve."""
+    """Only the written part counts, which is less than the programs reserve."""
     monkeypatch.setattr(ovs_dpdk, "memory_nodes", lambda: 1)
-    what = f"switch: {switch}\nenvironment: netns\npage_size: "
+    text = f"switch: {switch}\nenvironment: netns\npage_size: "
     for size, left_mib, fits in (("4KiB", mib, True), ("4KiB", mib - 1, False), ("huge", 92, True)):
         changes = {"memory_bytes": 512 * MIB, "memory_left_bytes": left_mib * MIB}
-        found = prepared(monkeypatch, f"{what}{size}\n", **changes)
+        found = prepared(monkeypatch, f"{text}{size}\n", **changes)
         assert (found.refused == []) == fits, found.refused
     assert f"needs {mib} MiB of memory, and {mib - 1} MiB are left" in "".join(
         prepared(
-            monkeypatch, f"{what}4KiB\n", memory_bytes=512 * MIB, memory_left_bytes=(mib - 1) * MIB
+            monkeypatch, f"{text}4KiB\n", memory_bytes=512 * MIB, memory_left_bytes=(mib - 1) * MIB
         ).refused
     )
 
@@ -185,7 +185,7 @@ def test_more_switch_cores_than_the_quota_are_refused(monkeypatch: pytest.Monkey
     assert any("needs 5.25 CPUs at a time, and" in line for line in found.refused), found.refused
 
 
-def test_with_one_cpu_the_first_switches_that_do_not_poll_are_chosen(
+def test_non_polling_switches_are_chosen_with_one_cpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(preparing, "availability_for", lambda *_: Availability(True))
@@ -202,6 +202,6 @@ def test_with_one_cpu_the_first_switches_that_do_not_poll_are_chosen(
     assert found.instead is not None and "the switch polls" in found.instead
 
 
-def test_nothing_that_fits_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_fitting_trial_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     found = prepared(monkeypatch, BOTH, cpu_quota=0.25)
     assert found.refused and all("CPU quota is 0.25" in line for line in found.refused)

@@ -1,4 +1,4 @@
-"""Which folders stay visible where /tmp and the like are hidden."""
+"""Folders that stay visible while /tmp and similar folders are hidden."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def test_paths_elsewhere_change_nothing(top: Path) -> None:
     assert (set(found.hidden), found.visible) == ({top / "tmp", top / "run"}, set())
 
 
-def test_a_folder_stays_and_those_below_it_with_it(top: Path) -> None:
+def test_folder_stays_with_its_subfolders(top: Path) -> None:
     work = top / "tmp/work"
     (work / "results").mkdir(parents=True)
     assert layout(top, work / "results", work).visible == {work}
 
 
-def test_the_folder_of_a_file_and_of_what_is_to_be_made_stays(top: Path) -> None:
+def test_folder_of_an_existing_or_a_new_file_stays(top: Path) -> None:
     work = top / "tmp/work"
     work.mkdir()
     (work / "engine").touch()

@@ -1,4 +1,5 @@
-"""Short questions to programs: what fails, hangs or is not there says nothing, and raises none."""
+"""Short queries to programs: failed, hanging or missing programs give no text and raise no
+error."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from switchmark.switch.support import tools
 from tests.unit.switch_programs import script
 
 
-def test_what_a_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     assert stdout_of(["sh", "-c", 'echo " $LC_ALL "; echo no >&2']) == "C"
     assert stdout_of(["true"]) == ""
@@ -22,7 +23,7 @@ def test_what_a_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert stdout_of(["sleep", "60"], timeout_s=0.05) is None
 
 
-def test_a_modprobe_that_cannot_run_leaves_the_symbol_to_tell(
+def test_symbol_decides_if_modprobe_cannot_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = script(tmp_path / "modprobe", "#!/no/such/interpreter\n")
@@ -30,9 +31,9 @@ def test_a_modprobe_that_cannot_run_leaves_the_symbol_to_tell(
     assert not tools.kernel_has("no_such_module_at_all", "no_such_symbol_at_all")
 
 
-def test_without_ldd_no_program_passes_for_static(
+def test_no_program_counts_as_static_without_ldd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UnavailableError, match="ldd cannot tell what it loads"):
+    with pytest.raises(UnavailableError, match="ldd cannot"):
         shared_libraries(tmp_path / "program")

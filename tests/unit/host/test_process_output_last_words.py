@@ -1,4 +1,4 @@
-"""What a program said last: its reason, and not the hint or the trace below it."""
+"""The last message of a program: its reason, not the hint or the trace below it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from switchmark.host.process_output import last_line, last_lines
 REFUSED = "docker: Error response from daemon: Conflict. The name /c is already in use."
 
 
-def test_last_words() -> None:
+def test_reason_is_the_last_message() -> None:
     assert last_lines("a\n b \nc\nd\n") == "b / c / d"
     assert last_lines("reason\nStack Traceback\n(1) x\n") == "reason"
     trace = "".join(f"vpp[7]: #{n}  0x00007f0{n} f_{n}+0x1\n" for n in range(12))
@@ -29,7 +29,7 @@ def test_last_words() -> None:
         "Run 'docker run --help' for more information",
     ],
 )
-def test_docker_s_error_is_above_its_hint(hint: str) -> None:
-    said = f"{REFUSED}\n{hint}\n"
-    assert last_line(said) == REFUSED
-    assert last_lines(said) == REFUSED
+def test_error_of_docker_is_above_its_hint(hint: str) -> None:
+    stderr = f"{REFUSED}\n{hint}\n"
+    assert last_line(stderr) == REFUSED
+    assert last_lines(stderr) == REFUSED

@@ -1,4 +1,4 @@
-"""What is read of processes."""
+"""Reading of processes."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from switchmark.host.kernel import procfs
     [("4711\n", 4711), ("\x1f4711\n", 4711), ("", None), ("0\n", None), ("²", None), ("-1", None),
      ("99999999", None)],
 )  # fmt: skip
-def test_a_process_id_that_is_told_is_one_or_none(text: str, pid: int | None) -> None:
+def test_process_id_is_parsed_or_none(text: str, pid: int | None) -> None:
     assert procfs.parse_pid(text) == pid

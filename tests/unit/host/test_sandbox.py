@@ -1,4 +1,4 @@
-"""The wall around a program of others: what it may do behind it and what not, asked by one."""
+"""The sandbox of a foreign program: permitted and forbidden calls, tried from inside."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKS = Path(__file__).parents[1] / "wall_asks.py"
 VERSION = landlock_launcher.call(
     landlock_launcher.CREATE_RULESET, None, 0, landlock_launcher.ASK_VERSION
 )
-# What each is refused with, from this version of Landlock on.
+# The error of each call, from this version of Landlock on.
 REFUSED = {
     "write": (errno.EACCES, 1),
     "cut": (errno.EACCES, 3),
@@ -43,14 +43,14 @@ REFUSED = {
     "abstract socket": (errno.EPERM, 6),
 }
 WORKS = ("inside", "read", "write to /dev/null", "name a thread", "signal itself")
-LEFT = ("named socket", "change a mode")  # as SECURITY.md says
+LEFT = ("named socket", "change a mode")  # as stated in SECURITY.md
 
 pytestmark = pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv")
 
 
 @contextmanager
 def like_it_without_a_wall() -> Iterator[int]:
-    """A process that has the same capabilities, and has begun."""
+    """A process with the same capabilities, outside of the sandbox."""
     with subprocess.Popen(
         sandbox.sandbox_command(["cat"], Rights()), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as cat:
@@ -63,7 +63,7 @@ def like_it_without_a_wall() -> Iterator[int]:
 
 
 def answers(tmp_path: Path, *, behind: bool) -> dict[str, int]:
-    """What a program is answered that may write in one folder, and tries another."""
+    """Return the errors of a program that may write in one folder, and tries another."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
     (outside / "empty").mkdir(parents=True)
@@ -77,33 +77,35 @@ def answers(tmp_path: Path, *, behind: bool) -> dict[str, int]:
             listener.bind(address)
             listener.listen(1)
         other = stack.enter_context(like_it_without_a_wall())
-        told = map(str, (ASKS, inside, outside, other, by_tcp.getsockname()[1], name))
-        may = Rights(writes=(str(inside),) if behind else None)
+        arguments = map(str, (ASKS, inside, outside, other, by_tcp.getsockname()[1], name))
+        rights = Rights(writes=(str(inside),) if behind else None)
         done = subprocess.run(
-            sandbox.sandbox_command([sys.executable, *told], may),
+            sandbox.sandbox_command([sys.executable, *arguments], rights),
             capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
     return dict(json.loads(done.stdout))
 
 
 @pytest.mark.skipif(VERSION < 1, reason="a kernel without Landlock")
-def test_what_a_wall_forbids(tmp_path: Path) -> None:
-    told = answers(tmp_path, behind=True)
-    for what, (error, since) in REFUSED.items():
+def test_sandbox_forbids_calls(tmp_path: Path) -> None:
+    errors = answers(tmp_path, behind=True)
+    for call, (error, since) in REFUSED.items():
         if since <= VERSION:
-            moved = {errno.EXDEV} if what == "move out" else set()  # (as between file systems)
-            assert told[what] in {error} | moved, what
-    assert {what: told[what] for what in (*WORKS, *LEFT)} == dict.fromkeys((*WORKS, *LEFT), 0)
-    assert set(told) == {*REFUSED, *WORKS, *LEFT}
+            moved = (
+                {errno.EXDEV} if call == "move out" else set()
+            )  # the same error as between file systems
+            assert errors[call] in {error} | moved, call
+    assert {call: errors[call] for call in (*WORKS, *LEFT)} == dict.fromkeys((*WORKS, *LEFT), 0)
+    assert set(errors) == {*REFUSED, *WORKS, *LEFT}
 
 
-def test_without_a_wall_nothing_of_it_is_refused(tmp_path: Path) -> None:
-    told = answers(tmp_path, behind=False)
-    assert told == dict.fromkeys(told, 0)
+def test_without_a_sandbox_no_call_is_refused(tmp_path: Path) -> None:
+    errors = answers(tmp_path, behind=False)
+    assert errors == dict.fromkeys(errors, 0)
 
 
 @pytest.mark.skipif(VERSION < 1, reason="a kernel without Landlock")
-def test_what_a_script_runs_is_not_known(tmp_path: Path) -> None:
+def test_interpreter_of_a_script_is_not_known(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n/bin/true && echo ran; echo text >$0\n")
     script.chmod(0o700)
@@ -112,22 +114,22 @@ def test_what_a_script_runs_is_not_known(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout == "ran\n", done.stderr
-    assert done.returncode != 0 and script.read_text().startswith("#!"), "it is behind the wall"
+    assert done.returncode != 0 and script.read_text().startswith("#!"), "it runs in the sandbox"
 
 
-def test_a_program_begins_as_it_would_without() -> None:
+def test_program_starts_as_without_a_sandbox() -> None:
     done = subprocess.run(
         sandbox.sandbox_command(["cat", "/proc/self/status"], Rights(writes=())),
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    told = dict(line.split(":\t", 1) for line in done.stdout.splitlines() if ":\t" in line)
-    assert told["Name"] == "cat" and told["NoNewPrivs"] == "1"
-    ignored = int(told["SigIgn"], 16)
+    status = dict(line.split(":\t", 1) for line in done.stdout.splitlines() if ":\t" in line)
+    assert status["Name"] == "cat" and status["NoNewPrivs"] == "1"
+    ignored = int(status["SigIgn"], 16)
     for signal in (landlock_launcher.PIPE, landlock_launcher.FILE_SIZE):
         assert not ignored & 1 << signal - 1
 
 
-def test_what_loads_a_program() -> None:
+def test_loader_of_a_program_is_found() -> None:
     assert sandbox._loader(str(Path(sys.executable).resolve())) is not None
     assert sandbox._loader(str(ASKS)) is None
     assert sandbox._loader("/nowhere") is None
@@ -135,15 +137,15 @@ def test_what_loads_a_program() -> None:
 
 
 @pytest.mark.parametrize("version", range(-1, 8))
-def test_an_older_kernel_forbids_less(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[tuple[int, ...]] = []
+def test_older_kernel_forbids_less(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rulesets: list[tuple[int, ...]] = []
     restricted: list[int] = []
 
     def call(number: int, *arguments: Any) -> int:
         if number == landlock_launcher.CREATE_RULESET and arguments[0] is None:
             return version
         if number == landlock_launcher.CREATE_RULESET:
-            made.append(struct.unpack("=QQQ", arguments[0]))
+            rulesets.append(struct.unpack("=QQQ", arguments[0]))
         if number == landlock_launcher.RESTRICT_SELF:
             restricted.append(arguments[0])
         return 1000
@@ -151,8 +153,8 @@ def test_an_older_kernel_forbids_less(version: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(landlock_launcher, "call", call)
     monkeypatch.setattr(landlock_launcher.os, "close", lambda _: None)
     landlock_launcher.build([], ["/bin/true"])
-    assert len(made) == len(restricted) == (version > 0)
-    for files, tcp, scopes in made:
+    assert len(rulesets) == len(restricted) == (version > 0)
+    for files, tcp, scopes in rulesets:
         reads = landlock_launcher.READ_FILE | landlock_launcher.READ_DIR
         known = 13 + (version >= 2) + (version >= 3) + (version >= 5)
         assert files == (1 << 13) - 1 - reads | sum(

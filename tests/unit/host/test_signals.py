@@ -1,4 +1,4 @@
-"""What a signal does to a program that must undo things."""
+"""Signals to a program that must undo things."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 
 from switchmark.host.signals import signals_raise, signals_wait
 
-# One signal after the other comes to a thread that takes and leaves a lock all the time; one that
-# is postponed comes again at once, while the first is still dealt with: on a slow machine always.
+# Signals come one after the other to a thread that takes and releases a lock all the time. A
+# postponed signal is repeated at once, on a slow machine while the first is still being handled.
 STORM = """
 import os, random, signal, sys, threading, time
 sys.setswitchinterval(0.0001)
@@ -68,9 +68,9 @@ with signals.signals_raise():
 @pytest.mark.parametrize("again_s", ["0.001", "0.00001", "0.000001"])
 @pytest.mark.parametrize("kind", ["Event", "Condition"])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_leaves_no_lock_taken(name: str, kind: str, again_s: str) -> None:
-    """Whoever else waits for that lock, the thread that reads all pipes among them, would wait for
-    ever. Were no signal postponed, one of some ten would do that."""
+def test_signal_leaves_no_lock_taken(name: str, kind: str, again_s: str) -> None:
+    """Otherwise other threads, for example the reader of all pipes, would wait for the lock for
+    ever. Without postponing, one of some ten signals would cause that."""
     run = subprocess.run(
         [sys.executable, "-c", STORM, name, kind, again_s],
         capture_output=True,
@@ -82,14 +82,14 @@ def test_a_signal_leaves_no_lock_taken(name: str, kind: str, again_s: str) -> No
 
 
 def while_garbage_is_collected(act: Callable[[], None]) -> None:
-    def told(_phase: str, _info: dict[str, int]) -> None:
+    def on_collection(_phase: str, _info: dict[str, int]) -> None:
         act()
 
-    gc.callbacks.append(told)
+    gc.callbacks.append(on_collection)
     try:
         gc.collect()
     finally:
-        gc.callbacks.remove(told)
+        gc.callbacks.remove(on_collection)
 
 
 def while_something_is_deleted(act: Callable[[], None]) -> None:
@@ -120,20 +120,20 @@ def while_c_calls_back(act: Callable[[], None]) -> None:
         while_c_calls_back,
     ],
 )
-def test_a_signal_is_not_lost_where_python_drops_exceptions(
+def test_signal_is_not_lost_if_python_drops_exceptions(
     when: Callable[[Callable[[], None]], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Dask has itself told of every collection: one of some twenty signals ended no agent."""
+    """Dask has a hook on every collection: one of some twenty signals ended no agent."""
     with pytest.raises(SystemExit), signals_raise():
         when(lambda: signal.raise_signal(signal.SIGTERM))
         time.sleep(10)
     assert capfd.readouterr().err == ""
 
 
-def test_a_signal_that_comes_again_while_its_exception_is_dropped_is_not_lost(
+def test_signal_during_a_dropped_exception_is_not_lost(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its time is over before the hook that is told of the first has ended: a slow machine."""
+    """On a slow machine its time is over before the hook of the first has ended."""
     set_timer, early = signal.setitimer, [signal.SIGALRM]
 
     def set_and_come(which: int, seconds: float) -> None:
@@ -148,8 +148,8 @@ def test_a_signal_that_comes_again_while_its_exception_is_dropped_is_not_lost(
     assert (capfd.readouterr().err, early) == ("", [])
 
 
-def test_a_signal_that_is_ignored_stays_ignored() -> None:
-    """As under `nohup`."""
+def test_ignored_signal_stays_ignored() -> None:
+    """For example under `nohup`."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         with signals_raise():
@@ -159,7 +159,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_signal_while_undoing_acts_afterwards() -> None:
+def test_signal_during_undo_acts_afterwards() -> None:
     undone = []
     with pytest.raises(SystemExit), signals_raise(), signals_wait():
         signal.raise_signal(signal.SIGTERM)

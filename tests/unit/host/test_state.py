@@ -1,5 +1,5 @@
-"""The cache and the state folder hold what runs as root: they are made so that nobody else can
-write in them, whatever the umask, and refused where others could have."""
+"""The cache and the state folder contain files that root runs: no other user can write in them,
+whatever the umask, and they are refused if others could have written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.experiment.test_calibration import MACHINE, measured, plan_for, 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache folder that is not there yet, under umask 0."""
+    """A cache folder that does not exist yet, under umask 0."""
     folder = tmp_path / "above" / "cache"
     monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(folder))
     old = os.umask(0)
@@ -32,7 +32,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def writable(folder: Path) -> list[Path]:
-    """What others could write in it."""
+    """Return the files and folders in it that other users could write."""
     found = [folder, *folder.rglob("*")]
     return [one for one in found if not one.is_symlink() and one.stat().st_mode & 0o022]
 
@@ -45,7 +45,7 @@ def program(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(shutil.which("busybox") is None, reason="no busybox")
-def test_nobody_else_can_write_in_a_root(cache: Path, tmp_path: Path) -> None:
+def test_other_users_cannot_write_in_a_root(cache: Path, tmp_path: Path) -> None:
     root = build_root(program(tmp_path))
     assert (root / "usr/bin/busybox").exists()
     assert writable(cache.parent) == []
@@ -60,13 +60,13 @@ def test_nobody_else_can_write_in_a_root(cache: Path, tmp_path: Path) -> None:
         folder.chmod(0o755)
 
 
-def test_nobody_else_can_write_in_an_unpacked_package(
+def test_other_users_cannot_write_in_an_unpacked_package(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not while it is fetched, either."""
+    """Also not during the download."""
     while_fetched: list[int] = []
 
-    def fetch(words: list[str], *, cwd: Path, **_: object) -> str:
+    def fetch(command: list[str], *, cwd: Path, **_: object) -> str:
         while_fetched.append(cwd.parent.stat().st_mode & 0o777)
         return ""
 
@@ -76,27 +76,27 @@ def test_nobody_else_can_write_in_an_unpacked_package(
     assert writable(cache) == []
 
 
-def test_programs_that_unpack_leave_nothing_that_others_can_write(cache: Path) -> None:
+def test_unpacked_files_are_not_writable_by_others(cache: Path) -> None:
     packages._run(["touch", "made"], cwd=cache_folder("machines"))
     assert writable(cache) == []
 
 
-def test_a_figure_that_others_could_have_written_is_not_believed(cache: Path) -> None:
-    kept = Calibrations(cache / "calibration", MACHINE)
-    assert kept.keep(wire(), measured(wire()))
-    assert kept.find(plan_for()) != Baseline()
-    (file,) = kept.directory.iterdir()
+def test_figure_that_others_could_have_written_is_ignored(cache: Path) -> None:
+    calibrations = Calibrations(cache / "calibration", MACHINE)
+    assert calibrations.keep(wire(), measured(wire()))
+    assert calibrations.find(plan_for()) != Baseline()
+    (file,) = calibrations.directory.iterdir()
     assert writable(cache) == []
     file.chmod(0o666)
-    assert kept.find(plan_for()) == Baseline()
+    assert calibrations.find(plan_for()) == Baseline()
     file.chmod(0o644)
     if os.geteuid() == 0:
         os.chown(file, 65534, -1)
-        assert kept.find(plan_for()) == Baseline()
+        assert calibrations.find(plan_for()) == Baseline()
 
 
 @needs_another_user
-def test_a_folder_of_another_user_is_refused(
+def test_folder_of_another_user_is_refused(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache_folder("roots")
@@ -114,13 +114,13 @@ def test_a_folder_of_another_user_is_refused(
     state.rmdir()
 
 
-def test_a_cache_that_cannot_be_made_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_that_cannot_be_made_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHMARK_CACHE_DIR", "/proc/cache")
     with pytest.raises((UsageError, UnavailableError), match="/proc/cache: cannot be"):
         cache_folder("roots")
 
 
-def test_cache_of_a_user_who_cannot_write_the_systems_follows_xdg(
+def test_cache_of_an_ordinary_user_follows_xdg(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("SWITCHMARK_CACHE_DIR", raising=False)
@@ -136,10 +136,10 @@ def test_cache_of_a_user_who_cannot_write_the_systems_follows_xdg(
     assert state.cache_dir() == Path("/home/me/.cache/switchmark")
 
 
-def test_state_of_a_user_who_cannot_write_the_systems_follows_xdg(
+def test_state_of_an_ordinary_user_follows_xdg(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As that of an arbitrary user of a container, who often has nothing but /tmp."""
+    """Also for an arbitrary user of a container, who often has only /tmp."""
     monkeypatch.delenv("SWITCHMARK_STATE_DIR", raising=False)
     monkeypatch.setattr(state, "SYSTEM_STATE", tmp_path / "run" / "switchmark")
     assert state.state_dir() == tmp_path / "run" / "switchmark"

@@ -33,11 +33,11 @@ def test_groups_without_counts_are_not_throttled(tmp_path: Path) -> None:
 
 
 def test_all_groups_with_a_quota_count(tmp_path: Path) -> None:
-    own, parent = group(tmp_path / "a", V2), group(tmp_path / "b", V1)
-    assert OwnThrottling.of([own, parent]) == OwnThrottling(8, 5.0, 0.0)
+    group_itself, parent = group(tmp_path / "a", V2), group(tmp_path / "b", V1)
+    assert OwnThrottling.of([group_itself, parent]) == OwnThrottling(8, 5.0, 0.0)
 
 
-def test_the_difference_has_what_an_invisible_parent_did(tmp_path: Path) -> None:
+def test_difference_includes_an_invisible_parent(tmp_path: Path) -> None:
     before = OwnThrottling.of([group(tmp_path / "a", "", "throttled_usec 1000000\n")])
     after = OwnThrottling.of([group(tmp_path / "b", "", "throttled_usec 1250000\n")])
     assert after.since(before).seconds == 0.25
@@ -52,7 +52,7 @@ def test_the_difference_has_what_an_invisible_parent_did(tmp_path: Path) -> None
         (OwnThrottling(7, 1.0, 0.6), True),
     ],
 )
-def test_a_trial_is_throttled_by_what_happened_in_it(
+def test_trial_is_throttled_by_events_during_it(
     after: OwnThrottling, throttled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OwnThrottling, "read", lambda: after)

@@ -1,4 +1,4 @@
-"""Tuning profiles on a machine that is only a folder; limits by what is mounted."""
+"""Tuning profiles on a machine that is only a folder; limits by mounted hierarchies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def session(tmp_path: Path) -> Session:
 
 @pytest.fixture
 def system(tmp_path: Path) -> Path:
-    """Two CPUs with a governor, transparent hugepages, and boost; nothing else."""
+    """Two CPUs with a governor, transparent hugepages, and boost; nothing more."""
     root = tmp_path / "system"
     for path, text in {
         "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
@@ -48,7 +48,9 @@ def read(system: Path) -> dict[str, str]:
     }
 
 
-def test_papers_sets_what_there_is_and_says_what_is_not(session: Session, system: Path) -> None:
+def test_profile_papers_sets_existing_knobs_and_names_others(
+    session: Session, system: Path
+) -> None:
     before = read(system)
     tuned = tuning.apply(session, "papers", system)
     now = read(system)
@@ -64,7 +66,7 @@ def test_papers_sets_what_there_is_and_says_what_is_not(session: Session, system
     assert after == before, "a real kernel would show the choice in brackets again"
 
 
-def test_another_s_later_change_is_left_alone(session: Session, system: Path) -> None:
+def test_later_change_by_others_is_kept(session: Session, system: Path) -> None:
     tuning.apply(session, "turbo:off", system)
     boost = system / "sys/devices/system/cpu/cpufreq/boost"
     boost.write_text("1\n")
@@ -77,7 +79,7 @@ PAGES = "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 
 @pytest.fixture
 def pages(system: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A number of hugepages, 10, of which the kernel has 50 at most; 4 GiB are available."""
+    """10 hugepages, of which the kernel has at most 50; 4 GiB are available."""
     file = system / PAGES
     file.parent.mkdir(parents=True)
     file.write_text("10\n")
@@ -92,15 +94,15 @@ def pages(system: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-@pytest.mark.parametrize(("wanted", "got"), [("100", "50"), ("40", "40"), ("4", "4")])
+@pytest.mark.parametrize(("requested", "got"), [("100", "50"), ("40", "40"), ("4", "4")])
 @pytest.mark.parametrize("killed", [False, True])
-def test_hugepages_are_given_back_when_the_kernel_found_fewer(
-    session: Session, system: Path, pages: Path, wanted: str, got: str, killed: bool
+def test_hugepages_are_returned_if_the_kernel_found_fewer(
+    session: Session, system: Path, pages: Path, requested: str, got: str, killed: bool
 ) -> None:
-    tuned = tuning.apply(session, f"hugepages:{wanted}", system)
-    assert tuned.changed == {str(pages): ["10", got]}, "what the kernel gave, not what was asked"
+    tuned = tuning.apply(session, f"hugepages:{requested}", system)
+    assert tuned.changed == {str(pages): ["10", got]}, "the granted number, not the requested one"
     assert pages.read_text() == f"{got}\n"
-    if killed:  # as `clean` does it, from the file
+    if killed:  # like `clean`, from the file
         for entry in ledger_module.read(session.ledger.path).entries.values():
             entry.undo()
     else:
@@ -111,11 +113,11 @@ def test_hugepages_are_given_back_when_the_kernel_found_fewer(
 def test_hugepages_beyond_the_memory_are_refused(
     session: Session, system: Path, pages: Path
 ) -> None:
-    for wanted in ("100000000", "1803"):  # 10 and 3584 MiB more, less a reserve of 512
-        tuned = tuning.apply(session, f"hugepages:{wanted}+turbo:off", system)
+    for requested in ("100000000", "1803"):  # 10 and 3584 MiB more, less a reserve of 512
+        tuned = tuning.apply(session, f"hugepages:{requested}+turbo:off", system)
         assert pages.read_text() == "10\n"
-        (said,) = tuned.not_possible.values()
-        assert "4096 MiB are available, and 512" in said and "\n" not in said
+        (reason,) = tuned.not_possible.values()
+        assert "4096 MiB are available, and 512" in reason and "\n" not in reason
         assert session.ledger.undo_all() == [], "the other knob is set and restored"
     assert tuning.apply(session, "hugepages:1802", system).not_possible == {}
 
@@ -143,7 +145,7 @@ def test_bad_profiles(text: str, message: str) -> None:
         load_text(f"switch: linux-bridge\ntuning: {text}\n", "t.yaml", installed().known)
 
 
-def test_the_chosen_word_of_a_setting() -> None:
+def test_chosen_value_of_a_setting() -> None:
     assert chosen_of("always [madvise] never\n") == "madvise"
     assert chosen_of("performance\n") == "performance"
     assert chosen_of("[on]") == "[on]", "a lone word is itself"
@@ -154,7 +156,7 @@ V2 = "29 24 0:25 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate"
 SETS = "31 25 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset"
 
 
-def test_the_hierarchy_that_has_the_cpu_controller() -> None:
+def test_hierarchy_with_the_cpu_controller_is_found() -> None:
     assert find_hierarchy(f"{V2}\n{SETS}\n{V1}\n".encode()) == Hierarchy(
         1, Path("/sys/fs/cgroup/cpu,cpuacct")
     )
@@ -165,10 +167,10 @@ def test_the_hierarchy_that_has_the_cpu_controller() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_the_group_that_a_container_has_given_its_processes(
+def test_quota_of_the_group_of_a_container(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    """Found for both versions, set, read back and lifted there; of nobody's group nothing."""
+    """It is found, set, read and lifted for both versions; unknown groups give nothing."""
     hierarchy = Hierarchy(version, tmp_path)
     group = tmp_path / "lxc.payload.x"
     group.mkdir()
@@ -180,24 +182,26 @@ def test_the_group_that_a_container_has_given_its_processes(
 
     def read_bytes(path: Path) -> bytes:
         if path.parts[1] == "proc":
-            own = files[path.parts[2]]
-            told = (
-                f"4:cpu,cpuacct:{own}\n0::/wrong\n" if version == 1 else f"4:cpuset:/\n0::{own}\n"
+            group_path = files[path.parts[2]]
+            membership = (
+                f"4:cpu,cpuacct:{group_path}\n0::/wrong\n"
+                if version == 1
+                else f"4:cpuset:/\n0::{group_path}\n"
             )
-            return told.encode()
+            return membership.encode()
         return wholly(path)
 
     monkeypatch.setattr(Path, "read_bytes", read_bytes)
     assert cpu_limit.group_of([1, 2], hierarchy) == group
-    assert cpu_limit.group_of([1, 4], hierarchy) is None, "not in common"
-    assert cpu_limit.group_of([3], hierarchy) is None, "the root's is everybody's"
+    assert cpu_limit.group_of([1, 4], hierarchy) is None, "no common group"
+    assert cpu_limit.group_of([3], hierarchy) is None, "the root group belongs to all"
     monkeypatch.setattr(cpu_limit, "find_hierarchy", lambda: hierarchy)
     limit = CpuLimit.impose(session, [1, 2], 0.25, own_group=False)
     assert limit.group == "lxc.payload.x" and limit.in_force()
     assert (group / name).read_text().split()[0] == "25000"
     assert (limit.read().periods, limit.read().throttled_s) == (7, 2.0)
 
-    # The switch is started again, in a container of its own: another group.
+    # The switch is restarted in another container with another group.
     limit.about_to_restart()
     new = tmp_path / "lxc.payload.y"
     new.mkdir()
@@ -207,11 +211,11 @@ def test_the_group_that_a_container_has_given_its_processes(
     limit.impose_again([5])
     assert limit.group == "lxc.payload.y" and limit.in_force()
     assert (new / name).read_text().split()[0] == "25000"
-    assert (limit.read().periods, limit.read().throttled_s) == (11, 2.5), "of both groups"
+    assert (limit.read().periods, limit.read().throttled_s) == (11, 2.5), "the sum of both groups"
     group = new
 
     limit.lift()
     assert (group / name).read_text().split()[0] == ("max" if version == 2 else "-1")
     assert not limit.in_force()
     limit.remove()
-    assert group.is_dir(), "it is the container's, which takes it away itself"
+    assert group.is_dir(), "the container removes its group itself"

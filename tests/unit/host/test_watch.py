@@ -1,4 +1,4 @@
-"""Watching the machine: what is read, and what is said of it."""
+"""Watching the machine: the readings, and the findings from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TWO = LineTimes(near_ns=25, far_ns=180, border_ns=70)
 
 
 class Host:
-    """Its cores are 25 ns apart for 2 s, then 180 ns."""
+    """A host whose cores are 25 ns apart for 2 s, then 180 ns."""
 
     def __init__(self, answers: bool = True) -> None:
         self.asked: list[Sequence[str]] = []
@@ -56,20 +56,20 @@ def own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_host_moves_the_cores() -> None:
     host = Host()
-    seen = watch_machine(host, Path("/engine"), [1, 0], 10.0)  # type: ignore[arg-type]
+    watch = watch_machine(host, Path("/engine"), [1, 0], 10.0)  # type: ignore[arg-type]
     assert host.asked[0] == ["/engine", "cache-line", "0,1"]
-    assert seen.lines is not None and seen.lines.lines is not None
-    assert (seen.lines.lines.near_ns, seen.lines.lines.far_ns) == pytest.approx((25, 180))
-    assert seen.lines.dwell_s == pytest.approx(2.0, rel=0.3)
-    assert seen.others_share == pytest.approx(6 / (2 * 10), rel=0.01)
-    assert (seen.stolen_share, seen.slowed_share, seen.clock) == (0.0, 0.0, None)
+    assert watch.lines is not None and watch.lines.lines is not None
+    assert (watch.lines.lines.near_ns, watch.lines.lines.far_ns) == pytest.approx((25, 180))
+    assert watch.lines.dwell_s == pytest.approx(2.0, rel=0.3)
+    assert watch.others_share == pytest.approx(6 / (2 * 10), rel=0.01)
+    assert (watch.stolen_share, watch.slowed_share, watch.clock) == (0.0, 0.0, None)
 
 
 @pytest.mark.parametrize("cores", [[0], [0, 1]])
-def test_what_cannot_be_read_is_said(cores: list[int]) -> None:
-    seen = watch_machine(Host(answers=False), Path("/engine"), cores, 1.0)  # type: ignore[arg-type]
-    assert seen.lines is None
-    (line, *_) = findings(seen, 0.05, None)
+def test_missing_readings_are_reported(cores: list[int]) -> None:
+    watch = watch_machine(Host(answers=False), Path("/engine"), cores, 1.0)  # type: ignore[arg-type]
+    assert watch.lines is None
+    (line, *_) = findings(watch, 0.05, None)
     assert line.value == ("one core" if len(cores) == 1 else "the engine could not read it")
 
 
@@ -78,25 +78,25 @@ def seen_on(lines: Watched, others: float = 0.0, slowed: float = 0.0) -> Machine
     return MachineWatch(10.0, (0, 1), lines, clock, slowed, 0.0, others)
 
 
-def told(seen: MachineWatch, proof_s: float | None = 80.0) -> dict[str, tuple[Level, str]]:
-    return {one.topic: (one.level, one.meaning) for one in findings(seen, 0.05, proof_s)}
+def findings_of(watch: MachineWatch, proof_s: float | None = 80.0) -> dict[str, tuple[Level, str]]:
+    return {one.topic: (one.level, one.meaning) for one in findings(watch, 0.05, proof_s)}
 
 
-def test_a_restless_machine_in_words() -> None:
-    seen = told(seen_on(Watched(TWO, 30.0, 12.0, 2), others=0.45, slowed=0.7))
+def test_findings_of_a_disturbed_machine() -> None:
+    found = findings_of(seen_on(Watched(TWO, 30.0, 12.0, 2), others=0.45, slowed=0.7))
     line = "the host moves your cores about every 6 s, and rates depend on the time of a cache line"
-    assert seen["cache line"][1].startswith(line)
-    assert "70% of the time" in seen["CPU speed"][1]
-    assert seen["others"][0] is Level.POOR
-    assert "distinguished in about 1 min 20 s on idle cores" in seen["proof"][1]
+    assert found["cache line"][1].startswith(line)
+    assert "70% of the time" in found["CPU speed"][1]
+    assert found["others"][0] is Level.POOR
+    assert "distinguished in about 1 min 20 s on idle cores" in found["proof"][1]
 
 
-def test_a_calm_machine_in_words() -> None:
-    seen = told(seen_on(Watched(None, 26.0, 10.0, 0)))
-    assert {level for level, _ in seen.values()} == {Level.GOOD}
-    assert "CPU speed" not in seen
-    assert seen["proof"][1].endswith("in about 1 min 20 s")
-    assert "prove: 10%" in told(seen_on(Watched(None, 26.0, 10.0, 0)), None)["proof"][1]
+def test_findings_of_a_quiet_machine() -> None:
+    found = findings_of(seen_on(Watched(None, 26.0, 10.0, 0)))
+    assert {level for level, _ in found.values()} == {Level.GOOD}
+    assert "CPU speed" not in found
+    assert found["proof"][1].endswith("in about 1 min 20 s")
+    assert "prove: 10%" in findings_of(seen_on(Watched(None, 26.0, 10.0, 0)), None)["proof"][1]
 
 
 def test_proof_takes_longer_the_more_often_the_state_changes() -> None:
@@ -108,6 +108,6 @@ def test_proof_takes_longer_the_more_often_the_state_changes() -> None:
     assert usual_time_to_prove_s(0.1) is None
 
 
-def test_a_time_that_is_none() -> None:
+def test_time_without_a_bound_is_text() -> None:
     with pytest.raises(UsageError, match="--watch: '5x'"):
         doctor.command(watch="5x")

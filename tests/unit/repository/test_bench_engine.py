@@ -1,4 +1,5 @@
-"""The engine's benchmark: which runs count, what a line says, and going on where a call ended."""
+"""The engine's benchmark: which runs count, the lines of its table, and continuing an earlier
+call."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def engine(tmp_path: Path) -> Path:
 def test_only_an_engine_for_measuring_is_measured(
     bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder of another build, such as the fuzzer's, is never looked into."""
+    """A folder of another build, for example the fuzzer's, is never searched."""
     engine = tmp_path / "engine"
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(engine))
     for last, refused in (("built with gcc -O3", False), ("not for measuring: x", True)):
@@ -59,14 +60,14 @@ def test_only_an_engine_for_measuring_is_measured(
         bench.find_engine(tmp_path / "missing")
 
 
-def part(bench: ModuleType, rates: dict[str, list[float]], wanted: float | None = None) -> Any:
-    """A part whose programs give these rates, one after the other."""
+def part(bench: ModuleType, rates: dict[str, list[float]], required: float | None = None) -> Any:
+    """Return a part whose programs give these rates, one after the other."""
     left = {program: list(values) for program, values in rates.items()}
     above, below = rates
     return bench.Part(
         "a part",
         tuple(rates),
-        (bench.Row(above, below, wanted),),
+        (bench.Row(above, below, required),),
         lambda program: bench.Sample(left[program].pop(0), 0.0),
     )
 
@@ -77,17 +78,19 @@ def setting(bench: ModuleType, engine: Path, tmp_path: Path) -> Any:
 
 def test_medians_ratio_and_verdict(bench: Any, engine: Path, tmp_path: Path) -> None:
     results = bench.Results(tmp_path / "runs.jsonl", engine)
-    one = part(bench, {"ours": [9e6, 11e6, 10e6], "theirs": [8e6, 8e6, 8e6]}, wanted=1.2)
-    bench.measure([one], results, setting(bench, engine, tmp_path), 3, None)
-    text = bench.line(one, one.rows[0], results, "far", 0.02).text()
+    comparison = part(bench, {"ours": [9e6, 11e6, 10e6], "theirs": [8e6, 8e6, 8e6]}, required=1.2)
+    bench.measure([comparison], results, setting(bench, engine, tmp_path), 3, None)
+    text = bench.line(comparison, comparison.rows[0], results, "far", 0.02).text()
     assert "10.00" in text and "8.00" in text and "1.25" in text and "1.20 reached" in text
-    assert bench.line(one, one.rows[0], results, "near", 0.02) is None  # never were the cores near
-    less = part(bench, {"ours": [], "theirs": []}, wanted=1.3)
+    assert (
+        bench.line(comparison, comparison.rows[0], results, "near", 0.02) is None
+    )  # the cores were never in the fast state
+    less = part(bench, {"ours": [], "theirs": []}, required=1.3)
     near_it = bench.line(less, less.rows[0], results, "far", 0.02)
-    low, high = near_it.interval  # three runs tell little
+    low, high = near_it.interval  # three runs give a wide interval
     assert low < 1.25 and high > 1.3
     assert "(undecided)" in near_it.text()
-    far_off = part(bench, {"ours": [], "theirs": []}, wanted=high + 0.1)
+    far_off = part(bench, {"ours": [], "theirs": []}, required=high + 0.1)
     assert "MISSED" in bench.line(far_off, far_off.rows[0], results, "far", 0.02).text()
 
 
@@ -95,22 +98,24 @@ def test_best_runs_are_compared_without_an_interval(
     bench: Any, engine: Path, tmp_path: Path
 ) -> None:
     results = bench.Results(tmp_path / "runs.jsonl", engine)
-    one = part(bench, {"ours": [5e6, 6e6, 9.4e6], "theirs": [8e6, 1e7, 9e6]})
-    bench.measure([one], results, setting(bench, engine, tmp_path), 3, None)
-    for wanted, verdict in ((0.94, "reached"), (0.95, "MISSED")):
-        row = bench.Row("ours", "theirs", wanted, best=True)
-        assert f"{wanted:.2f} {verdict}" in bench.line(one, row, results, "far", 0.02).text()
+    comparison = part(bench, {"ours": [5e6, 6e6, 9.4e6], "theirs": [8e6, 1e7, 9e6]})
+    bench.measure([comparison], results, setting(bench, engine, tmp_path), 3, None)
+    for required, verdict in ((0.94, "reached"), (0.95, "MISSED")):
+        row = bench.Row("ours", "theirs", required, best=True)
+        assert (
+            f"{required:.2f} {verdict}" in bench.line(comparison, row, results, "far", 0.02).text()
+        )
 
 
 def test_the_table_is_written_between_its_marks(bench: Any, engine: Path, tmp_path: Path) -> None:
     engine.write_text("#!/bin/sh\necho switchmark-traffic 1\necho built by gcc\n")
     engine.chmod(0o755)
     results = bench.Results(tmp_path / "runs.jsonl", engine)
-    one = part(bench, {"ours": [2e6] * 3, "theirs": [1e6] * 3}, wanted=1.0)
-    bench.measure([one], results, setting(bench, engine, tmp_path), 3, None)
+    comparison = part(bench, {"ours": [2e6] * 3, "theirs": [1e6] * 3}, required=1.0)
+    bench.measure([comparison], results, setting(bench, engine, tmp_path), 3, None)
     document = tmp_path / "page.md"
     document.write_text(f"before\n{bench.BEGIN}old\n{bench.END}\nafter\n")
-    bench.write([one], results, 0.02, document)
+    bench.write([comparison], results, 0.02, document)
     text = document.read_text()
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
     assert "switchmark-traffic 1, built by gcc" in text and "6 runs of one call" in text
@@ -119,21 +124,21 @@ def test_the_table_is_written_between_its_marks(bench: Any, engine: Path, tmp_pa
     )
     document.write_text("no marks")
     with pytest.raises(ValueError, match="are missing"):
-        bench.write([one], results, 0.02, document)
+        bench.write([comparison], results, 0.02, document)
 
 
-def test_nothing_is_said_of_what_is_wanted_where_all_was_disturbed(
+def test_requirement_has_no_verdict_if_all_runs_were_disturbed(
     bench: Any, engine: Path, tmp_path: Path
 ) -> None:
     results = bench.Results(tmp_path / "runs.jsonl", engine)
-    one = part(bench, {"ours": [], "theirs": []}, wanted=1.0)
+    comparison = part(bench, {"ours": [], "theirs": []}, required=1.0)
     for program in ("ours", "theirs"):
         for _ in range(3):
-            results.add(one.name, program, bench.Sample(1e6, 0.7, 2e6), None, None)
-    text = bench.line(one, one.rows[0], results, "far", 0.02).text()
+            results.add(comparison.name, program, bench.Sample(1e6, 0.7, 2e6), None, None)
+    text = bench.line(comparison, comparison.rows[0], results, "far", 0.02).text()
     assert "(disturbed)" in text and " * " in text
     hardy = bench.Row("ours", "theirs", 1.0, of_cpu=True, hardy=True)
-    text = bench.line(one, hardy, results, "far", 0.02).text()
+    text = bench.line(comparison, hardy, results, "far", 0.02).text()
     assert "reached" in text and "2.00" in text and " * " not in text
 
 
@@ -141,7 +146,7 @@ def test_runs_in_which_the_cores_moved_count_for_neither(
     bench: Any, engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = bench.Results(tmp_path / "runs.jsonl", engine)
-    one = part(bench, {"ours": [], "theirs": []}, wanted=1.0)
+    comparison = part(bench, {"ours": [], "theirs": []}, required=1.0)
     for program in ("ours", "theirs"):
         for before, after, rate in (
             *[(41.0, 45.0, 24e6)] * 3,
@@ -149,16 +154,16 @@ def test_runs_in_which_the_cores_moved_count_for_neither(
             (41.0, 185.0, 77e6),
             (192.0, 40.7, 77e6),
         ):
-            results.add(one.name, program, bench.Sample(rate, 0.0), before, after)
+            results.add(comparison.name, program, bench.Sample(rate, 0.0), before, after)
     again = bench.Results(results.path, engine)
-    near = bench.line(one, one.rows[0], again, "near", 0.02).text()
+    near = bench.line(comparison, comparison.rows[0], again, "near", 0.02).text()
     assert "24.00" in near and "  3 of 3" in near and "reached" in near
-    far = bench.line(one, one.rows[0], again, "far", 0.02).text()
+    far = bench.line(comparison, comparison.rows[0], again, "far", 0.02).text()
     assert "13.00" in far and "  2 of 2" in far and "(too few)" in far
-    bench.show([one], again, 0.02)
-    said = capsys.readouterr().out
-    assert "77.00" not in said and "(4 of 14 runs count for nothing" in said
-    bench.show([one], again, 0.02, markdown=True)
+    bench.show([comparison], again, 0.02)
+    output = capsys.readouterr().out
+    assert "77.00" not in output and "(4 of 14 runs count for nothing" in output
+    bench.show([comparison], again, 0.02, markdown=True)
     rows = [text for text in capsys.readouterr().out.splitlines() if text.startswith("| a part")]
     assert len(rows) == 2 and all(text.count("|") == 9 for text in rows)
     assert (
@@ -167,12 +172,12 @@ def test_runs_in_which_the_cores_moved_count_for_neither(
     )
 
 
-def test_a_call_goes_on_where_the_last_one_ended(bench: Any, engine: Path, tmp_path: Path) -> None:
+def test_call_continues_where_the_last_call_ended(bench: Any, engine: Path, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     first = part(bench, {"ours": [1.0], "theirs": [1.0]})
     bench.measure([first], bench.Results(path, engine), setting(bench, engine, tmp_path), 1, None)
     with path.open("a") as file:
-        file.write('{"part": "a part", "progr')  # the machine went down here
+        file.write('{"part": "a part", "progr')  # the machine crashed here
     again = bench.Results(path, engine)
     assert again.rounds(first) == 1
     more = part(bench, {"ours": [2.0, 3.0], "theirs": [2.0, 3.0]})
@@ -181,25 +186,27 @@ def test_a_call_goes_on_where_the_last_one_ended(bench: Any, engine: Path, tmp_p
     assert bench.Results(path, engine).rounds(more) == 3
 
 
-def test_no_run_is_begun_that_might_not_end_in_time(
-    bench: Any, engine: Path, tmp_path: Path
-) -> None:
+def test_no_run_starts_that_might_not_end_in_time(bench: Any, engine: Path, tmp_path: Path) -> None:
     results = bench.Results(tmp_path / "runs.jsonl", engine)
-    one = part(bench, {"ours": [1.0], "theirs": [1.0]})
-    bench.measure([one], results, setting(bench, engine, tmp_path), 1, bench.RUN_AT_MOST_S / 2)
+    comparison = part(bench, {"ours": [1.0], "theirs": [1.0]})
+    bench.measure(
+        [comparison], results, setting(bench, engine, tmp_path), 1, bench.RUN_AT_MOST_S / 2
+    )
     assert results.made == []
 
 
-def test_runs_of_another_build_are_not_looked_at(bench: Any, engine: Path, tmp_path: Path) -> None:
+def test_runs_of_another_build_are_ignored(bench: Any, engine: Path, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
-    one = part(bench, {"ours": [1.0], "theirs": [1.0]})
-    bench.measure([one], bench.Results(path, engine), setting(bench, engine, tmp_path), 1, None)
+    comparison = part(bench, {"ours": [1.0], "theirs": [1.0]})
+    bench.measure(
+        [comparison], bench.Results(path, engine), setting(bench, engine, tmp_path), 1, None
+    )
     engine.write_bytes(b"another build")
     other = bench.Results(path, engine)
-    assert other.rounds(one) == 0 and other.others == 2
+    assert other.rounds(comparison) == 0 and other.others == 2
 
 
-def test_a_program_that_fails_leaves_its_part_out(
+def test_failed_program_leaves_its_part_out(
     bench: Any, engine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(program: str) -> Any:
@@ -213,12 +220,12 @@ def test_a_program_that_fails_leaves_its_part_out(
     assert "bad" in capsys.readouterr().err
 
 
-def test_disturbed_runs_count_only_where_others_are_too_few(bench: Any) -> None:
-    def made(disturbed: float) -> Any:
+def test_disturbed_runs_count_only_if_others_are_too_few(bench: Any) -> None:
+    def run_with(disturbed: float) -> Any:
         return bench.Made("p", "x", 1.0, disturbed, None, None, "e")
 
-    alone = [made(0.0), made(0.01), made(0.0)]
-    assert bench.counting([*alone, made(0.5)], 0.02) == (alone, True)
-    mixed = [made(0.5), made(0.3), made(0.0), made(0.1)]
-    kept, undisturbed = bench.counting(mixed, 0.02)
-    assert [run.disturbed for run in kept] == [0.0, 0.1, 0.3] and not undisturbed
+    alone = [run_with(0.0), run_with(0.01), run_with(0.0)]
+    assert bench.counting([*alone, run_with(0.5)], 0.02) == (alone, True)
+    mixed = [run_with(0.5), run_with(0.3), run_with(0.0), run_with(0.1)]
+    counted, undisturbed = bench.counting(mixed, 0.02)
+    assert [run.disturbed for run in counted] == [0.0, 0.1, 0.3] and not undisturbed

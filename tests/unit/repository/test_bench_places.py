@@ -1,4 +1,4 @@
-"""bench/places and bench/pages: who measures next, and the tables of what was measured."""
+"""bench/places and bench/pages: the order of measurements, and the tables of their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BENCH = Path(__file__).parents[3] / "bench"
 
 
 def load(name: str) -> Any:
-    """A program of bench/ as a module."""
+    """Load a program of bench/ as a module."""
     loader = SourceFileLoader(f"bench_{name}", str(BENCH / name))
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
@@ -39,7 +39,7 @@ def places() -> Iterator[Any]:
 
 
 class Process:
-    """A bench that would begin these trials."""
+    """A bench that starts these trials."""
 
     def __init__(self, trials: Sequence[tuple[int, str]], log: list[tuple[str, int, str]]) -> None:
         self.trials, self.log, self.place = list(trials), log, ""
@@ -81,7 +81,7 @@ def alternated(
     return log
 
 
-def test_both_measure_the_same_trial_one_after_the_other(places: Any) -> None:
+def test_both_places_measure_a_trial_one_after_the_other(places: Any) -> None:
     trials = [(block, name) for block in range(20) for name in "abc"]
     log = alternated(places, trials, trials)
     pairs = list(zip(log[::2], log[1::2], strict=True))
@@ -89,16 +89,16 @@ def test_both_measure_the_same_trial_one_after_the_other(places: Any) -> None:
     assert {one[0] for one, _ in pairs} == {"P0", "P1"}, "either may be first"
 
 
-def test_a_contender_that_one_side_left_out_holds_up_no_pair(places: Any) -> None:
+def test_contender_missing_at_one_place_does_not_block_pairs(places: Any) -> None:
     trials = [(block, name) for block in range(3) for name in "abc"]
-    fewer = [one for one in trials if (one != (1, "b") and one[0] < 2) or one[1] == "a"]
+    fewer = [trial for trial in trials if (trial != (1, "b") and trial[0] < 2) or trial[1] == "a"]
     log = alternated(places, trials, fewer)
-    for one in fewer:
-        where = {place: log.index((place, *one)) for place in ("P0", "P1")}
-        assert abs(where["P0"] - where["P1"]) == 1, f"{one} is no pair"
+    for trial in fewer:
+        where = {place: log.index((place, *trial)) for place in ("P0", "P1")}
+        assert abs(where["P0"] - where["P1"]) == 1, f"{trial} is not a pair"
 
 
-def test_it_ends_with_a_whole_block(places: Any) -> None:
+def test_bench_ends_with_a_complete_block(places: Any) -> None:
     trials = [(block, name) for block in range(9) for name in "ab"]
     log = alternated(places, trials, trials, budget_s=0.0)
     assert sorted(log) == sorted((place, *one) for place in ("P0", "P1") for one in trials[:2])
@@ -131,6 +131,6 @@ def test_the_table_has_the_paired_ratio_and_compares_settings(
     assert "| 0.900 |" in row and "| 12 | no |" in row
     other = write_run(tmp_path / "other", records(1e6, received=128 << 20))
     assert not places.table({"P0": other, "P1": p0})
-    told = capsys.readouterr().out
-    assert "NOT THE SAME" in told and "socket buffers 128 MiB / 8 MiB" in told
-    assert "| 1.000 | 1.000 to 1.000 | 12 | yes |" in told
+    output = capsys.readouterr().out
+    assert "NOT THE SAME" in output and "socket buffers 128 MiB / 8 MiB" in output
+    assert "| 1.000 | 1.000 to 1.000 | 12 | yes |" in output

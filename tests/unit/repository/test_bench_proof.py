@@ -1,4 +1,4 @@
-"""bench/proof: series are read as written, pieces are contiguous, ways say what they say."""
+"""bench/proof: reading series, contiguous pieces, and the results of each method of proof."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def series(proof: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return proof.read(path, {})
 
 
-def test_a_series_is_read_as_it_was_written(proof: Any, series: Any, tmp_path: Path) -> None:
+def test_series_is_read_unchanged(proof: Any, series: Any, tmp_path: Path) -> None:
     assert series.truth == {"a": 1.25, "b": 1.0}
     assert len(series.trials) == 2 * int(0.25 * 3600 / 1.6)
     table = tmp_path / "series.csv"
@@ -49,10 +49,10 @@ def test_a_series_is_read_as_it_was_written(proof: Any, series: Any, tmp_path: P
     with table.open("w", newline="") as stream:
         rows = csv.DictWriter(stream, [*names, "samples"])
         rows.writeheader()
-        for one in series.trials:
-            values = (one.block, one.contender, one.start_s, one.figure, one.line_before_ns,
-                      one.line_after_ns)  # fmt: skip
-            samples = " ".join(map(str, one.samples))
+        for trial in series.trials:
+            values = (trial.block, trial.contender, trial.start_s, trial.figure,
+                      trial.line_before_ns, trial.line_after_ns)  # fmt: skip
+            samples = " ".join(map(str, trial.samples))
             rows.writerow(dict(zip(names, values, strict=True)) | {"samples": samples})
     assert proof.read(table, series.truth).trials == series.trials
 
@@ -65,7 +65,9 @@ def test_a_series_is_read_as_it_was_written(proof: Any, series: Any, tmp_path: P
         ({"block": "x", "contender": "a", "t_start": 0}, "row 2: ValueError"),
     ],
 )
-def test_a_wrong_series_says_where(proof: Any, tmp_path: Path, row: Any, message: str) -> None:
+def test_error_in_a_series_names_its_place(
+    proof: Any, tmp_path: Path, row: Any, message: str
+) -> None:
     path = tmp_path / "wrong.jsonl"
     path.write_text(json.dumps({"truth": {"a": 1.0}}) + "\n" + json.dumps(row) + "\n")
     with pytest.raises(UsageError, match=message):
@@ -84,19 +86,19 @@ def test_pieces_are_contiguous_and_long_enough(proof: Any, series: Any) -> None:
         proof.pieces(replace(series, trials=short), "a", "b", 1, 1)
 
 
-def test_ours_proves_a_quarter_and_others_say_what_they_say(proof: Any, series: Any) -> None:
+def test_own_method_proves_25_percent_and_others_report_shares(proof: Any, series: Any) -> None:
     pieces, _ = proof.pieces(series, "a", "b", 15, seed=2)
-    told = proof.tell(pieces, 1.25, 4)
-    shares = {name: proof.share_of(by_time[180.0], 1) for name, by_time in told.claims.items()}
-    ours, *others = shares.values()
-    assert ours == 1.0
+    claims = proof.tell(pieces, 1.25, 4)
+    shares = {name: proof.share_of(by_time[180.0], 1) for name, by_time in claims.claims.items()}
+    own_share, *others = shares.values()
+    assert own_share == 1.0
     assert all(other <= 0.9 for other in others)
-    table = proof.power([told])
+    table = proof.power([claims])
     assert table.count("\n") == 1 + len(shares)
     assert "| 1.25 |" in table
 
 
-def test_times_that_a_way_cannot_use_are_left_empty(proof: Any, series: Any) -> None:
+def test_times_that_a_method_cannot_use_are_left_empty(proof: Any, series: Any) -> None:
     pieces, _ = proof.pieces(series, "a", "b", 3, seed=2)
     row = next(
         row for row in proof.false_claims(proof.tell(pieces, 1.25, 3)).splitlines() if "CSIT" in row

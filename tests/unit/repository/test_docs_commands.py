@@ -1,4 +1,4 @@
-"""Every command of ours that a reader of the documentation would type is one that there is."""
+"""Every command of the bench in the documentation can be typed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from switchmark.cli.main import COMMANDS, build, load_command
 
 ROOT = Path(__file__).parents[3]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-# What may stand before the program's name on a line.
+# Text that may precede the program's name on a line.
 BEFORE = re.compile(r"^(?:\$ )?(?:sudo )?(?:[A-Z_]+=\S* )*(?:\.venv/bin/)?switchmark ")
 HELP = {"--help", "-h"}
 PLACEHOLDERS = str.maketrans("", "", "[]()")
@@ -24,7 +24,7 @@ END = {"|", "||", "&&", ";", ">", ">>", "2>", "<", "#", "&", "..."}
 
 
 def typed(text: str, before: re.Pattern[str] = BEFORE) -> Iterator[str]:
-    """The lines of blocks of code, fenced or indented, that begin with the program's name."""
+    """Yield the lines of code blocks, fenced or indented, that begin with the program's name."""
     for block in re.findall(r"^ *```[a-z]*\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
         yield from lines_of(block, before)
     indented = "\n".join(re.findall(r"^ {4}.*$", without_fences(text), re.MULTILINE))
@@ -32,7 +32,7 @@ def typed(text: str, before: re.Pattern[str] = BEFORE) -> Iterator[str]:
 
 
 def mentioned(text: str, before: re.Pattern[str] = BEFORE) -> Iterator[str]:
-    """Spans of code that begin with the program's name; the value of an option may be left out."""
+    """Yield code spans that begin with the program's name; the value of an option may be absent."""
     for span in re.findall(r"`([^`]+)`", without_fences(text)):
         yield from lines_of(" ".join(span.split()), before)
 
@@ -48,7 +48,7 @@ def lines_of(block: str, before: re.Pattern[str] = BEFORE) -> Iterator[str]:
 
 
 def words_of(line: str) -> list[str]:
-    """The arguments of one command, up to what the shell does with them."""
+    """Return the arguments of one command, up to an operator of the shell."""
     found: list[str] = []
     for word in shlex.split(line.translate(PLACEHOLDERS), comments=True):
         if word in END:
@@ -64,56 +64,56 @@ def command(name: str) -> Any:
     return load_command(name) if name else build()
 
 
-def problem(words: list[str], *, whole: bool = True) -> str | None:
-    """What is wrong with a command, which may be there in part; None when it can be typed."""
-    if words[0].startswith("-"):
+def problem(arguments: list[str], *, whole: bool = True) -> str | None:
+    """Return the error of a command, which may be incomplete; None if it can be typed."""
+    if arguments[0].startswith("-"):
         known = [option for one in command("").params for option in one.opts]
-        return None if words[0] in [*known, *HELP] else f"there is no {words[0]}"
-    if words[0] not in COMMANDS:
-        return f"there is no command {words[0]}"
-    groups = getattr(command(words[0]), "commands", None)
+        return None if arguments[0] in [*known, *HELP] else f"there is no {arguments[0]}"
+    if arguments[0] not in COMMANDS:
+        return f"there is no command {arguments[0]}"
+    groups = getattr(command(arguments[0]), "commands", None)
     if groups is None:
-        return problem_of(command(words[0]), words[1:], whole=whole)
-    if len(words) == 1 or words[1] in HELP:
-        return "which of the group?" if whole and len(words) == 1 else None
-    if words[1] not in groups:
-        return f"{words[0]} has no command {words[1]}"
-    return problem_of(groups[words[1]], words[2:], whole=whole)
+        return problem_of(command(arguments[0]), arguments[1:], whole=whole)
+    if len(arguments) == 1 or arguments[1] in HELP:
+        return "which of the group?" if whole and len(arguments) == 1 else None
+    if arguments[1] not in groups:
+        return f"{arguments[0]} has no command {arguments[1]}"
+    return problem_of(groups[arguments[1]], arguments[2:], whole=whole)
 
 
-def problem_of(asked: Any, words: list[str], *, whole: bool) -> str | None:
-    """What is wrong with the options and arguments of a command."""
-    if HELP & set(words):
+def problem_of(command: Any, arguments: list[str], *, whole: bool) -> str | None:
+    """Return the error in the options and arguments of a command."""
+    if HELP & set(arguments):
         return None
-    value = ["VALUE"] if words and words[-1].startswith("--") and not whole else []
+    value = ["VALUE"] if arguments and arguments[-1].startswith("--") and not whole else []
     try:
-        parser = asked.make_parser(asked.context_class(asked))
-        found, left, _ = parser.parse_args([*words, *value])
+        parser = command.make_parser(command.context_class(command))
+        found, left, _ = parser.parse_args([*arguments, *value])
     except typer.TyperException as error:
         return error.format_message()
-    lacking = [one.name for one in asked.params if one.required and found.get(one.name) is None]
+    lacking = [one.name for one in command.params if one.required and found.get(one.name) is None]
     if whole and (lacking or left):
         return f"lacks {lacking}" if lacking else f"does not take {left}"
     return None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_can_be_typed_as_they_stand(page: Path) -> None:
+def test_commands_of_the_page_can_be_typed(page: Path) -> None:
     text = page.read_text()
-    told = [(line, problem(words_of(line))) for line in typed(text)]
-    told += [(line, problem(words_of(line), whole=False)) for line in mentioned(text)]
-    assert [one for one in told if one[1]] == []
+    problems = [(line, problem(words_of(line))) for line in typed(text)]
+    problems += [(line, problem(words_of(line), whole=False)) for line in mentioned(text)]
+    assert [one for one in problems if one[1]] == []
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_the_examples_of_help_can_be_typed(name: str) -> None:
+def test_examples_of_help_can_be_typed(name: str) -> None:
     examples = [re.split(" {2,}", line)[0] for line in lines_of(command(name).epilog)]
-    told = [(line, problem(words_of(line))) for line in examples]  # (less what they are for)
-    assert told
-    assert [one for one in told if one[1]] == []
+    problems = [(line, problem(words_of(line))) for line in examples]  # without their descriptions
+    assert problems
+    assert [one for one in problems if one[1]] == []
 
 
-def test_what_is_misspelt_is_seen() -> None:
+def test_misspelt_command_is_detected() -> None:
     text = "```bash\nsudo switchmark run quick --resme \\\n  --quiet\n```\nor `switchmark shwo`"
     assert [problem(words_of(line)) for line in typed(text)] == [
         "No such option: --resme (Possible options: --resume, --set, --verbose)",

@@ -1,4 +1,4 @@
-"""The examples for hosted CI systems and pods: valid YAML, whose commands can be typed."""
+"""The examples for hosted CI systems and pods are valid YAML, and their commands can be typed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def document(path: Path) -> Any:
 
 
 def scripts(node: Any) -> Iterator[str]:
-    """The texts of all keys that a CI system gives to a shell."""
+    """Yield the texts of all keys that a CI system passes to a shell."""
     if isinstance(node, dict):
         for key, value in node.items():
             if key in ("run", "script", "before_script"):
@@ -32,8 +32,8 @@ def scripts(node: Any) -> Iterator[str]:
             else:
                 yield from scripts(value)
     elif isinstance(node, list):
-        for one in node:
-            yield from scripts(one)
+        for item in node:
+            yield from scripts(item)
 
 
 def commands(path: Path) -> Iterator[list[str]]:
@@ -49,21 +49,23 @@ def commands(path: Path) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_commands_of_the_examples_can_be_typed(path: Path) -> None:
-    told = [(words, problem(words)) for words in commands(path)]
-    assert told, "an example that measures nothing"
-    assert [one for one in told if one[1]] == []
+    problems = [(words, problem(words)) for words in commands(path)]
+    assert problems, "an example that measures nothing"
+    assert [one for one in problems if one[1]] == []
 
 
-def test_examples_of_ci_ask_for_no_privilege() -> None:
+def test_examples_of_ci_request_no_privilege() -> None:
     for path in EXAMPLES:
         if path in PODS:
             continue
         lines = [line for text in scripts(document(path)) for line in text.splitlines()]
-        words = {word for line in lines for word in shlex.split(line)}
-        assert words.isdisjoint({"sudo", "--privileged", "--cap-add", "--security-opt"}), path.name
+        arguments = {word for line in lines for word in shlex.split(line)}
+        assert arguments.isdisjoint({"sudo", "--privileged", "--cap-add", "--security-opt"}), (
+            path.name
+        )
 
 
-def test_pods_ask_for_what_their_place_allows() -> None:
+def test_pods_request_only_what_their_place_allows() -> None:
     security = {
         path.stem: document(path)["spec"]["containers"][0]["securityContext"] for path in PODS
     }
@@ -74,7 +76,7 @@ def test_pods_ask_for_what_their_place_allows() -> None:
 
 
 def test_commands_of_the_page_of_places_can_be_typed() -> None:
-    """Those that follow the name of the image, which the test of all pages does not see."""
+    """Commands after the name of the image, which the test of all pages does not find."""
     page = (ROOT / "docs" / "places.md").read_text()
     found = re.findall(r"`(?:docker|podman) run [^`]*? switchmark ([^`]+)`", page)
     assert len(found) >= 4

@@ -18,7 +18,7 @@ from switchmark.engine.binary import find_engine
 from switchmark.errors import SwitchmarkError
 from tests.unit.repository.test_docs_commands import HELP, PAGES, ROOT, mentioned, typed, words_of
 
-# What may stand before the program on a line; the program itself is kept.
+# Text that may precede the program on a line; the program itself is kept.
 BEFORE = re.compile(
     r"^(?:\$ )?(?:sudo )?(?:ip netns exec \S+ )?(?:[A-Z_]+=\S* )*(?:\.venv/bin/)?"
     r"(?=(?:bench|tools)/|switchmark-traffic )"
@@ -26,12 +26,12 @@ BEFORE = re.compile(
 
 
 class Parsed(Exception):
-    """A program has come to where it reads its arguments."""
+    """The program has reached the parsing of its arguments."""
 
 
 @cache
 def parser_of(program: Path) -> argparse.ArgumentParser:
-    """How a program of Python reads its arguments: it is loaded, and stopped there."""
+    """Load a Python program up to the parsing of its arguments; return the parser."""
     found: list[argparse.ArgumentParser] = []
 
     def stop(self: argparse.ArgumentParser, *_: object) -> None:
@@ -45,62 +45,63 @@ def parser_of(program: Path) -> argparse.ArgumentParser:
         patch.syspath_prepend(program.parent)
         runpy.run_path(str(program), run_name="__main__")
     sys.path[:] = path
-    for name in set(sys.modules) - modules:  # `table` and `runs` are names of others, too
+    for name in set(sys.modules) - modules:  # other programs also have modules `table` and `runs`
         if str(program.parent) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
     return found[0]
 
 
-def problem(words: list[str], *, whole: bool = True) -> str | None:
-    """What is wrong with a command, which may be there in part; None when it can be typed."""
-    if words[0] == "switchmark-traffic":
-        return engine_problem(words[1:])
-    program = ROOT / words[0]
+def problem(arguments: list[str], *, whole: bool = True) -> str | None:
+    """Return the error of a command, which may be incomplete; None if it can be typed."""
+    if arguments[0] == "switchmark-traffic":
+        return engine_problem(arguments[1:])
+    program = ROOT / arguments[0]
     if not program.exists():
-        return f"there is no {words[0]}"
-    if len(words) == 1 and (not whole or program.is_dir()):
+        return f"there is no {arguments[0]}"
+    if len(arguments) == 1 and (not whole or program.is_dir()):
         return None
     text = program.read_text()
     if "argparse" in text:
-        return arguments_problem(parser_of(program), words[1:], whole=whole)
-    options = [word.partition("=")[0] for word in words[1:] if word.startswith("-")]
+        return arguments_problem(parser_of(program), arguments[1:], whole=whole)
+    options = [word.partition("=")[0] for word in arguments[1:] if word.startswith("-")]
     unknown = [one for one in options if not re.search(rf"(?<![\w-]){one}(?![\w-])", text)]
-    return f"{words[0]} does not speak of {unknown[0]}" if unknown else None
+    return f"{arguments[0]} does not speak of {unknown[0]}" if unknown else None
 
 
 def arguments_problem(
-    parser: argparse.ArgumentParser, words: list[str], *, whole: bool
+    parser: argparse.ArgumentParser, arguments: list[str], *, whole: bool
 ) -> str | None:
-    """What the program would say to these arguments."""
-    said = io.StringIO()
+    """Return the program's error message for these arguments."""
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            argparse.ArgumentParser.parse_args(parser, words)
+        with contextlib.redirect_stderr(output), contextlib.redirect_stdout(output):
+            argparse.ArgumentParser.parse_args(parser, arguments)
     except SystemExit as end:
-        message = said.getvalue().strip().rpartition("\n")[2]
+        message = output.getvalue().strip().rpartition("\n")[2]
         unfinished = not whole and re.search(r"required|expected|invalid choice: '[A-Z]+'", message)
         return None if end.code == 0 or unfinished else message
     return None
 
 
-def engine_problem(words: list[str]) -> str | None:
-    """What the engine would say: it reads the options up to --help, and refuses what is none."""
-    if not words or words[0].isupper() or HELP & set(words):
+def engine_problem(arguments: list[str]) -> str | None:
+    """Return the engine's error message: it reads options up to --help, and refuses unknown
+    ones."""
+    if not arguments or arguments[0].isupper() or HELP & set(arguments):
         return None
-    if words[0] in {"list", "cache-line", "check"}:
-        return None if set(words[1:]) <= {"--json", "CORES"} else f"{words} does not fit"
-    told = subprocess.run(
-        [find_engine(), *words, "--help"], capture_output=True, text=True, check=False
+    if arguments[0] in {"list", "cache-line", "check"}:
+        return None if set(arguments[1:]) <= {"--json", "CORES"} else f"{arguments} does not fit"
+    done = subprocess.run(
+        [find_engine(), *arguments, "--help"], capture_output=True, text=True, check=False
     )
-    return told.stderr.strip() or None
+    return done.stderr.strip() or None
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_of_programs_can_be_typed_as_they_stand(page: Path) -> None:
+def test_commands_of_programs_can_be_typed(page: Path) -> None:
     text = page.read_text()
-    told = [(line, problem(words_of(line))) for line in typed(text, BEFORE)]
-    told += [(line, problem(words_of(line), whole=False)) for line in mentioned(text, BEFORE)]
-    assert [one for one in told if one[1]] == []
+    problems = [(line, problem(words_of(line))) for line in typed(text, BEFORE)]
+    problems += [(line, problem(words_of(line), whole=False)) for line in mentioned(text, BEFORE)]
+    assert [one for one in problems if one[1]] == []
 
 
 @pytest.mark.parametrize(
@@ -113,11 +114,11 @@ def test_commands_of_programs_can_be_typed_as_they_stand(page: Path) -> None:
         ("bench/engine/builds.py", "required"),
     ],
 )
-def test_what_is_misspelt_is_seen(line: str, wrong: str) -> None:
+def test_misspelt_command_is_detected(line: str, wrong: str) -> None:
     assert wrong in (problem(words_of(line)) or "")
 
 
-def test_the_engine_is_asked() -> None:
+def test_engine_checks_its_commands() -> None:
     try:
         find_engine()
     except SwitchmarkError as error:

@@ -1,4 +1,4 @@
-"""The table of switches in the documentation: the ports, connect modes and manner of each."""
+"""The table of switches in the documentation: ports, connect modes and kind of each switch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ROW = re.compile(r"^\| `([\w-]+)` \| [^|]+ \| ([^|]+) \| ([^|]+) \| (yes|no|-) \
 KINDS = {"VALE ports": "vale", "VFs": "vf"}
 
 
-def test_the_table_of_switches_says_what_they_can() -> None:
+def test_table_of_switches_has_their_capabilities() -> None:
     rows = {name: cells for name, *cells in ROW.findall(PAGE.read_text())}
     assert set(rows) == set(SWITCHES)
     for name, (ports, modes, polls) in rows.items():
-        can = SWITCHES[name]().capabilities
+        capabilities = SWITCHES[name]().capabilities
         kinds = {KINDS.get(kind, kind) for kind in ports.split(", ")}
-        assert kinds == {str(kind) for kind in can.port_kinds}, name
-        assert modes.split(", ") == [str(mode) for mode in can.connect_modes], name
-        assert polls == "-" or (polls == "yes") is can.polling, name
+        assert kinds == {str(kind) for kind in capabilities.port_kinds}, name
+        assert modes.split(", ") == [str(mode) for mode in capabilities.connect_modes], name
+        assert polls == "-" or (polls == "yes") is capabilities.polling, name

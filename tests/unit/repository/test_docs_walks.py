@@ -1,5 +1,4 @@
-"""The two walks of docs/architecture.md pass through files and functions that are there, in few
-steps."""
+"""The two walks of docs/architecture.md name existing files and functions, in few steps."""
 
 from __future__ import annotations
 
@@ -13,17 +12,17 @@ ROOTS = (REPOSITORY, REPOSITORY / "switchmark", REPOSITORY / "engine")
 
 
 def walk(title: str) -> list[str]:
-    """The places of the walk under this title, a row each."""
+    """Return the places of the walk under this title, one for each row."""
     text = (REPOSITORY / "docs" / "architecture.md").read_text()
     (section,) = re.findall(rf"^## {title}.*?\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     return re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
 
 
-# Before the rooms were made, a rate passed 26 places and a sample 14.
+# Before the package was divided into rooms, a rate passed 26 places and a sample 14.
 @pytest.mark.parametrize(
     ("title", "most"), [("The way of a rate", 13), ("The way of a round trip", 7)]
 )
-def test_a_walk_takes_half_the_steps_that_it_took(title: str, most: int) -> None:
+def test_walk_has_at_most_half_of_its_former_steps(title: str, most: int) -> None:
     assert 5 <= len(walk(title)) <= most
 
 
@@ -48,7 +47,7 @@ SAMPLE = "The way of a round trip"
 
 def test_each_step_of_a_sample_is_one_function() -> None:
     engine, *bench = walk(SAMPLE)
-    assert len(re.findall(r"`[\w./]+\.c`", engine)) == 2, "the histogram, and its text"
+    assert len(re.findall(r"`[\w./]+\.c`", engine)) == 2, "the histogram and its text"
     for row in bench:
         file, name = re.fullmatch(r"`([\w./]+\.py)`, `([\w.]+)`(?: •)?", row).groups()  # type: ignore[union-attr]
         (path,) = (root / file for root in ROOTS if (root / file).is_file())
@@ -58,25 +57,25 @@ def test_each_step_of_a_sample_is_one_function() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "elsewhere"),
+    ("pattern", "elsewhere"),
     [
-        (r"\bLatency\(", {"trial/foreign.py"}),  # of a foreign generator, and of applications
+        (r"\bLatency\(", {"trial/foreign.py"}),  # foreign generators and applications
         (r"\bRecord\(\*\*", set()),
         (r"\bLatencySummary\(", set()),
         (r"\.curve\(", set()),
-        # of delay variation, of the times that a paper's figure is drawn of, of TCP requests
+        # Delay variation, the times of a paper's figure, TCP requests.
         (
             r"\bHistogram\.merged\(",
             {"trial/quality.py", "results/times.py", "engine/tcp.py", "trial/engine_workload.py"},
         ),
     ],
 )
-def test_a_sample_becomes_a_new_value_only_on_its_walk(made: str, elsewhere: set[str]) -> None:
+def test_a_sample_becomes_a_new_value_only_on_its_walk(pattern: str, elsewhere: set[str]) -> None:
     package = REPOSITORY / "switchmark"
     makers = {
         str(path.relative_to(package))
         for path in package.rglob("*.py")
-        if re.search(rf"(?<!class ){made}", path.read_text())
+        if re.search(rf"(?<!class ){pattern}", path.read_text())
     }
     on_the_walk = set(re.findall(r"`([\w./]+\.py)`", " ".join(walk(SAMPLE))))
     assert elsewhere < makers <= on_the_walk | elsewhere

@@ -1,4 +1,4 @@
-"""What the built engine says of its hardening: read off the binary, as checksec does."""
+"""The hardening of the built engine, read from the binary as checksec does."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def machine_code(function: str) -> str:
     return read("objdump", "-d", "--no-show-raw-insn", f"--disassemble={function}")
 
 
-def test_it_lies_anywhere_and_its_tables_are_read_only_from_the_start() -> None:
-    told = read("readelf", "-hlW")
-    assert "DYN (Position-Independent Executable" in told
-    assert "GNU_RELRO" in told
-    (stack,) = [line for line in told.splitlines() if "GNU_STACK" in line]
+def test_engine_is_position_independent_with_full_relro() -> None:
+    output = read("readelf", "-hlW")
+    assert "DYN (Position-Independent Executable" in output
+    assert "GNU_RELRO" in output
+    (stack,) = [line for line in output.splitlines() if "GNU_STACK" in line]
     assert " RW " in stack
-    assert not [line for line in told.splitlines() if "LOAD" in line and " RWE " in line]
+    assert not [line for line in output.splitlines() if "LOAD" in line and " RWE " in line]
     dynamic = read("readelf", "-dW")
     assert re.search(r"FLAGS_1.*\bNOW\b.*\bPIE\b", dynamic)
     assert "RPATH" not in dynamic
     assert "RUNPATH" not in dynamic
 
 
-def test_our_own_functions_call_the_checked_ones() -> None:
-    """DPDK's archives bring some, too, so a function of ours is looked at."""
+def test_functions_of_the_engine_call_fortified_functions() -> None:
+    """DPDK's archives also contain fortified calls, so a function of the engine is checked."""
     assert "__printf_chk" in machine_code("options_print_help")
 
 

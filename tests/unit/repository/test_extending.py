@@ -1,5 +1,5 @@
-"""A method, a switch and an environment are one file each: the examples of docs/extending*.md,
-put into a copy of the package, are known everywhere."""
+"""A method, a switch and an environment are one file each: the examples of docs/extending*.md, in a
+copy of the package, work everywhere."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ def with_method(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_new_method_is_listed_with_its_meaning(with_method: Path) -> None:
     rows = json.loads(bench_in(with_method, "list", "methods", "--json"))["methods"]
-    told = {row["name"]: row["description"] for row in rows}
-    assert told["overload-loss"] == "share of frames that is lost when everything is offered"
+    descriptions = {row["name"]: row["description"] for row in rows}
+    assert (
+        descriptions["overload-loss"] == "share of frames that is lost when everything is offered"
+    )
 
 
 def test_tab_completes_the_new_method(with_method: Path) -> None:
@@ -45,7 +47,7 @@ def test_tab_completes_the_new_method(with_method: Path) -> None:
 
 def test_a_campaign_with_the_new_method_is_planned_in_its_time(with_method: Path) -> None:
     file = with_method.parent / "flood.yaml"
-    # Five trials of it, and one over the bare wire.
+    # Five trials of the method, and one trial over the bare wire.
     file.write_text("switch: linux-bridge\nmethod: overload-loss\nduration: 4s\n")
     assert "(24 s of them are trials)" in bench_in(with_method, "plan", str(file))
 
@@ -68,7 +70,7 @@ def test_compare_knows_the_figure_of_the_new_method(with_method: Path) -> None:
     assert run_in(with_method, "-c", script) == "ratio False\n"
 
 
-def test_the_new_method_finds_what_is_true(with_method: Path) -> None:
+def test_new_method_finds_the_true_value(with_method: Path) -> None:
     path, *found = run_in(with_method, "-c", RUNS_ON_THE_SIMULATED_SWITCH).split()
     assert Path(path) == with_method / "__init__.py"
     assert found == ["overload-loss", "loss", "under", "overload", "0.5", "5"]
@@ -110,7 +112,7 @@ def test_a_new_switch_and_a_new_environment_are_listed(tmp_path: Path) -> None:
     (mine,) = [row for row in listed["switches"] if row["name"] == "patch-cable"]
     assert (mine["ports"], mine["connect_modes"]) == (["veth", "tap"], ["cross-connect"])
     (where,) = [row for row in listed["environments"] if row["name"] == "low-priority"]
-    assert where["description"].startswith("what others at work cost them")
+    assert where["description"].startswith("the cost of other programs")
 
 
 def test_the_switch_of_the_page_is_the_module_and_short() -> None:

@@ -1,4 +1,4 @@
-"""What refuses a program its accesses to the machine, tried on a program of three."""
+"""The hook that refuses a program's accesses to the machine, with a program of three accesses."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ def run(folder: Path, refused: str = "") -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_places_are_told_once_each(tmp_path: Path) -> None:
+def test_each_place_is_listed_once(tmp_path: Path) -> None:
     assert run(tmp_path).returncode == 0
     assert (tmp_path / "told").read_text().splitlines() == PLACES
 
 
 @pytest.mark.parametrize("place", PLACES[:3])
-def test_a_place_is_refused(tmp_path: Path, place: str) -> None:
+def test_place_is_refused(tmp_path: Path, place: str) -> None:
     done = run(tmp_path, f"{place} {errno.EMFILE}")
     assert "OSError: [Errno 24] Too many open files" in done.stderr
     assert (tmp_path / "told").read_text().splitlines() == [place]
 
 
-def test_it_is_refused_once(tmp_path: Path) -> None:
+def test_place_is_refused_once(tmp_path: Path) -> None:
     done = run(tmp_path, f"{PLACES[3]} {errno.ENOSPC}")
     assert (done.returncode, done.stdout) == (0, f"{errno.ENOSPC}\n")
     assert (tmp_path / "made").is_dir()
 
 
-def test_the_kernel_answers_as_it_may() -> None:
+def test_errors_are_possible_answers_of_the_kernel() -> None:
     assert answers_to("a.py:1 open to write") == answers_to("a.py:1 os.mkdir") == CHANGES
     assert answers_to("a.py:1 open") == LOOKS and answers_to("a.py:1 subprocess.Popen") == STARTS

@@ -1,4 +1,4 @@
-"""The fault matrix itself: a seed is a case, and what is left behind or taken away is seen."""
+"""The fault matrix itself: a seed is a case, and added or removed objects are detected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACES = {"linux-bridge": ["host", "netns"], "ovs-dpdk": ["host", "lxc"]}
 THERE = Scope(PAIRS, places=PLACES, users=(ROOT, USER))
 
 
-def test_a_seed_is_a_case_and_all_faults_and_phases_are_drawn() -> None:
+def test_seed_is_a_case_and_all_faults_and_phases_are_drawn() -> None:
     cases = [draw(seed, THERE) for seed in range(2000)]
     assert cases == [draw(seed, THERE) for seed in range(2000)]
     assert {case.fault.name for case in cases} == {fault.name for fault in FAULTS}
@@ -47,7 +47,7 @@ def test_a_seed_is_a_case_and_all_faults_and_phases_are_drawn() -> None:
     )
 
 
-def test_a_case_is_the_same_on_a_machine_that_has_others_by_what_is_printed_of_it() -> None:
+def test_printed_options_give_the_same_case_elsewhere() -> None:
     for seed in range(200):
         case = draw(seed, THERE)
         elsewhere = Scope(
@@ -57,20 +57,22 @@ def test_a_case_is_the_same_on_a_machine_that_has_others_by_what_is_printed_of_i
         assert draw(seed, elsewhere) == case
 
 
-def test_an_ordinary_users_bench_is_drawn_where_it_can_run() -> None:
+def test_bench_of_an_ordinary_user_is_drawn_if_possible() -> None:
     cases = [draw(seed, THERE) for seed in range(2000)]
-    own = [case for case in cases if case.user == USER]
-    assert {(case.environment, case.location, case.place) for case in own} == {
+    user_cases = [case for case in cases if case.user == USER]
+    assert {(case.environment, case.location, case.place) for case in user_cases} == {
         ("netns", "local", "host")
     }
-    assert all(case.fault.user for case in own)
-    assert {fault.name for fault in FAULTS if fault.only_user} < {case.fault.name for case in own}
+    assert all(case.fault.user for case in user_cases)
+    assert {fault.name for fault in FAULTS if fault.only_user} < {
+        case.fault.name for case in user_cases
+    }
     assert all(case.user == USER for case in cases if case.fault.only_user)
     roots = [draw(seed, Scope(PAIRS, places=PLACES)) for seed in range(500)]
     assert not any(case.user == USER or case.fault.only_user for case in roots)
 
 
-def test_where_two_hosts_are_needed_the_switch_is_one_that_can() -> None:
+def test_switch_of_two_hosts_can_run_between_them() -> None:
     cases = [draw(seed, THERE) for seed in range(2000)]
     assert all(c.switch in BETWEEN for c in cases if c.fault.location == "remote")
 
@@ -95,7 +97,9 @@ def test_files_of_a_checkout_in_tmp_are_left_out(
     assert snapshot.differences(before, after) == [f"files: left behind: {tmp_path}/left"]
 
 
-def test_what_is_more_or_less_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_added_and_removed_objects_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(snapshot, "FOLDERS", (str(tmp_path),))
     (tmp_path / "a").write_text("x")
     (tmp_path / "ours").mkdir()
@@ -111,7 +115,7 @@ def test_what_is_more_or_less_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     assert snapshot.differences(before, before) == []
 
 
-def test_what_is_told_between_processes_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_are_sent_unchanged_between_processes(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
         Row.of(
             Verdict(
@@ -123,19 +127,19 @@ def test_what_is_told_between_processes_is_the_same(capsys: pytest.CaptureFixtur
     ]  # fmt: skip
     assert rows_in(row.line() for row in rows) == rows
     tell_all(rows)
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
         "2 cases, seeds 3 to 7; 2 finished trials kept through faults; 1 cases with findings"
-        in told
+        in output
     )
-    assert f"| {rows[0].fault} | 1 | 1 | 1 | 1 |" in told
-    assert f"| {rows[1].fault} | 1 | 1 | 0 | 0 |" in told
-    assert f"again: tools/faults --case 7 --faults '{rows[0].fault}' --phases" in told
+    assert f"| {rows[0].fault} | 1 | 1 | 1 | 1 |" in output
+    assert f"| {rows[1].fault} | 1 | 1 | 0 | 0 |" in output
+    assert f"again: tools/faults --case 7 --faults '{rows[0].fault}' --phases" in output
     tell(rows[1])
     assert "no target for the fault" in capsys.readouterr().out
 
 
-def test_a_machine_without_sshd_has_the_cases_of_a_far_host_and_nothing_is_done(
+def test_remote_faults_do_nothing_without_sshd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge, "missing", lambda: "no sshd here")
@@ -148,13 +152,13 @@ def test_a_machine_without_sshd_has_the_cases_of_a_far_host_and_nothing_is_done(
         assert case.fault.inflict(job, random.Random(1)) is None
 
 
-def test_a_group_that_is_busy_at_first_is_removed(
+def test_group_that_is_busy_at_first_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = tmp_path / "faults-1"
     group.mkdir()
     procs = group / "cgroup.procs"
-    procs.write_text("")  # (a folder with a file in it cannot be removed, as a group that is busy)
+    procs.write_text("")  # a folder with a file cannot be removed, like a busy group
     monkeypatch.setattr(judge.time, "sleep", lambda _s: procs.rename(tmp_path / "gone"))
     monkeypatch.setattr(Path, "read_text", lambda _path: "")
     judge._remove_group(group)
@@ -162,7 +166,7 @@ def test_a_group_that_is_busy_at_first_is_removed(
 
 
 def ended_job(tmp_path: Path) -> Job:
-    """A bench that has ended, of which there is nothing."""
+    """Return a bench that has ended and left nothing."""
     process = SimpleNamespace(pid=2**22 + 1, poll=lambda: 0)
     places = SimpleNamespace(state=tmp_path, results=tmp_path, campaign=tmp_path / "faults.yaml")
     return cast(
@@ -175,14 +179,12 @@ def ended_job(tmp_path: Path) -> Job:
     )  # fmt: skip
 
 
-def test_a_fault_that_finds_nothing_to_befall_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that a case in which nothing was done is not told as one that was survived."""
+def test_fault_without_a_target_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a case in which nothing happened would count as survived."""
     monkeypatch.setattr(network, "run", lambda *_words: False)
     monkeypatch.setattr(shortages, "run", lambda *_words: False)
     monkeypatch.setattr(storage, "run", lambda *_words: False)
-    monkeypatch.setattr(storage, "FILE_SYSTEMS", tmp_path / "ext4")  # (nothing here fails)
+    monkeypatch.setattr(storage, "FILE_SYSTEMS", tmp_path / "ext4")  # no disk fails here
     always = ("none", "disk of results full", "disk of the state folder full")
     for fault in FAULTS:
         if fault.name not in always:
@@ -190,10 +192,10 @@ def test_a_fault_that_finds_nothing_to_befall_says_so(
 
 
 @pytest.mark.parametrize("disk", ["none", "the machine's", "another's", "ours"])
-def test_no_disk_fails_but_the_one_that_was_made_for_it(
+def test_only_the_disk_of_the_case_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: str
 ) -> None:
-    """An error that is asked for is a real one: never of a disk on which others have files."""
+    """The requested error is real, so it must never hit a disk with files of others."""
     results, systems = tmp_path / "results", tmp_path / "ext4"
     results.mkdir()
     devices = tmp_path / "block" / storage._device(results)
@@ -217,7 +219,7 @@ def test_no_disk_fails_but_the_one_that_was_made_for_it(
     assert trigger.read_text() == ("1" if disk == "ours" else "0")
 
 
-def test_a_machine_without_the_first_control_groups_has_no_limit_to_set(
+def test_limits_need_control_groups_of_version_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shortages, "CGROUPS", tmp_path)
@@ -226,7 +228,7 @@ def test_a_machine_without_the_first_control_groups_has_no_limit_to_set(
     assert shortages.no_more_memory(job, random.Random(1)) is None
 
 
-def test_a_stopped_process_is_let_go_and_one_that_is_gone_was_not_befallen() -> None:
+def test_stopped_process_is_continued_and_ended_is_ignored() -> None:
     process = subprocess.Popen(["sleep", "100"])
     let_go = undo.send(process.pid, signal.SIGSTOP)
     assert let_go is not None
@@ -236,7 +238,7 @@ def test_a_stopped_process_is_let_go_and_one_that_is_gone_was_not_befallen() -> 
     assert undo.send(process.pid, signal.SIGTERM) is None
 
 
-def test_the_path_of_the_next_nodes_socket_is_taken(socket_folder: Path) -> None:
+def test_path_of_the_next_socket_is_occupied(socket_folder: Path) -> None:
     folder = socket_folder / "abc123" / "vhost-rx0"
     folder.mkdir(parents=True)
     places = SimpleNamespace(state=socket_folder)
@@ -245,16 +247,20 @@ def test_the_path_of_the_next_nodes_socket_is_taken(socket_folder: Path) -> None
     assert (folder / "port.sock").is_socket()
 
 
-def test_rules_of_netfilter_are_compared_without_what_they_counted(
+def test_rules_of_netfilter_are_compared_without_counters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said = {"# Generated by iptables-save on Monday", ":INPUT ACCEPT [12:3400]", "-A INPUT -j DROP"}
+    lines = {
+        "# Generated by iptables-save on Monday",
+        ":INPUT ACCEPT [12:3400]",
+        "-A INPUT -j DROP",
+    }
     monkeypatch.setattr(snapshot, "RULES", (("sh",),))
-    monkeypatch.setattr(snapshot, "_lines", lambda *_words: said)
+    monkeypatch.setattr(snapshot, "_lines", lambda *_words: lines)
     assert snapshot._packet_rules() == {"sh: :INPUT ACCEPT ", "sh: -A INPUT -j DROP"}
 
 
-def test_hugepages_that_are_reserved_are_compared_and_not_those_that_are_free(
+def test_reserved_hugepages_are_compared_and_free_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hugepages-2048kB").mkdir()
@@ -264,11 +270,14 @@ def test_hugepages_that_are_reserved_are_compared_and_not_those_that_are_free(
     assert snapshot._hugepages() == {"hugepages-2048kB/nr_hugepages: 1024"}
 
 
-def test_a_namespace_without_a_name_is_seen_by_the_process_that_is_in_it() -> None:
-    ours = snapshot._target(Path("/proc/self/ns/user"))
+def test_unnamed_namespace_is_found_by_its_process() -> None:
+    own_namespace = snapshot._target(Path("/proc/self/ns/user"))
     with subprocess.Popen(["unshare", "--user", "sleep", "100"]) as process:
         try:
-            while (its := snapshot._target(Path(f"/proc/{process.pid}/ns/user"))) in ("", ours):
+            while (its := snapshot._target(Path(f"/proc/{process.pid}/ns/user"))) in (
+                "",
+                own_namespace,
+            ):
                 if process.poll() is not None:
                     pytest.skip("no user namespaces here")
             assert its in snapshot._unnamed_namespaces()
@@ -277,10 +286,11 @@ def test_a_namespace_without_a_name_is_seen_by_the_process_that_is_in_it() -> No
 
 
 @pytest.mark.parametrize(
-    ("how", "built", "can"), [(EMULATED, False, False), (EMULATED, True, True), (KVM, False, True)]
+    ("how", "built", "is_possible"),
+    [(EMULATED, False, False), (EMULATED, True, True), (KVM, False, True)],
 )
-def test_a_case_has_a_machine_only_with_an_engine_that_its_cpu_can_run(
-    how: str, built: bool, can: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_machine_needs_an_engine_that_its_cpu_can_run(
+    how: str, built: bool, is_possible: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packages, "qemu", lambda: None)
     monkeypatch.setattr(packages, "kernel_at_hand", lambda: tmp_path)
@@ -292,11 +302,11 @@ def test_a_case_has_a_machine_only_with_an_engine_that_its_cpu_can_run(
         engine.parent.mkdir()
         engine.touch()
     problem = machines.problem()
-    assert problem is None if can else "run tools/guest-engine" in str(problem)
+    assert problem is None if is_possible else "run tools/guest-engine" in str(problem)
 
 
 @pytest.mark.parametrize(
-    ("said", "whose"),
+    ("stderr", "whose"),
     [
         ("Traceback (most recent call last):\n  File ...asyncio/base_events.py", "the bench's"),
         ("Fatal Python error: init_import_site: ...\nTraceback (most ...", "Python's"),
@@ -308,7 +318,5 @@ def test_a_case_has_a_machine_only_with_an_engine_that_its_cpu_can_run(
         ("switchmark: all is well", "nobody's"),
     ],
 )
-def test_a_traceback_is_the_bench_s_but_where_python_itself_cannot_start(
-    said: str, whose: str
-) -> None:
-    assert judge._traceback(said) == (whose == "the bench's")
+def test_traceback_counts_unless_python_cannot_start(stderr: str, whose: str) -> None:
+    assert judge._traceback(stderr) == (whose == "the bench's")

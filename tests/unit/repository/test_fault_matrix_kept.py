@@ -1,4 +1,4 @@
-"""The cases of the fault matrix that are kept, and the page that tells of them."""
+"""The stored cases of the fault matrix, and the page with their tables."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.faults.machines import OWN
 from tests.faults.phases import PHASES
 
 
-def test_the_tables_are_those_of_the_kept_cases() -> None:
+def test_tables_are_those_of_the_stored_cases() -> None:
     text = PAGE.read_text()
     assert page(text) == text, "python -m tests.faults.kept"
 
 
-def test_kept_cases_can_be_tried_again() -> None:
+def test_stored_cases_can_be_repeated() -> None:
     names = {fault.name for fault in (*FAULTS, *OWN)}
     for row in stored_rows():
         assert row.fault in names and row.phase in PHASES
@@ -25,13 +25,13 @@ def test_kept_cases_can_be_tried_again() -> None:
         assert f"--case {row.seed} " in row.again
 
 
-def test_a_finding_of_a_kept_case_is_told_of() -> None:
+def test_finding_of_a_stored_case_is_in_the_page() -> None:
     explained, _, _ = PAGE.read_text().partition("<!-- of tests/faults/seen -->")
     for row in stored_rows():
         assert not row.findings or str(row.seed) in explained, row.case
 
 
-def test_no_matrix_outlives_the_tool_that_started_several(tmp_path: Path) -> None:
+def test_matrices_end_with_the_tool_that_started_them(tmp_path: Path) -> None:
     matrix = tmp_path / "matrix"
     matrix.write_text("#!/bin/sh\necho $$\nexec sleep 600\n")
     matrix.chmod(0o755)
@@ -45,5 +45,5 @@ def test_no_matrix_outlives_the_tool_that_started_several(tmp_path: Path) -> Non
         assert tool.stdout is not None
         matrices = [int(tool.stdout.readline()) for _ in range(2)]
         tool.kill()
-        tool.communicate(timeout=300)  # (ends once no matrix holds its output)
+        tool.communicate(timeout=300)  # ends once no matrix holds its output
     assert not any(Path(f"/proc/{pid}/exe").exists() for pid in matrices)

@@ -1,4 +1,4 @@
-"""Cases of the fault matrix with a virtual machine: what is drawn, and how QEMU gets a monitor."""
+"""Cases of the fault matrix with a virtual machine: which are drawn, and the monitor of QEMU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.faults.table import tell, tell_all
 PAIRS = [(switch, "qemu") for switch in machines.SWITCHES]
 
 
-def test_all_faults_of_machines_are_drawn_and_told_with_how_to_see_them_again(
+def test_all_faults_of_machines_are_drawn_with_their_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     cases = [draw(seed, Scope(PAIRS, MACHINE_FAULTS)) for seed in range(1000)]
@@ -32,9 +32,9 @@ def test_all_faults_of_machines_are_drawn_and_told_with_how_to_see_them_again(
     row = Row.of(Verdict(cases[7], met=True, findings=["lost"]))
     tell(row)
     tell_all([row])
-    told = capsys.readouterr().out
-    assert "tools/faults --case 7 " in told and " --environments qemu " in told
-    assert f"| {row.fault} | 1 | 1 | 0 | 1 |" in told
+    output = capsys.readouterr().out
+    assert "tools/faults --case 7 " in output and " --environments qemu " in output
+    assert f"| {row.fault} | 1 | 1 | 0 | 1 |" in output
 
 
 def test_a_campaign_with_machines_has_one_a_trial() -> None:
@@ -44,7 +44,7 @@ def test_a_campaign_with_machines_has_one_a_trial() -> None:
     assert "scenario: v2v" in text and trials == 2
 
 
-def test_qemu_gets_a_monitor_and_its_guest_a_word(
+def test_qemu_gets_a_monitor_and_its_guest_an_argument(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = tmp_path / "usr" / "bin" / "qemu-system-x86_64"
@@ -67,19 +67,19 @@ def test_qemu_gets_a_monitor_and_its_guest_a_word(
         return done.stdout.splitlines()
 
     assert words("--version") == ["QEMU emulator version 7.2.22", "--version"]
-    said = words("-append", "quiet panic=-1", "-smp", "1")
-    assert said[:4] == ["-append", "quiet panic=-1", "-smp", "1"]
-    assert said[4:6] == ["-append", "quiet panic=-1 sysrq_always_enabled=1"]
-    assert said[7].startswith(f"socket,id=faults,path={tmp_path}/{machines.FOLDER}/")
+    arguments = words("-append", "quiet panic=-1", "-smp", "1")
+    assert arguments[:4] == ["-append", "quiet panic=-1", "-smp", "1"]
+    assert arguments[4:6] == ["-append", "quiet panic=-1 sysrq_always_enabled=1"]
+    assert arguments[7].startswith(f"socket,id=faults,path={tmp_path}/{machines.FOLDER}/")
     assert (Path(script).parent.parent / "share").readlink() == tmp_path / "usr" / "share"
     assert more[packages.KERNEL_SETTING] == str(kernel.root)
 
 
-def test_the_monitor_of_a_machine_is_told_and_told_again(
+def test_monitor_gets_the_command_and_its_reverse(
     socket_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(machines, "ANSWERS_S", 600.0)  # (a thread here may wait for its core)
-    said: list[str] = []
+    monkeypatch.setattr(machines, "ANSWERS_S", 600.0)  # a thread here may wait for its core
+    commands: list[str] = []
     (socket_folder / machines.FOLDER).mkdir()
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(str(socket_folder / machines.FOLDER / "42"))
@@ -89,7 +89,7 @@ def test_the_monitor_of_a_machine_is_told_and_told_again(
             for _ in range(2):
                 with door.accept()[0] as monitor:
                     monitor.sendall(b"QEMU 7.2 monitor\r\n(qemu) ")
-                    said.append(monitor.recv(100).decode())
+                    commands.append(monitor.recv(100).decode())
                     monitor.sendall(b"(qemu) ")
 
         thread = threading.Thread(target=answer, daemon=True)
@@ -98,13 +98,13 @@ def test_the_monitor_of_a_machine_is_told_and_told_again(
         places = SimpleNamespace(campaign=socket_folder / "7" / "faults.yaml")
         job = cast(Job, SimpleNamespace(places=places, machines=lambda: [42]))
         undo = paused.inflict(job, random.Random(1))
-        assert undo is not None and said == ["stop\n"]
+        assert undo is not None and commands == ["stop\n"]
         undo()
         thread.join()
-    assert said == ["stop\n", "cont\n"]
+    assert commands == ["stop\n", "cont\n"]
 
 
-def test_nothing_is_done_where_there_is_no_machine_or_no_monitor(tmp_path: Path) -> None:
+def test_nothing_is_done_without_a_machine_or_monitor(tmp_path: Path) -> None:
     (reset,) = (fault for fault in OWN if fault.name == "a guest is reset")
     places = SimpleNamespace(campaign=tmp_path / "7" / "faults.yaml")
     for pids in ([], [42]):
@@ -112,7 +112,7 @@ def test_nothing_is_done_where_there_is_no_machine_or_no_monitor(tmp_path: Path)
         assert reset.inflict(job, random.Random(1)) is None
 
 
-def test_a_machine_without_qemu_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lack_of_qemu_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(packages.QEMU_SETTING, "/nowhere/qemu")
     packages.qemu.cache_clear()
     try:

@@ -1,4 +1,4 @@
-"""What a soak looks at: bench, agents, engines and what the kernel has of them."""
+"""The samples of a soak: bench, agents, engines and objects of the kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.faults.bench import Job
 
 
 def job(tmp_path: Path, engines: list[int], session: str = "") -> Job:
-    """A bench that is this process, with such engines."""
+    """Return a bench that is this process, with such engines."""
     return cast(
         Job,
         SimpleNamespace(
@@ -25,32 +25,32 @@ def job(tmp_path: Path, engines: list[int], session: str = "") -> Job:
     )  # fmt: skip
 
 
-def test_engines_are_held_beside_the_bench(tmp_path: Path) -> None:
+def test_engines_are_counted_beside_the_bench(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "100"]) as engine:
         try:
-            seen = held.held_resources(job(tmp_path, [engine.pid, 2**22 + 1]), tmp_path)
+            resources = held.held_resources(job(tmp_path, [engine.pid, 2**22 + 1]), tmp_path)
         finally:
             engine.kill()
-    assert seen[held.ENGINES] > 0 and seen["memory of the bench (MB)"] > 10
-    assert seen["memory of agents (MB)"] == 0
-    assert set(held.COUNTS) <= set(seen)
-    assert seen["mounts"] > 0 and seen["devices"] >= 1
+    assert resources[held.ENGINES] > 0 and resources["memory of the bench (MB)"] > 10
+    assert resources["memory of agents (MB)"] == 0
+    assert set(held.COUNTS) <= set(resources)
+    assert resources["mounts"] > 0 and resources["devices"] >= 1
 
 
-def test_files_in_shared_folders_are_counted_but_not_those_of_the_soak_itself(
+def test_shared_files_count_except_those_of_the_soak(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held, "SHARED", (str(tmp_path).lstrip("/"),))
-    ours = tmp_path / "ours"
-    ours.mkdir()
-    (ours / "a").write_text("x")
-    assert held._shared_files(os.getpid(), ours) == 0
+    own_folder = tmp_path / "ours"
+    own_folder.mkdir()
+    (own_folder / "a").write_text("x")
+    assert held._shared_files(os.getpid(), own_folder) == 0
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "c").write_text("x")
-    assert held._shared_files(os.getpid(), ours) == 2
+    assert held._shared_files(os.getpid(), own_folder) == 2
 
 
-def test_one_trial_that_grows_or_counts_backwards_is_told() -> None:
+def test_growth_and_decreasing_counters_are_reported() -> None:
     steady = [(100.0, 20.0, 1000 * at) for at in range(100)]
     assert one_trial.judged(steady) == []
     grows = [(100.0 + at, 20.0, 1000 * at) for at in range(100)]
@@ -62,10 +62,10 @@ def test_one_trial_that_grows_or_counts_backwards_is_told() -> None:
     assert one_trial.judged(steady[:10])[0].startswith("too few samples")
 
 
-def test_what_the_next_trial_has_made_already_is_no_growth(
+def test_objects_of_the_next_trial_are_not_growth(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A look comes between two trials, or once the next one has begun."""
+    """A sample is taken between two trials, or after the start of the next."""
     between = {"descriptors": 13.0, soak.LEDGER: 0.0}
     within = between | {"descriptors": 18.0}
     calm = [between] * soak.WARM_UP + [between, within] * soak.SPAN
@@ -75,15 +75,15 @@ def test_what_the_next_trial_has_made_already_is_no_growth(
     assert "grew: descriptors" in capsys.readouterr().out
 
 
-def test_records_that_came_together_are_looked_at_once(
+def test_simultaneous_records_give_one_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The time that the bench spent is that of each of them."""
+    """The bench's time is divided among the records."""
     trials = tmp_path / "run" / "trials"
     trials.mkdir(parents=True)
     for name in "abc":
         (trials / f"{name}.json").write_text("{}")
     bench = SimpleNamespace(places=SimpleNamespace(results=tmp_path), engines=list, running=False)
     monkeypatch.setattr(soak, "_look", lambda *_: {held.SPENT: 6.0})
-    seen, stored = soak._watch(cast(Job, bench), 3, tmp_path)
-    assert stored == 3 and seen == [{soak.ENGINES: 0.0, soak.SPENT_EACH: 2.0}]
+    samples, stored = soak._watch(cast(Job, bench), 3, tmp_path)
+    assert stored == 3 and samples == [{soak.ENGINES: 0.0, soak.SPENT_EACH: 2.0}]

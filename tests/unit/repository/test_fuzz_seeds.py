@@ -48,11 +48,11 @@ def test_dictionary_has_every_option_of_the_engine() -> None:
     table = (ENGINE / "options" / "table.c").read_text()
     options = set(re.findall(r'^    \{"([a-z0-9-]+)", KIND_', table, re.MULTILINE))
     assert {"port", "packet-size", "eal"} <= options
-    words = (HERE / "options.dict").read_text()
-    assert not [option for option in options if f'"\\x0a--{option}\\x0a"' not in words]
+    dictionary = (HERE / "options.dict").read_text()
+    assert not [option for option in options if f'"\\x0a--{option}\\x0a"' not in dictionary]
 
 
-def test_dictionary_is_of_lines_that_libfuzzer_reads() -> None:
+def test_dictionary_lines_are_valid_for_libfuzzer() -> None:
     """A line is a comment, or a quoted word of at most 64 bytes."""
     for line in (HERE / "options.dict").read_text().splitlines():
         if line and not line.startswith("#"):

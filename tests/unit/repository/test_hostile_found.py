@@ -1,4 +1,4 @@
-"""What generated input found, and what was seen on the way: each ends as it is documented."""
+"""Findings of generated input: each ends as documented."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from tests.unit.instrument_fakes import FakeProgram
 from tests.unit.records import synthetic_record, write_run
 
 
-def test_a_group_may_have_a_name_of_no_encoding() -> None:
-    (one,) = cgroups.memberships(content=b"0::/user/\xff:a\n")
-    assert os.fsencode(one.path) == b"user/\xff:a"
+def test_group_name_may_have_no_encoding() -> None:
+    (membership,) = cgroups.memberships(content=b"0::/user/\xff:a\n")
+    assert os.fsencode(membership.path) == b"user/\xff:a"
 
 
-def test_a_group_outside_of_what_is_seen_is_no_place() -> None:
+def test_group_outside_of_the_visible_tree_is_ignored() -> None:
     assert cgroups.memberships(content=b"0::/../../b\n") == []
 
 
-def test_a_number_behind_the_name_of_lxcs_group_has_digits() -> None:
+def test_number_in_the_name_of_a_group_of_lxc_has_digits() -> None:
     assert lxc_remains.is_of("lxc.payload.x-1", "x")
     assert not lxc_remains.is_of("lxc.payload.x-\u0663", "x")
 
 
-@pytest.mark.parametrize("told", ["\u00b2", "0", "-1", "9" * 30, ""])
-def test_what_is_no_process_is_none(told: str) -> None:
-    host = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(exit_code=0, stdout=told))
+@pytest.mark.parametrize("output", ["\u00b2", "0", "-1", "9" * 30, ""])
+def test_invalid_process_number_is_none(output: str) -> None:
+    host = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(exit_code=0, stdout=output))
     assert in_container._query_pid(host, ["docker"]) is None
 
 
@@ -52,7 +52,7 @@ def program(folder: Path, name: str, script: bytes) -> Path:
     return path
 
 
-def test_dockers_words_may_have_no_encoding(
+def test_output_of_docker_may_have_no_encoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program(tmp_path, "docker", b"printf '\\377 is busy\\n' >&2; exit 1\n")
@@ -61,9 +61,7 @@ def test_dockers_words_may_have_no_encoding(
         docker_client.remove("container", "sm1", "")
 
 
-def test_a_library_may_have_a_name_of_no_encoding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_library_name_may_have_no_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, "ldd", b"printf '\\tlibx.so => /lib/\\377/libx.so (0x01)\\n'\n")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     (library,) = shared_libraries(Path("/bin/true"))
@@ -71,13 +69,13 @@ def test_a_library_may_have_a_name_of_no_encoding(
 
 
 @pytest.mark.parametrize(
-    "kept",
+    "stored",
     ["{", "[]", "5", "[" * 100_000, '{"name": "kvm"}', '{"name": [], "reason": "x"}',
      '{"name": "kvm -monitor x", "reason": "x"}', '{"name": "kvm", "reason": 5}',
      '{"name": "kvm", "reason": "\\ud800"}'],
 )  # fmt: skip
-def test_what_is_kept_of_an_accelerator_is_one_or_nothing(kept: str) -> None:
-    assert accelerator.believed(kept.encode()) is None
+def test_invalid_stored_accelerator_is_ignored(stored: str) -> None:
+    assert accelerator.believed(stored.encode()) is None
 
 
 def test_a_version_of_no_encoding_is_shown(tmp_path: Path) -> None:
@@ -88,7 +86,7 @@ def test_a_version_of_no_encoding_is_shown(tmp_path: Path) -> None:
 def test_a_version_that_no_record_could_hold() -> None:
     ready = json.dumps({"version": "\ud800", "driver": "\udfff"})
     end = PolledEnd(ProgramEnd("client", "tx0", ["x"], FakeProgram(ready, answer=str)), "sent")
-    end.wait_ready(0.0)  # (it has said so already)
+    end.wait_ready(0.0)  # it is already ready
     assert (end.version, end.driver) == ("\\ud800", "\\udfff")
 
 
@@ -104,7 +102,7 @@ def test_a_bad_resumption_is_named(tmp_path: Path, content: str | None) -> None:
         open_run(run).resumed_at()
 
 
-def test_a_lock_that_holds_no_owner(tmp_path: Path) -> None:
+def test_lock_without_an_owner_is_readable(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.write_text("[" * 4096)
     fd = os.open(path, os.O_RDONLY)
@@ -115,6 +113,6 @@ def test_a_lock_that_holds_no_owner(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["x" * 64, "a..b", "\udc80"])
-def test_a_host_that_has_no_such_name(host: str) -> None:
+def test_invalid_host_name_is_refused(host: str) -> None:
     with pytest.raises(UsageError, match="no host can be called so"):
         parse_place(f"{host}:8088", "--listen")

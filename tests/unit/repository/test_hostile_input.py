@@ -1,5 +1,5 @@
-"""Generated input for each reader of what comes from outside: some hundred of each, the same every
-time (`tools/fuzz --python` tries others for as long as it is told)."""
+"""Generated input for each reader of external data: some hundred of each, the same every time
+(`tools/fuzz --python` generates other input, for any time)."""
 
 from __future__ import annotations
 

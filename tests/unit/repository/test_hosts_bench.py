@@ -1,5 +1,5 @@
-"""The tests between hosts: what a busy machine does is repeated and skipped, a trial that fails is
-neither."""
+"""The tests between hosts: trials that a busy machine disturbed are repeated or skipped, failed
+trials are not."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def runs(*each: Record) -> Callable[[], tuple[int, list[Record], str]]:
     return lambda: (0, [next(coming)], "")
 
 
-def test_a_clean_run_ends_it() -> None:
+def test_clean_run_ends_the_attempts() -> None:
     clean = finished(noisy=False)
     assert repeated(runs(finished(noisy=True), clean)) == [clean]
 
 
-def test_a_machine_that_is_busy_throughout_skips() -> None:
+def test_permanently_busy_machine_skips() -> None:
     with pytest.raises(pytest.skip.Exception, match=r"too busy: .*one frame came late"):
         repeated(runs(*[finished(noisy=True)] * ATTEMPTS))
 
 
 @pytest.mark.parametrize("failures", [1, ATTEMPTS])
-def test_a_trial_that_fails_is_no_matter_of_a_busy_machine(failures: int) -> None:
+def test_failed_trial_is_not_skipped(failures: int) -> None:
     noisy = [finished(noisy=True)] * (ATTEMPTS - failures)
     failed = [synthetic_failure(message="no such switch")] * failures
     with pytest.raises(pytest.fail.Exception, match=r"in every attempt: .*no such switch"):

@@ -1,5 +1,5 @@
-"""What packages are made of: one version everywhere, locks that agree, a manual page of all that
-`--help` says."""
+"""The content of packages: one version everywhere, consistent locks, and a manual page with
+everything that `--help` prints."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ VERSIONED = ("switchmark/version.py", "pyproject.toml", "meson.build", "debian/c
 
 
 def versions(root: Path) -> set[str]:
-    """As the package, the wheel, the engine and Debian have it, and the latest in the changelog."""
-    own, project, meson, debian = ((root / name).read_text() for name in VERSIONED)
+    """Return the versions of package, wheel, engine, Debian, and the latest in the changelog."""
+    package, project, meson, debian = ((root / name).read_text() for name in VERSIONED)
     found = [
-        re.search(r'__version__ = "([^"]+)"', own),
+        re.search(r'__version__ = "([^"]+)"', package),
         re.search(r"version: '([^']+)'", meson),
         re.match(r"switchmark \(([^)-]+)-1\)", debian),
         re.search(r"^## ([0-9.]+)", (root / "CHANGELOG.md").read_text(), re.MULTILINE),
@@ -34,13 +34,14 @@ def versions(root: Path) -> set[str]:
     return {tomllib.loads(project)["project"]["version"], *(one[1] for one in found if one)}
 
 
-def test_the_version_is_the_same_everywhere() -> None:
+def test_version_is_the_same_everywhere() -> None:
     assert versions(ROOT) == {__version__}
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with the files that a release changes, and with changes since the last one."""
+    """A repository with the files that a release changes, and with changes since the last
+    release."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)  # a hook of git sets variables that name another repository
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
@@ -54,8 +55,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "CHANGELOG.md").write_text(
         f"# Changes\n\n## Unreleased\n\n- One.\n\n## {__version__}\n\n- Two.\n"
     )
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
-        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
     return tmp_path
 
 
@@ -68,9 +69,9 @@ def release(checkout: Path, version: str) -> subprocess.CompletedProcess[str]:
 
 def described(checkout: Path) -> str:
     """Return the tag of the checkout, with `-dirty` if files differ from it."""
-    words = ["git", "describe", "--dirty"]
+    command = ["git", "describe", "--dirty"]
     return subprocess.run(
-        words, cwd=checkout, capture_output=True, text=True, check=True
+        command, cwd=checkout, capture_output=True, text=True, check=True
     ).stdout.strip()
 
 
@@ -109,28 +110,28 @@ def pins(name: str) -> dict[str, str]:
     return dict(re.findall(r"^([A-Za-z0-9._\[\]-]+)==(\S+)", text, re.MULTILINE))
 
 
-def test_the_package_carries_what_is_tested_and_no_tools() -> None:
+def test_package_contains_tested_files_and_no_tools() -> None:
     carried, tested = pins("requirements.run.lock"), pins("requirements.lock")
     assert carried.items() <= tested.items()
     assert "pydantic" in carried
     assert "pytest" not in carried
 
 
-def test_modules_are_no_programs_in_the_package(tmp_path: Path) -> None:
-    """As in the wheel of protobuf, where every file may be executed: lintian refuses that."""
+def test_modules_in_the_package_are_not_executable(tmp_path: Path) -> None:
+    """All files of protobuf's wheel are executable, which lintian refuses."""
     if shutil.which("make") is None:
         pytest.skip("no make")
     packages = tmp_path / "lib/python3.11/site-packages"
-    kept = {"some/__init__.py": "x = 1", "some-1.dist-info/WHEEL": "Tag: py3-none-any"}
+    files = {"some/__init__.py": "x = 1", "some-1.dist-info/WHEEL": "Tag: py3-none-any"}
     programs = {"some/tool.py": "#!/usr/bin/python3", "some/tool": "\x7fELF"}
-    for name, text in (kept | programs).items():
+    for name, text in (files | programs).items():
         (packages / name).parent.mkdir(parents=True, exist_ok=True)
         (packages / name).write_text(text)
         (packages / name).chmod(0o755)
-    words = ["make", "-s", "-f", "debian/rules", "modes", f"STAGE={tmp_path}"]
-    subprocess.run(words, cwd=ROOT, check=True)
-    modes = {name: (packages / name).stat().st_mode & 0o777 for name in kept | programs}
-    assert modes == {**dict.fromkeys(kept, 0o644), **dict.fromkeys(programs, 0o755)}
+    command = ["make", "-s", "-f", "debian/rules", "modes", f"STAGE={tmp_path}"]
+    subprocess.run(command, cwd=ROOT, check=True)
+    modes = {name: (packages / name).stat().st_mode & 0o777 for name in files | programs}
+    assert modes == {**dict.fromkeys(files, 0o644), **dict.fromkeys(programs, 0o755)}
 
 
 def manual(capsys: pytest.CaptureFixture[str]) -> str:
@@ -163,8 +164,8 @@ def test_the_manual_page_is_clean_roff(capsys: pytest.CaptureFixture[str]) -> No
     requests = {line.split()[0] for line in text.splitlines() if line.startswith((".", "'"))}
     assert requests == {".TH", ".SH", ".SS", ".B", ".RI", ".P", ".TP", ".nf", ".fi"}
     try:
-        words = ["groff", "-man", "-ww", "-Tutf8", "-z"]
-        told = subprocess.run(words, input=text, capture_output=True, text=True, check=True)
+        command = ["groff", "-man", "-ww", "-Tutf8", "-z"]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
     except FileNotFoundError:
         pytest.skip("no groff")
-    assert not [line for line in told.stderr.splitlines() if "cannot" not in line], told.stderr
+    assert not [line for line in done.stderr.splitlines() if "cannot" not in line], done.stderr

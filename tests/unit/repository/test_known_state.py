@@ -37,7 +37,7 @@ HOSTILE = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.
 
 
 def hostile_start() -> None:
-    """Start as under nohup, in the background of a shell, of a user with odd settings."""
+    """Start like nohup, in the background of a shell, for a user with unusual settings."""
     for number in HOSTILE:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGCHLD])
@@ -52,17 +52,17 @@ def test_children_have_defaults_after_a_hostile_start() -> None:
         cwd=ROOT, env={**os.environ, **odd}, stdout=subprocess.PIPE, check=True,
         preexec_fn=hostile_start,
     )  # fmt: skip
-    told = json.loads(done.stdout)
-    assert set(told["ignored"]) <= {int(one) for one in known_state.OF_PYTHON}
-    assert told["blocked"] == []
-    assert told["umask"] == known_state.UMASK
-    assert told["locale"] == {"LC_ALL": known_state.LOCALE}
-    assert told["terminal"] is None
-    assert told["size"] == resource.RLIM_INFINITY
+    state = json.loads(done.stdout)
+    assert set(state["ignored"]) <= {int(one) for one in known_state.OF_PYTHON}
+    assert state["blocked"] == []
+    assert state["umask"] == known_state.UMASK
+    assert state["locale"] == {"LC_ALL": known_state.LOCALE}
+    assert state["terminal"] is None
+    assert state["size"] == resource.RLIM_INFINITY
 
 
 def test_this_session_has_the_known_state() -> None:
-    """conftest.py has established it: each test relies on it."""
+    """conftest.py has established it, and each test needs it."""
     before = os.umask(0)
     os.umask(before)
     assert before == known_state.UMASK

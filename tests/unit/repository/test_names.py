@@ -1,4 +1,4 @@
-"""A switch, an environment and a method is one file: no other code knows one by its name."""
+"""A switch, an environment or a method is one file: no other code compares with its name."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ NAMES = {*SWITCHES, *ENVIRONMENTS, *METHODS}
 
 
 def _compared(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """The texts that are compared with, by their lines."""
+    """Yield the texts that are compared with, and their lines."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
             for side in (node.left, *node.comparators):
                 texts = side.elts if isinstance(side, ast.Tuple | ast.Set | ast.List) else [side]
-                for one in texts:
-                    if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                        yield node.lineno, one.value
+                for node_of_text in texts:
+                    if isinstance(node_of_text, ast.Constant) and isinstance(
+                        node_of_text.value, str
+                    ):
+                        yield node.lineno, node_of_text.value
 
 
-def test_nothing_is_compared_with_the_name_of_a_switch_an_environment_or_a_method() -> None:
+def test_no_code_compares_with_names_of_plugins() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
         for path in sorted(ROOT.rglob("*.py"))
@@ -37,12 +39,12 @@ def test_nothing_is_compared_with_the_name_of_a_switch_an_environment_or_a_metho
 
 
 def _listed(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
-    """The texts of each collection, by its line."""
+    """Yield the texts of each collection and its line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Tuple | ast.Set | ast.List | ast.Dict):
             texts = node.keys if isinstance(node, ast.Dict) else node.elts
-            held = {one.value for one in texts if isinstance(one, ast.Constant)}
-            yield node.lineno, {one for one in held if isinstance(one, str)}
+            values = {one.value for one in texts if isinstance(one, ast.Constant)}
+            yield node.lineno, {one for one in values if isinstance(one, str)}
 
 
 def test_nothing_lists_switches() -> None:
@@ -52,4 +54,4 @@ def test_nothing_lists_switches() -> None:
         for line, texts in _listed(ast.parse(path.read_text()))
         if len(names := texts & set(SWITCHES)) > 1
     ]
-    assert not found, "let each switch say it, in its capabilities"
+    assert not found, "each switch declares it in its capabilities"

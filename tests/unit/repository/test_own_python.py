@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-# The first runs where no .venv is, the third needs the standard library alone, and the last is a
+# The first runs without a .venv, the third needs the standard library alone, and the last is a
 # child of bench/places. tools/tutorial needs the packages of .venv-docs.
 NEEDS_NOTHING = {
     "tools/sbom-engine", "tools/own_python.py", "tools/words", "tools/tutorial",
@@ -19,7 +19,7 @@ PROGRAM = re.compile(r'\A#!.*python|^if __name__ == "__main__":', re.MULTILINE)
 
 
 def checkout(folder: Path) -> Path:
-    """A checkout with one program, which prints its words."""
+    """Make a checkout with one program, which prints its arguments."""
     (folder / "tools").mkdir()
     (folder / "bench").mkdir()
     shutil.copy(ROOT / "tools/own_python.py", folder / "tools")
@@ -33,16 +33,16 @@ def checkout(folder: Path) -> Path:
 
 
 def run(program: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, *flags, str(program), "word"]
-    return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    command = [sys.executable, *flags, str(program), "word"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_without_packages_starts_again_with_own_python(tmp_path: Path) -> None:
     program = checkout(tmp_path)
-    own = tmp_path / ".venv/bin/python"
-    own.parent.mkdir(parents=True)
-    own.write_text('#!/bin/sh\necho own "$@"\n')
-    own.chmod(0o755)
+    interpreter = tmp_path / ".venv/bin/python"
+    interpreter.parent.mkdir(parents=True)
+    interpreter.write_text('#!/bin/sh\necho own "$@"\n')
+    interpreter.chmod(0o755)
     assert run(program, "-S").stdout == f"own -S {program} word\n"
     assert run(program).stdout == "program word\n", "this Python has the packages"
 

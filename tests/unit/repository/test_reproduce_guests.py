@@ -1,4 +1,4 @@
-"""tools/reproduce-guests: which items a guest runs, and what is refused before one boots."""
+"""tools/reproduce-guests: the items that a guest runs, and refusals before a guest boots."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def tool() -> Iterator[Any]:
     ("switch", "name", "has", "lacks"),
     [
         ("ovs", "dagar2017", {"fig8", "table3"}, {"table5"}),
-        ("sriov", "ara2021", {"fig4a", "fig4b"}, {"fig4d", "table2"}),  # 4d is between hosts
+        ("sriov", "ara2021", {"fig4a", "fig4b"}, {"fig4d", "table2"}),  # 4d needs two hosts
         ("vale", "zhang2019", {"fig4a", "fig5", "table4"}, {"v2p"}),
     ],
 )
-def test_items_are_those_on_one_host_that_have_the_switch(
+def test_items_are_those_with_the_switch_on_one_host(
     tool: Any, switch: str, name: str, has: set[str], lacks: set[str]
 ) -> None:
     found = {item.name for item in tool.items_with(read_paper(name), switch, [])}
@@ -49,11 +49,11 @@ def test_items_are_those_on_one_host_that_have_the_switch(
 
 @pytest.mark.parametrize("switch", ["ovs", "sriov", "vale"])
 @pytest.mark.parametrize("name", paper_names())
-def test_every_item_plans_as_a_guest_measures_it(tool: Any, switch: str, name: str) -> None:
+def test_every_item_has_a_plan_in_the_guest(tool: Any, switch: str, name: str) -> None:
     paper = read_paper(name)
     for item in tool.items_with(paper, switch, []):
-        made = make_plan(item.campaign, [f"switch={switch}", *tool.SETTINGS], paper.target)
-        assert made.trials, item.name
+        plan = make_plan(item.campaign, [f"switch={switch}", *tool.SETTINGS], paper.target)
+        assert plan.trials, item.name
 
 
 def test_a_wrong_key_is_refused_before_a_guest_boots(

@@ -1,4 +1,4 @@
-"""What SECURITY.md promises: modes of files, and dependencies that are what they were."""
+"""The promises of SECURITY.md: modes of files, and locked dependencies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 BILL = ROOT / ".sbom" / "bill.json"
 
 
-def test_only_we_can_write_what_is_undone_as_root(
+def test_only_the_owner_can_write_files_that_root_undoes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = Path(f"/tmp/smh{os.getpid()}")
@@ -41,18 +41,18 @@ def test_only_we_can_write_what_is_undone_as_root(
         shutil.rmtree(state)
 
 
-def test_a_link_that_leads_to_itself_is_no_closed_folder(tmp_path: Path) -> None:
+def test_link_to_itself_is_not_a_closed_folder(tmp_path: Path) -> None:
     (loop := tmp_path / "loop").symlink_to("loop")
     assert not is_closed(loop)
 
 
 LOCKS = sorted([*ROOT.glob("requirements*.lock"), *ROOT.glob("tools/*.lock")])
-# What is tracked and no text: pictures, recorded streams, what fuzzing has found.
+# Tracked files that are not text: pictures, recorded streams, findings of fuzzing.
 BINARY_SUFFIXES = {".png", ".gz"}
 SEEDS = PurePath("tests/fuzz")
 
 
-def test_whatever_is_installed_is_locked() -> None:
+def test_every_installed_package_is_locked() -> None:
     names = {str(path.relative_to(ROOT)) for path in LOCKS}
     assert names == {
         "requirements.lock", "requirements.counterparts.lock", "requirements.run.lock",
@@ -64,7 +64,7 @@ def test_whatever_is_installed_is_locked() -> None:
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
 def test_every_locked_dependency_has_its_hashes(lock: Path) -> None:
-    """As pip wants them: one version, and hashes."""
+    """pip requires one version, and hashes."""
     text = lock.read_text().replace("\\\n", " ")
     pinned = [line for line in text.splitlines() if line and line[0] not in "# -"]
     assert len(pinned) > 20
@@ -87,38 +87,38 @@ def test_no_binary_is_tracked() -> None:
 
 
 def is_binary(path: Path) -> bool:
-    """Whether it is no text; a file that has just been removed is none."""
+    """Return True for a file that is not text; False for a file that was just removed."""
     return path.is_file() and b"\0" in path.read_bytes()
 
 
-def test_a_package_or_program_would_be_found(tmp_path: Path) -> None:
+def test_package_or_program_would_be_found(tmp_path: Path) -> None:
     assert is_binary(Path(sys.executable))
     package = tmp_path / "x.deb"
     package.write_bytes(b"!<arch>\ndebian-binary   \0\0")
     assert is_binary(package) and package.suffix not in BINARY_SUFFIXES
 
 
-def test_the_bill_of_materials_has_what_the_engine_links(tmp_path: Path) -> None:
+def test_bill_of_materials_has_the_libraries_of_the_engine(tmp_path: Path) -> None:
     bill = tmp_path / "bill.json"
     bill.write_text('{"components": [{"bom-ref": "requirements-L1", "name": "x"}]}')
     subprocess.run([sys.executable, ROOT / "tools/sbom-engine", bill], check=True)
-    held = {one["name"]: one for one in json.loads(bill.read_text())["components"]}
-    assert "x" in held
+    components = {one["name"]: one for one in json.loads(bill.read_text())["components"]}
+    assert "x" in components
     for name in ("zlib", "liburing", "libdpdk"):
         if subprocess.run(["pkg-config", "--exists", name], check=False).returncode == 0:
-            assert re.match(r"\d+\.", held[name]["version"]), held[name]
-            assert held[name].get("purl", "pkg:deb/").startswith("pkg:deb/")
+            assert re.match(r"\d+\.", components[name]["version"]), components[name]
+            assert components[name].get("purl", "pkg:deb/").startswith("pkg:deb/")
 
 
 @pytest.mark.skipif(not BILL.exists(), reason="./check has not made the bill of materials")
-def test_the_bill_of_materials_has_all_that_is_locked() -> None:
-    """Whether it is valid by the standard's own schema has been asked by who made it."""
+def test_bill_of_materials_has_all_locked_packages() -> None:
+    """tools/sbom validates it by the schema of the standard."""
     found = json.loads(BILL.read_text())
     assert found["bomFormat"] == "CycloneDX" and len(found["components"]) > 90
 
 
-def test_switches_declare_what_each_of_their_port_kinds_takes() -> None:
-    """And SECURITY.md has a row of each; what declares nothing runs no program."""
+def test_switches_declare_capabilities_of_their_port_kinds() -> None:
+    """SECURITY.md has a row for each; a switch without a declaration runs no program."""
     text = (ROOT / "SECURITY.md").read_text()
     for name, switch in SWITCHES.items():
         capabilities = switch().capabilities
@@ -130,14 +130,14 @@ def test_switches_declare_what_each_of_their_port_kinds_takes() -> None:
             assert not issubclass(switch, ProgramSwitch | OvsSwitch | BasicForwarder)
 
 
-def test_what_switches_write_is_listed() -> None:
+def test_files_that_switches_write_are_listed() -> None:
     rows = [line for line in (ROOT / "SECURITY.md").read_text().splitlines() if line[:1] == "|"]
     for name, switch in SWITCHES.items():
         for place in switch().capabilities.writes or ():
             assert any(f"`{name}`" in row and f"`{place}`" in row for row in rows), (name, place)
 
 
-def test_instruments_declare_what_each_of_their_port_kinds_takes() -> None:
+def test_instruments_declare_capabilities_of_port_kinds() -> None:
     text = (ROOT / "SECURITY.md").read_text().lower()
     for name, instrument in INSTRUMENTS.items():
         abilities = instrument().abilities
@@ -146,7 +146,7 @@ def test_instruments_declare_what_each_of_their_port_kinds_takes() -> None:
         assert name.removesuffix("-dpdk") in text, name
 
 
-def test_what_a_bench_gives_up_is_listed() -> None:
+def test_dropped_capabilities_of_the_bench_are_listed() -> None:
     text = " ".join((ROOT / "SECURITY.md").read_text().split())
     assert ", ".join(f"`{name}`" for name in sorted(NEVER)) in text
 

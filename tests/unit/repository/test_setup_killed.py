@@ -1,4 +1,4 @@
-"""tools/setup.sh that is ended on the way: services may start again, and the next call goes on."""
+"""tools/setup.sh that is killed: services may start again, and the next call continues."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ source_stamp() {{ echo now; }}
 find_python() {{ echo {here}/python; }}
 setup_venv lock
 """
-# As `python -m venv`, and the python in it: pip is there where the folder was made whole.
+# A substitute for `python -m venv`; pip is missing in an incomplete folder.
 PYTHON = """#!/bin/sh
 echo "$*" >>{here}/asked
 case "$*" in
@@ -51,9 +51,7 @@ def begin(here: Path, script: str) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_services_may_start_again_after_an_end_on_the_way(
-    tmp_path: Path, number: signal.Signals
-) -> None:
+def test_services_may_start_again_after_a_kill(tmp_path: Path, number: signal.Signals) -> None:
     program(tmp_path / "bin/apt-get", f"#!/bin/sh\ntouch {tmp_path}/begun\nexec sleep 60\n")
     process = begin(tmp_path, INSTALL)
     while not (tmp_path / "begun").exists():
@@ -64,13 +62,13 @@ def test_services_may_start_again_after_an_end_on_the_way(
     os.killpg(process.pid, number)
     assert process.wait(300) != 0
     with suppress(ProcessLookupError):
-        while policy.exists():  # (a shell of it may outlive the first)
+        while policy.exists():  # a shell of it may end later than the first
             os.killpg(process.pid, 0)
             time.sleep(0.01)
     assert not policy.exists()
 
 
-def test_what_a_kill_left_is_removed_and_a_policy_of_the_machine_stays(tmp_path: Path) -> None:
+def test_leftover_policy_is_removed_and_machine_policy_stays(tmp_path: Path) -> None:
     policy = tmp_path / "policy-rc.d"
     program(tmp_path / "bin/apt-get", f"#!/bin/sh\ncp {policy} {tmp_path}/kept\n")
     assert begin(tmp_path, INSTALL).wait(300) == 0 and not policy.exists()
@@ -80,25 +78,25 @@ def test_what_a_kill_left_is_removed_and_a_policy_of_the_machine_stays(tmp_path:
     assert begin(tmp_path, INSTALL).wait(300) == 0 and policy.exists()
 
 
-def test_a_venv_that_was_not_finished_is_made_anew(tmp_path: Path) -> None:
+def test_unfinished_venv_is_made_anew(tmp_path: Path) -> None:
     program(tmp_path / "python", PYTHON.format(here=tmp_path))
     (tmp_path / "lock").touch()
     (tmp_path / ".venv/bin").mkdir(parents=True)
     program(tmp_path / ".venv/bin/python", PYTHON.format(here=tmp_path))
     assert begin(tmp_path, VENV).wait(300) == 0
-    asked = (tmp_path / "asked").read_text()
-    assert asked.count("-m venv --clear .venv") == 1
+    calls = (tmp_path / "asked").read_text()
+    assert calls.count("-m venv --clear .venv") == 1
     assert (tmp_path / ".venv/.stamp").read_text() == "now\n"
     assert begin(tmp_path, VENV).wait(300) == 0
-    assert (tmp_path / "asked").read_text() == asked, "it is ready"
+    assert (tmp_path / "asked").read_text() == calls, "the environment is ready"
 
 
-def test_a_venv_whose_change_was_ended_is_not_taken_for_the_last_one(tmp_path: Path) -> None:
+def test_venv_with_an_interrupted_change_is_not_current(tmp_path: Path) -> None:
     program(tmp_path / "python", PYTHON.format(here=tmp_path))
     (tmp_path / "lock").touch()
     assert begin(tmp_path, VENV).wait(300) == 0
     (tmp_path / ".venv/.stamp").write_text("before\n")
     (tmp_path / ".venv/pip").unlink()
-    program(tmp_path / "python", "#!/bin/sh\nexit 1\n")  # no further than here
+    program(tmp_path / "python", "#!/bin/sh\nexit 1\n")  # ends here
     assert begin(tmp_path, VENV).wait(300) != 0
     assert not (tmp_path / ".venv/.stamp").exists()

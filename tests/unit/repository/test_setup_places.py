@@ -1,5 +1,5 @@
-"""quickstart's set-up where little is allowed: it never calls sudo, names the command for an
-administrator, leaves out what cannot be had, and decides by trying."""
+"""quickstart's setup with few permissions: it never calls sudo, names the command for an
+administrator, skips impossible steps, and decides by trying."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder with an apt-get, a dpkg-query and a sudo that write what they are asked for."""
+    """A folder with an apt-get, a dpkg-query and a sudo that log their arguments."""
     programs = {
         "dpkg-query": f'for last; do :; done\n[ -e {tmp_path}/has/"$last" ] && printf installed\n',
         "apt-cache": f'[ -e {tmp_path}/archive/"$2" ]\n',
@@ -52,14 +52,14 @@ def has(place: Path, *names: str, folder: str = "has") -> None:
         (place / folder / name).touch()
 
 
-def test_nothing_is_asked_if_all_is_installed(place: Path) -> None:
+def test_nothing_is_requested_if_all_is_installed(place: Path) -> None:
     has(place, "cc", "lxc")
     done = call(place, "install_packages no cc -- lxc")
     assert (done.returncode, done.stderr) == (0, "")
     assert not (place / "asked").exists() and not (place / "sudo").exists()
 
 
-def test_user_without_a_compiler_is_told_the_command(place: Path) -> None:
+def test_user_without_a_compiler_gets_the_command(place: Path) -> None:
     (place / "dpkg").rmdir()  # as if it could not be written, also for root
     done = call(place, "install_packages yes cc -- lxc")
     assert done.returncode == 3
@@ -70,7 +70,7 @@ def test_user_without_a_compiler_is_told_the_command(place: Path) -> None:
     assert not (place / "asked").exists() and not (place / "sudo").exists()
 
 
-def test_user_without_optional_packages_goes_on(place: Path) -> None:
+def test_user_without_optional_packages_continues(place: Path) -> None:
     (place / "dpkg").rmdir()
     has(place, "cc")
     done = call(place, "install_packages no cc -- lxc ovs; echo on")
@@ -97,7 +97,7 @@ def test_container_without_a_network_gets_one_line(place: Path) -> None:
     )
 
 
-def test_nobody_to_ask_is_said(place: Path) -> None:
+def test_lack_of_an_administrator_is_reported(place: Path) -> None:
     done = call(place, "install_packages no cc")
     assert done.returncode == 2 and "run again with --yes" in done.stderr
 
@@ -110,10 +110,10 @@ def test_system_without_dpkg_needs_a_compiler(place: Path) -> None:
 
 
 @pytest.mark.parametrize("free", [0, 1024])
-def test_hugepages_that_cannot_be_reserved_are_no_failure(place: Path, free: int) -> None:
+def test_unreservable_hugepages_are_not_a_failure(place: Path, free: int) -> None:
     (place / "pages").mkdir()
     (place / "pages/free_hugepages").write_text(f"{free}\n")
-    (place / "pages/nr_hugepages").symlink_to(place / "absent" / "file")  # nobody can write it
+    (place / "pages/nr_hugepages").symlink_to(place / "absent" / "file")  # no user can write it
     script = 'cat() { if [ "${1##*/}" = nr_hugepages ]; then echo 7; else command cat "$1"; fi; }\n'
     done = call(place, f"{script}reserve_hugepages 1024; echo on")
     assert (done.returncode, done.stdout) == (0, "on\n")
@@ -124,7 +124,7 @@ def test_hugepages_that_cannot_be_reserved_are_no_failure(place: Path, free: int
         assert "Without them, DPDK uses 4 KiB pages" in done.stderr
 
 
-def test_hugepages_are_reserved_where_they_can_be(place: Path) -> None:
+def test_hugepages_are_reserved_if_possible(place: Path) -> None:
     (place / "pages").mkdir()
     (place / "pages/free_hugepages").write_text("24\n")
     (place / "pages/nr_hugepages").write_text("100\n")
@@ -134,7 +134,7 @@ def test_hugepages_are_reserved_where_they_can_be(place: Path) -> None:
 
 
 def test_stamp_of_the_source_is_the_same_in_each_locale(tmp_path: Path) -> None:
-    """Otherwise each call in another locale would build anew."""
+    """Otherwise each call in another locale would rebuild."""
     for name in ("B.c", "a.c", "_.c"):
         (tmp_path / "engine").mkdir(exist_ok=True)
         (tmp_path / "engine" / name).write_text(name)

@@ -1,4 +1,4 @@
-"""What the tools of the repository say to an option that they do not know."""
+"""The errors of the repository's tools for unknown options."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ TOOLS = Path(__file__).parents[3] / "tools"
 
 
 def test_an_unknown_option_is_one_line_and_exit_2() -> None:
-    told = subprocess.run(
+    done = subprocess.run(
         [TOOLS / "deb", "--no-such"], capture_output=True, text=True, check=False,
-        env={**os.environ, "LC_ALL": "C"},  # (of one that is not installed a shell warns)
+        env={**os.environ, "LC_ALL": "C"},  # a shell warns about missing locales
     )  # fmt: skip
-    assert told.returncode == 2
-    assert told.stderr == "deb: unknown option --no-such (see tools/deb --help)\n"
+    assert done.returncode == 2
+    assert done.stderr == "deb: unknown option --no-such (see tools/deb --help)\n"
