@@ -18,6 +18,7 @@ from switchmark.model.workload import BITS
 from switchmark.report import words
 from switchmark.results.answer import PointAnswer, RankedContender
 from switchmark.results.rows import SummaryRow
+from switchmark.results.transfer_summary import PARTS
 from switchmark.statistics.means import Estimate
 
 
@@ -79,7 +80,7 @@ def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> One
         for ranked in answer.ranking
     }
     groups = list(_joined(done))
-    varying = _varying(groups, set(_of_one_dimension(done)))
+    varying = _varying(groups, {"workload", *_of_one_dimension(done)})
     cells = [dict(_cells(group, typical)) for group in groups]
     columns = [name for name in _COLUMNS if any(name in one for one in cells)]
     lines = [
@@ -90,7 +91,8 @@ def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> One
 
 
 def _varying(groups: Sequence[Sequence[SummaryRow]], unwanted: Set[str]) -> list[str]:
-    """Return the fields in which the contenders' lines differ. Of fields that separate the lines in
+    """Return the fields in which the contenders' lines differ, without those that are shown in
+    another way. Of fields that separate the lines in
     the same way, such as a method and its rate and burst, only the first is returned."""
     firsts = [group[0] for group in groups if not group[0].is_baseline]
     firsts = firsts or [group[0] for group in groups]
@@ -120,6 +122,12 @@ def _without_name(name: str, text: str) -> str:
     return text.removeprefix(f"{shown} ").removesuffix(f" {shown}")
 
 
+# Column, name in `TransportSummary.costs`, and scale of the CPU time of an application, by whether
+# its unit is bit/s.
+_CPU_COSTS = {
+    True: ("CPU, ms/Gbit", "s_per_gigabit", 1e3),
+    False: ("CPU, µs/request", "us_per_request", 1.0),
+}
 _COLUMNS = (
     "Found",
     "Forwarded, Mpps",
@@ -132,6 +140,8 @@ _COLUMNS = (
     "99 %, µs",
     "Cores",
     "ns a frame",
+    "CPU, ms/Gbit",
+    "CPU, µs/request",
     "Trials",
 )
 
@@ -183,6 +193,10 @@ def _transfer(
             yield "Bytes a packet", Cell(number(size), size)
         again = row.transport.retransmitted_segments
         yield "Retransmitted", Cell(number(again), again)
+        name, cost, scale = _CPU_COSTS[transfer.unit == BITS]
+        spent = [row.transport.costs.get(f"{part}_{cost}") for part in PARTS]
+        if known := [value * scale for value in spent if value is not None]:
+            yield name, Cell(number(sum(known)), sum(known))
 
 
 def _cores(row: SummaryRow) -> Iterator[tuple[str, Cell]]:

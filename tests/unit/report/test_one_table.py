@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from switchmark.model.functions import read_functions
+from switchmark.model.workload import BITS, REQUESTS
 from switchmark.report.one_table import OneTable, one_table
 from switchmark.results.summary import summary
+from switchmark.results.transfer_summary import TransferSummary, TransportSummary
+from switchmark.statistics.means import estimate
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 
 
@@ -48,3 +54,25 @@ def test_cells_have_values_without_the_name_of_the_column(tmp_path: Path) -> Non
     table = one_table(summary(write_run(tmp_path, records)), ())
     assert table.where == ("rules",)
     assert [line.where for line in table.lines] == [("0",), ("100",), ("-",)]
+
+
+@pytest.mark.parametrize(
+    ("unit", "costs", "column", "text"),
+    [
+        (BITS, {"client_s_per_gigabit": 0.03, "server_s_per_gigabit": 0.02},
+         "CPU, ms/Gbit", "50.0"),
+        (REQUESTS, {"client_us_per_request": 30.0, "switch_us_per_request": None},
+         "CPU, µs/request", "30.0"),
+    ],
+)  # fmt: skip
+def test_cpu_time_of_an_application_is_in_the_unit_of_its_figure(
+    tmp_path: Path, unit: str, costs: dict[str, float | None], column: str, text: str
+) -> None:
+    row = summary(write_run(tmp_path, [synthetic_record()]))[0]
+    rate = estimate([1000.0])
+    transfer = TransferSummary(unit, None, rate, rate, rate, estimate([0.0]))
+    transport = TransportSummary(64.0, 64.0, 0.0, "reno", "", costs)
+    table = one_table([replace(row, throughput=None, transfer=transfer, transport=transport)], ())
+    (line,) = table.lines
+    assert line.cells[table.columns.index(column)].text == text
+    assert len([name for name in table.columns if name.startswith("CPU")]) == 1
