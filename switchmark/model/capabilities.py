@@ -38,6 +38,8 @@ class SwitchOption:
     sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
     only_io: Mapping[str, Io] = field(default_factory=dict, hash=False)  # that its ports then take
     one_host: Mapping[str, str] = field(default_factory=dict, hash=False)  # values, and why
+    # By value: the longest frame with FCS, if it is shorter than the switch's.
+    longest_frame: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def allowed(self) -> str:

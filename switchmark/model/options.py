@@ -101,6 +101,21 @@ def between_refusal(
     return None
 
 
+def longest_frame(
+    name: str, capabilities: Capabilities, options: Mapping[str, str]
+) -> tuple[int | None, str]:
+    """Return the longest frame with FCS that the switch takes with these options (None: it limits
+    none), and a clause for messages that names the switch or its option."""
+    longest, takes = capabilities.longest_frame_bytes, f"{name} takes"
+    values = in_force(capabilities, options)
+    for option in capabilities.options:
+        value = values[option.name]
+        limit = option.longest_frame.get(value)
+        if limit is not None and (longest is None or limit < longest):
+            longest, takes = limit, f"{name} takes with {option.name}: {value}"
+    return longest, takes
+
+
 def io_required(
     capabilities: Capabilities, options: Mapping[str, str]
 ) -> Iterator[tuple[SwitchOption, str, Io]]:

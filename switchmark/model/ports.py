@@ -121,6 +121,7 @@ class NetworkEnd:
     port: int | None = None  # UDP port for its application; None: the usual one
     reached_port: int | None = None  # at which others reach that port
     tcp_port: int | None = None  # TCP port for a server; None: the usual one
+    reached_tcp_port: int | None = None  # at which others reach that port
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ from switchmark.record.runs import Timing as Timing
 from switchmark.record.runs import Trim as Trim
 from switchmark.record.runs import VnfRun as VnfRun
 from switchmark.record.transfer import EndCpu as EndCpu
+from switchmark.record.transfer import PairTransfer as PairTransfer
 from switchmark.record.transfer import Transfer as Transfer
 from switchmark.record.transfer import Transport as Transport
 from switchmark.record.trust import Limit as Limit

@@ -16,6 +16,16 @@ class CountedOn(Value):
     bytes: Count
 
 
+class Relayed(Value):
+    """The work of a program that received the traffic in a host and sent it on."""
+
+    program: str
+    processes: Count
+    bytes: Count  # in IP packets that the host received
+    forwarded_packets: Count  # that the host routed past the program
+    cpu_s: Amount  # CPU time of the program
+
+
 class Crossing(Value):
     """The counters of the devices on the path, and the facts of the path."""
 
@@ -25,6 +35,10 @@ class Crossing(Value):
     shared: bool = False  # others sent more than a twentieth of the load
     changed: bool = False  # rules, settings or devices differ from the first trial of this run
     state: str = ""  # hash of the rules, settings and devices on the path
+    relay: Relayed | None = None  # None: the kernel forwards
+    # Address and port that the client dialled, and those at which the server listened.
+    dialled: str = ""
+    answered_at: str = ""
     path: list[str] = Field(default_factory=list)  # a line for each device, in the order of packets
     source_address: str = ""  # the address that the first endpoint sends from
     source_seen: str = ""  # by the second one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,10 +12,12 @@ Place = Literal[
     "into the switch",
     "in the switch",
     "in the chain",
+    "in the relay",  # a program that ends the connections: its packets are its own
     "between the hosts",  # in either switch, in a chain that is cut in two, or on the cable
     "out of the switch",
     "on the wire",
 ]
+RELAY: Final = "in the relay"
 
 
 class Stage(Value):
@@ -83,7 +85,8 @@ class Reconciliation(Value):
 
     @model_validator(mode="after")
     def _sums_are_sums(self) -> Reconciliation:
-        stages = [stage for path in self.paths for stage in path.stages]
+        all_stages = [stage for path in self.paths for stage in path.stages]
+        stages = [stage for stage in all_stages if stage.place != RELAY]
         if self.unexplained_frames != sum(abs(stage.unexplained) for stage in stages):
             raise ValueError("reconciliation.unexplained_frames is not the sum of its stages")
         if self.sent != sum(path.sent for path in self.paths):

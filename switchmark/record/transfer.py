@@ -10,12 +10,21 @@ from switchmark.model.value import Amount, Count, Ratio, Value
 from switchmark.model.workload import BITS, TransferUnit
 
 
+class PairTransfer(Value):
+    """The share of one pair in the throughput, in the unit and the kept window of the whole."""
+
+    pair: Count
+    began_after_ns: Count  # after the first pair
+    offered_per_s: Amount
+    completed_per_s: Amount
+
+
 class Transfer(Value):
     """The throughput of an application in the kept window: payload of a stream, or requests that
     were answered. Rates are in `unit`."""
 
     unit: TransferUnit
-    intended_per_s: Amount | None  # None: as much as it can
+    intended_per_s: Amount | None  # all pairs together; None: as much as possible
     offered_per_s: Amount  # written by the client, or asked
     completed_per_s: Amount  # read by the server, or answered
     stdev_per_s: Amount  # deviation of completed_per_s over the kept samples
@@ -25,6 +34,7 @@ class Transfer(Value):
     payload_bps: Amount  # that arrived, both directions together
     loss_ratio: Ratio = 0.0  # requests without an answer, or lost datagrams, whole trial
     samples: Count = 0  # kept
+    pairs: list[PairTransfer] = Field(default_factory=list)  # empty: there is one pair
 
     @model_validator(mode="after")
     def _figures_agree(self) -> Transfer:

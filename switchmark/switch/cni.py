@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, UsageError
@@ -40,9 +41,9 @@ from switchmark.model.capabilities import (
     unavailable_for,
 )
 from switchmark.model.ports import NetworkEnd, SwitchPort
+from switchmark.switch.support import overlay
 from switchmark.switch.support.in_kernel import veth_lines
-from switchmark.switch.support.network import ANSWER_TIMEOUT_S, NETWORK, NetworkSwitch
-from switchmark.switch.support.private import Namespace
+from switchmark.switch.support.network import ANSWER_TIMEOUT_S, NETWORK, Host, NetworkSwitch
 
 DEVICE = "eth0"
 AUTO = "auto"
@@ -74,13 +75,14 @@ class Cni(NetworkSwitch):
                 (AUTO,),
                 path="a folder",
             ),
+            overlay.OPTION,
         ),
     )
 
     def configure(self, options: Mapping[str, str]) -> None:
         """See `WithOptions`; also read the list. Raises UsageError with the place of a mistake."""
         super().configure(options)
-        self.configuration()
+        self.networks()
         folder = self.option("plugins")
         if folder != AUTO and not Path(folder).is_dir():
             raise UsageError(
@@ -92,6 +94,15 @@ class Cni(NetworkSwitch):
         """Return the chosen list. Raises UsageError."""
         chosen = self.option("conflist")
         return conflist.load(Path(chosen)) if "/" in chosen else conflist.built_in(chosen)
+
+    def networks(self) -> list[tuple[ConfigurationList, IPv4Network | None]]:
+        """Return the list of each host, with its subnet if there are two hosts. Raises
+        UsageError."""
+        network, chosen = self.configuration(), self.option(overlay.OPTION.name)
+        if chosen == overlay.OFF:
+            return [(network, None)]
+        mtu_bytes = overlay.inner_mtu_bytes(chosen)
+        return [conflist.of_host(network, side, mtu_bytes) for side in (0, 1)]
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folders of plugins."""
@@ -112,19 +123,27 @@ class Cni(NetworkSwitch):
             return unavailable_for(error)
         return available(f"{_version_of(programs[0])} in {programs[0].parent}")
 
-    def prepare_host(self, host: Namespace) -> None:
+    def prepare_host(self, host: Host) -> None:
         """Make the parents that the list names, and a default route over the uplink."""
-        self._network = _with_own_state(self.configuration())
-        self._runtime = Runtime(self.private_host, self._network, self.folders(), self.session.id)
-        self._parents = tuple(dict.fromkeys((UPLINK, *self._network.parents)))
+        if host is self.hosts[0]:
+            self._runtimes: list[Runtime] = []
+            self._attached: dict[int, tuple[Runtime, Place, Result, int]] = {}
+            self._listener: Listener | None = None
+            self._mutex = threading.Lock()
+            self._checked = ""
+        written, _ = self.networks()[len(self._runtimes)]
+        self._network = network = _with_own_state(written)
+        runtime = Runtime(host.private, network, self.folders(), self.session.id)
+        self._runtimes.append(runtime)
+        self._parents = tuple(dict.fromkeys((UPLINK, *network.parents)))
         for parent in self._parents:
             if len(parent) > _LONGEST_DEVICE:
                 raise UsageError(
-                    f"{self._network.where}: master is {parent}, longer than a device name",
+                    f"{network.where}: master is {parent}, longer than a device name",
                     remedy=f"use at most {_LONGEST_DEVICE} characters",
                 )
         pairs = [(parent, f"smfar{number}") for number, parent in enumerate(self._parents)]
-        host.batch(
+        host.namespace.batch(
             "ip",
             [
                 *veth_lines(pairs),
@@ -132,30 +151,32 @@ class Cni(NetworkSwitch):
                 f"route add default via 192.0.2.1 dev {UPLINK}",
             ],
         )
-        self._runtime.status()
-        self._attached: dict[int, tuple[Place, Result, int]] = {}
-        self._listener: Listener | None = None
-        self._mutex = threading.Lock()
-        self._checked = ""
+        runtime.status()
 
     def make_ends(self, requested: Sequence[SwitchPort]) -> list[NetworkEnd]:
         """Attach a namespace for each port."""
-        ends = [self.attach(port.index)[0] for port in requested]
-        place, result, _ = self._attached[requested[0].index]
-        self._checked = self._runtime.check(place, result.document)
+        if self.overlay is not None:
+            subnets = [subnet for _, subnet in self.networks() if subnet is not None]
+            self.overlay.route_subnets(subnets)
+        count = len(self._runtimes)
+        ends = [
+            self.attach(port.index, self._runtimes[port.index % count])[0] for port in requested
+        ]
+        runtime, place, result, _ = self._attached[requested[0].index]
+        self._checked = runtime.check(place, result.document)
         return ends
 
-    def attach(self, number: int) -> tuple[NetworkEnd, float]:
+    def attach(self, number: int, runtime: Runtime) -> tuple[NetworkEnd, float]:
         """Make a namespace and run ADD for it; return the end, and the seconds of ADD. DEL removes
         the objects that a failed ADD created."""
         netns = self.make_end_namespace(f"sm{self.session.id}e{number}")
         place = Place(f"sm{self.session.id}-{number}", netns, DEVICE)
-        begun = self._entry(place, "")
+        begun = _entry(runtime, place, "")
         ledger = self.session.ledger
         entry_of_begin = self.resources.note(begun)
         begun_s = time.monotonic()
         try:
-            result = self._runtime.add(place)
+            result = runtime.add(place)
         except BaseException:
             ledger.undo(entry_of_begin)
             raise
@@ -163,22 +184,23 @@ class Cni(NetworkSwitch):
         # The result is kept before anything relies on it: DEL needs it.
         entry_with_result = self.resources.note(replace(begun, result=json.dumps(result.document)))
         ledger.strike(entry_of_begin)
-        self._attached[number] = (place, result, entry_with_result)
+        self._attached[number] = (runtime, place, result, entry_with_result)
         interface, cidr, gateway = result.inside(netns, DEVICE)
         return NetworkEnd(netns, DEVICE, interface.mac, cidr, gateway), seconds
 
     def attach_timed(self, number: int) -> AttachTimes:
-        """See `Attacher`: the first end of the first pair answers."""
-        end, add_s = self.attach(number)
+        """See `Attacher`: the first end of the first pair answers. With two hosts, it is in the
+        first and the new end is in the second, so that the answer crosses the overlay."""
+        end, add_s = self.attach(number, self._runtimes[-1])
         begun_s = time.monotonic()
         wait_for_answer(end.netns, self._answering(), self._first_address, ANSWER_TIMEOUT_S)
         return AttachTimes(add_s, add_s + time.monotonic() - begun_s)
 
     def detach_timed(self, number: int) -> float:
         """See `Attacher`. Raises TrialFailed if DEL fails twice; the ledger then has it."""
-        place, result, entry = self._attached.pop(number)
+        runtime, place, result, entry = self._attached.pop(number)
         begun_s = time.monotonic()
-        self._runtime.delete(place, result.document)
+        runtime.delete(place, result.document)
         seconds = time.monotonic() - begun_s
         self.session.ledger.strike(entry)
         self.remove_end_namespace(place.netns)
@@ -199,37 +221,39 @@ class Cni(NetworkSwitch):
     def seconds_to_start(self) -> float:
         """Return the seconds that starting all programs of an ADD takes, by VERSION."""
         kinds = (*self._network.types, *self._network.ipam_types())
-        return sum(self._runtime.seconds_to_start(kind) for kind in kinds)
-
-    def _entry(self, place: Place, result: str) -> CniAttachment:
-        return CniAttachment(
-            container=place.container,
-            netns=place.netns,
-            ifname=place.ifname,
-            host=self.private_host.netns,
-            folder=str(self.private_host.folder),
-            conflist=self._network.text,
-            plugins=":".join(map(str, self._runtime.folders)),
-            result=result,
-        )
+        return sum(self._runtimes[0].seconds_to_start(kind) for kind in kinds)
 
     def details(self) -> dict[str, str]:
         """The list, its plugins, and what the runtime saw."""
-        digest = hashlib.sha256(self._network.text.encode()).hexdigest()[:16]
+        digest = hashlib.sha256(self._runtimes[0].network.text.encode()).hexdigest()[:16]
         stood_in = [parent for parent in self._parents if parent in self._network.parents]
         return {
             "version": self.availability().version or "",
             "datapath": "kernel, senders' softirq: as the plugins set it up",
             "connect_mode": self.mode.value,
             **self.option_details(),
-            "cni_version": self._runtime.version,
+            "cni_version": self._runtimes[0].version,
             "network": self._network.name,
             "chain": " ".join(self._network.types),
             "conflist_sha256": digest,
+            **self.overlay_details(),
             **self.network_state(),
             "check": self._checked or "no objection",
             **({"parents": f"{', '.join(stood_in)}: veth pairs of the bench"} if stood_in else {}),
         }
+
+
+def _entry(runtime: Runtime, place: Place, result: str) -> CniAttachment:
+    return CniAttachment(
+        container=place.container,
+        netns=place.netns,
+        ifname=place.ifname,
+        host=runtime.host.netns,
+        folder=str(runtime.host.folder),
+        conflist=runtime.network.text,
+        plugins=":".join(map(str, runtime.folders)),
+        result=result,
+    )
 
 
 def _version_of(program: Path) -> str:

@@ -45,7 +45,9 @@ from switchmark.host.network.path import NetworkPath, PathReader, ovs_ports_of
 from switchmark.host.network.probe import (
     Probed,
     Receiver,
+    check_tcp,
     find_port,
+    find_tcp_port,
     free_port,
     free_tcp_port,
     probe,
@@ -105,6 +107,7 @@ class Request:
     frame_bytes: int = 64
     duration_s: float = 1.0
     new_connections: bool = False  # each request opens a connection
+    is_tcp: bool = False
     is_remote: bool = False  # the second end is a pod on another node
 
 
@@ -164,6 +167,7 @@ class Existing(WithOptions, MadeFirst):
     far_end: FarEnd | None = None  # None: both ends are on this machine
     _far_facts: EndFacts | None = None
     _watch: RoundTripWatch | None = None
+    _verified_by = ""  # a proof of the path without datagrams
 
     def availability(self) -> Availability:
         """Available if the network is there and the guard rails permit the traffic. Without a
@@ -377,6 +381,8 @@ class Existing(WithOptions, MadeFirst):
         near, far = self._open
         target = self._reader.address_of(far, near)
         through = self.request.endpoints.through
+        if through is not None and self.request.is_tcp:
+            return self._probed_by_tcp(path, ends, (path.target_address, through.port or 0))
         port = free_port(near.handle, path.source_address)
         reached = (path.target_address, through.port if through and through.port else 0)
         try:
@@ -411,6 +417,40 @@ class Existing(WithOptions, MadeFirst):
             for number, (end, (device, address, udp_port)) in enumerate(
                 zip(ends, own_ends, strict=True)
             )
+        ]
+
+    def _probed_by_tcp(
+        self, path: NetworkPath, ends: Sequence[NetworkEnd], reached: tuple[str, int]
+    ) -> list[NetworkEnd]:
+        """Find the TCP port in the second endpoint that is reached through an address, and open a
+        connection to it. The address may be published for TCP alone, so no datagram is sent."""
+        near, far = self._open
+        target = self._reader.address_of(far, near)
+        try:
+            arrival = find_tcp_port(near.handle, path.source_address, far.handle, reached)
+            port = free_tcp_port(far.handle, target, arrival.port)
+            source = check_tcp(
+                near.handle, path.source_address, (far.handle, target, port), reached
+            )
+        except OSError as error:
+            raise TrialFailed(f"{near.endpoint} to {far.endpoint}: {error.strerror}") from None
+        self._facts = Probed(source, 0, arrival.ttl_forth, arrival.ttl_back, None)
+        self._verified_by = (
+            f"a TCP connection to {reached[0]}:{reached[1]} arrived at {target}:{port}"
+        )
+        first, second = (
+            replace(
+                end, device=device, mac=self._mac(number, device), ip=f"{address}/32", port=udp_port
+            )
+            for number, (end, device, address, udp_port) in enumerate((
+                (ends[0], path.forth.stations[0].device, path.source_address,
+                 free_port(near.handle, path.source_address)),
+                (ends[1], path.back.stations[0].device, target, free_port(far.handle, target)),
+            ))
+        )  # fmt: skip
+        return [
+            replace(first, reached_at=source),
+            replace(second, reached_at=reached[0], reached_tcp_port=reached[1], tcp_port=port),
         ]
 
     def _mac(self, number: int, device: str) -> str:
@@ -523,6 +563,7 @@ class Existing(WithOptions, MadeFirst):
             ),
             digest=lambda: self._path_now().digest(excluded),
             others=True,
+            verified_by=self._verified_by,
             expiring=self._expiring,
         )
 

@@ -12,9 +12,16 @@ import time
 from dataclasses import dataclass
 
 from switchmark.errors import TrialFailed
-from switchmark.host.network.counted import CountedDevice, DeviceCount, KnownNetwork, read_counts
+from switchmark.host.network.counted import (
+    CountedDevice,
+    DeviceCount,
+    KnownNetwork,
+    RelayCount,
+    read_counts,
+    read_relay,
+)
 from switchmark.model.trial import Trial
-from switchmark.record.crossing import CountedOn, Crossing
+from switchmark.record.crossing import CountedOn, Crossing, Relayed
 from switchmark.switch.support.base import HasNetwork, Switch, WatchesNetwork
 
 SILENCE_S = 0.5  # in which the packets of others are counted
@@ -33,6 +40,7 @@ class CrossingWatch:
     state: str
     other_packets_per_s: float | None
     before: dict[CountedDevice, DeviceCount]
+    relay_before: RelayCount | None = None
 
     @classmethod
     def begin(cls, switch: Switch, session: str) -> CrossingWatch | None:
@@ -50,11 +58,15 @@ class CrossingWatch:
             )
         if isinstance(switch, WatchesNetwork):  # after the silence, which its probes would end
             switch.begin_watch()
-        return cls(network, session, state, rate, read_counts(network.devices))
+        relay = read_relay(network.relay) if network.relay is not None else None
+        return cls(network, session, state, rate, read_counts(network.devices), relay)
 
-    def end(self, least_bytes: int, packets_per_s: float) -> Crossing:
+    def end(
+        self, least_bytes: int, packets_per_s: float, dialled: tuple[str, str] = ("", "")
+    ) -> Crossing:
         """Compare the counters with the payload that the applications received. `packets_per_s` is
-        the load, both ways. Raises TrialFailed if a device did not count the traffic."""
+        the load, both ways; `dialled` are the addresses that the client dialled and at which the
+        server listened. Raises TrialFailed if a device did not count the traffic."""
         after = read_counts(self.network.devices)
         devices = [
             CountedOn(
@@ -76,6 +88,7 @@ class CrossingWatch:
                     f"{total} bytes, and the applications received {least_bytes}",
                     remedy="`switchmark path` shows the path of the kernel",
                 )
+        relay = self._relayed(least_bytes)
         first = _FIRST_STATES.setdefault((self.session, self.network.key), self.state)
         now, others, facts = self.network.digest(), self.other_packets_per_s, self.network.facts
         return Crossing(
@@ -85,6 +98,9 @@ class CrossingWatch:
             shared=others is not None and others > SHARED * packets_per_s,
             changed=not first == self.state == now,
             state=now,
+            relay=relay,
+            dialled=dialled[0],
+            answered_at=dialled[1],
             path=list(self.network.path),
             source_address=facts.source_address,
             source_seen=facts.source_seen,
@@ -94,6 +110,28 @@ class CrossingWatch:
             path_mtu=facts.path_mtu,
             expiring=list(self.network.expiring()),
         )
+
+    def _relayed(self, least_bytes: int) -> Relayed | None:
+        """Return the work of the program on the path; None without one. Raises TrialFailed if the
+        kernel forwarded the traffic past it."""
+        relay, before = self.network.relay, self.relay_before
+        if relay is None or before is None:
+            return None
+        after = read_relay(relay)
+        found = Relayed(
+            program=relay.program,
+            processes=len(relay.pids),
+            bytes=max(0, after.bytes - before.bytes),
+            forwarded_packets=max(0, after.forwarded_packets - before.forwarded_packets),
+            cpu_s=before.threads.ran_s(after.threads),
+        )
+        if found.forwarded_packets or not found.cpu_s or found.bytes < (1 - LATE) * least_bytes:
+            raise TrialFailed(
+                f"{relay.program} did not carry the traffic: its host received {found.bytes} bytes "
+                f"and forwarded {found.forwarded_packets} packets past it, it ran for "
+                f"{found.cpu_s:.3g} s, and the applications received {least_bytes} bytes"
+            )
+        return found
 
 
 def payload_bytes(trial: Trial, frames: int) -> int:

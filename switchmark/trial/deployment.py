@@ -40,7 +40,7 @@ from switchmark.trial.recording import one_line
 from switchmark.trial.running_switch import RunningSwitch
 from switchmark.trial.verification import PairEnds
 from switchmark.trial.vnf import Vnf, start_vnf
-from switchmark.trial.workload_run import WorkloadRun
+from switchmark.trial.workload_runs import WorkloadRuns
 
 if TYPE_CHECKING:
     from switchmark.trial.plan import TrialPlan
@@ -64,7 +64,7 @@ class Deployment:
         self.machine_details: dict[str, dict[str, str]] = {}  # by node, after the end
         self._spawned: list[EngineProcess] = []
         # A foreign program has the ports after the engines have left them.
-        self.guest: InstrumentRun | WorkloadRun | None = None
+        self.guest: InstrumentRun | WorkloadRuns | None = None
         self._undo = ExitStack()
         self.running_switch = RunningSwitch(session, plan, self.nodes, self._undo)
         self.far_placement: Placement | None = None  # on the cores of the remote host
@@ -144,16 +144,15 @@ class Deployment:
             denied={engine.node: engine.denied_sent for engine in self.engines},
         )
 
-    def hand_over(self) -> InstrumentRun | WorkloadRun:
+    def hand_over(self) -> InstrumentRun | WorkloadRuns:
         """End the engines and give their ports to a foreign program, which counts frames from the
         return on. Raises `TrialFailed`."""
         close_engines(self._spawned)
-        (pair,) = self.ends
         trial = self.plan.trial
         self.guest = (
-            InstrumentRun(self.session, trial, pair, self.nodes)
+            InstrumentRun(self.session, trial, self.ends[0], self.nodes)
             if trial.workload == FRAMES
-            else WorkloadRun(self.session, trial, pair, self.nodes, self.switch)
+            else WorkloadRuns(self.session, trial, self.ends, self.nodes, self.switch)
         )
         self._undo.callback(self.guest.close)
         self.guest.wait_ready(READY_TIMEOUT_S)

@@ -42,11 +42,16 @@ class EngineDatagrams:
 
     def begin(self, duration_s: float) -> None:
         """Start the trial of the server, and then that of the client."""
+        if self._client is None:
+            self.prepare(duration_s)
+        self._server.start()
+        self._started().start()
+
+    def prepare(self, duration_s: float) -> None:
+        """See `Preparable`."""
         role = "sender" if self._is_stream else "client"
         self._client = self._spawn(role, 0, ["--duration", f"{duration_s:g}"])
         self._client.wait_ready(READY_S)
-        self._server.start()
-        self._client.start()
 
     def running(self) -> bool:
         """Return True while the client runs its trial."""

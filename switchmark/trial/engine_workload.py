@@ -15,11 +15,14 @@ from switchmark.engine.tcp import TcpClient, TcpServer, TcpWorkload, failures_of
 from switchmark.environment.support.base import Node, patience_with
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.reading import RoundTrips, counts_since
+from switchmark.instrument.support.reading import (
+    RoundTrips,
+    counts_since,
+    merged_round_trips,
+)
 from switchmark.instrument.support.udp import address, peer_address, peer_tcp_port, tcp_port
 from switchmark.instrument.support.workload import WebServer, WorkloadEnd, WorkloadReading
 from switchmark.model.trial import Trial
-from switchmark.statistics.histogram import Histogram
 
 NAMES: dict[str, TcpWorkload] = {
     "tcp-rr": "rr",
@@ -75,14 +78,19 @@ class EngineWorkload:
 
     def begin(self, duration_s: float) -> None:
         """Start the client, which connects first, and then its trial."""
+        if self._ends is None:
+            self.prepare(duration_s)
+        if self._server is not None:
+            self._server.start()
+        self._started().client.start()
+
+    def prepare(self, duration_s: float) -> None:
+        """See `Preparable`."""
         client = self._spawn(
             [*self._client.arguments(), "--duration", f"{duration_s:g}"], 0, "tcp-client"
         )
         self._ends = _Ends(client, self._server)
         client.wait_ready(_STOP_GRACE_S * 4)
-        if self._server is not None:
-            self._server.start()
-        client.start()
 
     def running(self) -> bool:
         """Return True while the client runs its trial."""
@@ -253,20 +261,4 @@ def _from_due(sent: TcpResult) -> RoundTrips | None:
     if sent.latency is None or sent.config.rate_rps is None:
         return None
     parts = [_trips(sent.latency.from_due), _trips(sent.latency.unanswered)]
-    known = [part for part in parts if part is not None]
-    if len(known) < 2:
-        return known[0] if known else None
-    merged = Histogram.merged([part.histogram for part in known])
-    counts = [part.histogram.count for part in known]
-    mean = sum(n * part.mean_ns for n, part in zip(counts, known, strict=True)) / sum(counts)
-    square = sum(
-        n * (part.stdev_ns**2 + (part.mean_ns - mean) ** 2)
-        for n, part in zip(counts, known, strict=True)
-    )
-    return RoundTrips(
-        merged,
-        min(part.min_ns for part in known),
-        mean,
-        (square / max(1, sum(counts) - 1)) ** 0.5,
-        max(part.max_ns for part in known),
-    )
+    return merged_round_trips([part for part in parts if part is not None])

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
+from switchmark.engine.arguments import UDP_PORT_B
 from switchmark.engine.loads import forwarded_pps
 from switchmark.errors import TrialFailed
 from switchmark.host.build_identity import running_programs
@@ -15,6 +16,7 @@ from switchmark.host.cores.affinity import restricted_to
 from switchmark.host.cores.cpu_time import ThreadTimes
 from switchmark.host.facts import is_emulated
 from switchmark.host.kernel.procfs import resident_kib
+from switchmark.instrument.support.udp import TCP_PORT, UDP_PORT
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
 from switchmark.model.ports import SwitchCounters
@@ -27,7 +29,13 @@ from switchmark.record import (
     Reconciliation,
     Verification,
 )
-from switchmark.switch.support.base import PerformsFunctions, Splits, Switch, WatchesNetwork
+from switchmark.switch.support.base import (
+    HasNetwork,
+    PerformsFunctions,
+    Splits,
+    Switch,
+    WatchesNetwork,
+)
 from switchmark.switch.support.tools import program_details
 from switchmark.trial import foreign, latency, method_run, throughput, transfer
 from switchmark.trial.connect_mode import wrong_mode
@@ -54,7 +62,8 @@ from switchmark.trial.policing import measure_policing
 from switchmark.trial.reconcile import CounterReading, reconcile
 from switchmark.trial.recording import JudgedFacts, MeasuredFacts, Measurement, Stopwatch
 from switchmark.trial.verification import PairEnds, verify, wait_reachable
-from switchmark.trial.workload_run import WorkloadRun
+from switchmark.trial.workload_runs import WorkloadRuns
+from switchmark.workload.registry import protocol_of
 
 COUNTERS_SETTLE_S = 0.5
 _COUNTERS_POLL_S = 0.05
@@ -121,7 +130,9 @@ def measure_deployed(
 
     crossing = (
         crossing_watch.end(
-            _payload(deployment, measurement), measurement.passed_frames / measured_s
+            _payload(deployment, measurement),
+            measurement.passed_frames / measured_s,
+            _dialled(deployment),
         )
         if crossing_watch is not None
         else None
@@ -145,7 +156,7 @@ def measure_deployed(
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees
         and (note is None or note.agrees)
-        and (not isinstance(deployment.guest, WorkloadRun) or deployment.guest.agrees),
+        and (not isinstance(deployment.guest, WorkloadRuns) or deployment.guest.agrees),
         stretch=measurement.stretch,
         throttled=shared.throttled,
         limit_in_force=limited is None or limited.in_force,
@@ -176,7 +187,7 @@ def measure_deployed(
         judged=judged,
         instrument=note,
         transport=deployment.guest.transport(switch_s)
-        if isinstance(deployment.guest, WorkloadRun)
+        if isinstance(deployment.guest, WorkloadRuns)
         else None,
         state_before=state_before,
         state_after=state_after,
@@ -220,13 +231,37 @@ def _check(deployment: Deployment, *, has_processes: bool) -> None:
 def _payload(deployment: Deployment, measurement: Measurement) -> int:
     """Return the bytes of payload that the applications received, both ways."""
     guest = deployment.guest
-    if isinstance(guest, WorkloadRun) and guest.reading is not None:
+    if isinstance(guest, WorkloadRuns) and guest.reading is not None:
         return (guest.reading.payload_forth or 0) + guest.reading.payload_back
     return payload_bytes(deployment.plan.trial, measurement.passed_frames)
 
 
+def _dialled(deployment: Deployment) -> tuple[str, str]:
+    """Return the address and port that the first end sends to, and those of the second end, which
+    differ if the network translates addresses."""
+    trial, pair = deployment.plan.trial, deployment.ends[0]
+    near, far = (deployment.nodes[end.node].spec.port for end in (pair.a, pair.b))
+    if protocol_of(trial.workload) == "tcp":
+        usual, ports = TCP_PORT, (near.peer_tcp_port, far.tcp_port)
+    else:
+        usual = UDP_PORT_B if trial.generator == OWN_ENGINE else UDP_PORT
+        ports = (near.peer_udp_port, far.udp_port)
+    addresses = (ip.partition("/")[0] for ip in (near.peer_ip, far.ip))
+    dialled, answering = (
+        f"{address}:{port or usual}" for address, port in zip(addresses, ports, strict=True)
+    )
+    return dialled, answering
+
+
+def _verified_by(switch: Switch) -> str:
+    """Return the proof of a path that datagrams of the engine cannot take; empty for others."""
+    return switch.network().verified_by if isinstance(switch, HasNetwork) else ""
+
+
 def _wait_forwarding(deployment: Deployment, plan: TrialPlan) -> None:
     """Return when all applications reach each other and the switch has learnt their addresses."""
+    if _verified_by(plan.switch):
+        return
     try:
         wait_reachable(deployment.ends, plan.verify.timeout_s)
     except TrialFailed:
@@ -246,6 +281,12 @@ def _warm_up(deployment: Deployment, plan: TrialPlan, tick: Callable[[], None]) 
 
 def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
     """Check that frames reach their ports, and that the switch forwards by the connect mode."""
+
+    if proof := _verified_by(plan.switch):
+        return Verification(
+            frames_sent=0, frames_arrived=0, strays=0, witness_frames=None, passed=True,
+            message=proof,
+        )  # fmt: skip
 
     def monitor_frames() -> int | None:
         return plan.switch.counters().witness_rx_frames
@@ -317,7 +358,7 @@ def _traffic(
     restarts = trial.method != PLAIN and METHODS[trial.method].restarts_switch
     apart = plan.placement.switch_cores and not restarts
     with restricted_to(plan.placement.bench_cores) if apart else nullcontext():
-        if isinstance(deployment.guest, WorkloadRun):
+        if isinstance(deployment.guest, WorkloadRuns):
             return transfer.measure(trial, deployment.guest, plan.policy, tick)
         if deployment.guest is not None:
             return foreign.measure(trial, deployment.guest, plan.policy, tick)
@@ -347,6 +388,8 @@ def _reconciled(
 ) -> tuple[CounterReading, Reconciliation]:
     """Compare the counters after the traffic. While they disagree, read them again for a moment,
     because some are late and a frame may still be in flight."""
+    relayed = isinstance(deployment.switch, HasNetwork) and deployment.switch.network().relay
+    ends_connections = bool(relayed) and protocol_of(deployment.plan.trial.workload) == "tcp"
     patience = max([1.0, *(machine.patience for machine in deployment.machines)])
     deadline = time.monotonic() + COUNTERS_SETTLE_S * patience
     while True:
@@ -358,6 +401,7 @@ def _reconciled(
             [path.via for path in deployment.plan.topology.paths],
             deployment.cable(),
             deployment.switch.split if isinstance(deployment.switch, Splits) else None,
+            ends_connections=ends_connections,
         )
         if found.agrees or time.monotonic() > deadline:
             return after, found

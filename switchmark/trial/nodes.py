@@ -120,5 +120,5 @@ def _with_addresses(port: NodePort, end: NetworkEnd | None, peer: NetworkEnd | N
         udp_port=end.port,
         peer_udp_port=peer.reached_port or peer.port,
         tcp_port=end.tcp_port,
-        peer_tcp_port=peer.tcp_port,
+        peer_tcp_port=peer.reached_tcp_port or peer.tcp_port,
     )

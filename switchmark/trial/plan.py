@@ -57,7 +57,7 @@ from switchmark.switch.support.contained import HOST
 from switchmark.switch.support.options import configured
 from switchmark.testbed.testbed import PodTarget
 from switchmark.trial.neighbour import cores_of
-from switchmark.workload.registry import WORKLOADS
+from switchmark.workload.registry import WORKLOADS, protocol_of
 
 SEGMENT_BYTES = 1448  # payload of a full TCP segment
 NEW_CONNECTIONS = "tcp-crr"  # the workload with a connection for each request
@@ -129,6 +129,7 @@ def plan_trial(
             duration_s=trial.duration_s,
             new_connections=trial.workload == NEW_CONNECTIONS,
             is_remote=remote,
+            is_tcp=protocol_of(trial.workload) == "tcp",
         )
     far = _far_side(trial, capabilities, topology, site) if remote and site is not None else None
     environment = ENVIRONMENTS[trial.environment]()

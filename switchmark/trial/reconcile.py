@@ -16,7 +16,7 @@ from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess
 from switchmark.model.ports import PortCounters, Split, SwitchCounters
 from switchmark.record import FramePath, Place, Reconciliation, Stage
-from switchmark.record.reconciliation import ChainFrames
+from switchmark.record.reconciliation import RELAY, ChainFrames
 from switchmark.trial.verification import PairEnds
 
 UNEXPLAINED_SHARE = 1e-4  # share of the sent frames
@@ -117,11 +117,15 @@ def reconcile(
     via: Sequence[Sequence[str]] = (),
     cable: tuple[int, int] | None = None,
     split: Split | None = None,
+    *,
+    ends_connections: bool = False,
 ) -> Reconciliation:
     """Follow the frames of every pair in both directions; a direction without frames is left out.
 
     `via` names the VNFs of each pair. `cable`: the numbers of the two ends of the cable between two
-    hosts in the counters. `split`: the ports between which the switch divides the frames."""
+    hosts in the counters. `split`: the ports between which the switch divides the frames.
+    `ends_connections`: a program between the ports ends the connections of the applications, so the
+    packets that enter are not those that leave."""
     changes = _Changes(before, after)
     ways = []
     forth = _CableCounts.crossed(changes, cable)
@@ -133,9 +137,11 @@ def reconcile(
         ways.append(_path(changes, pair.a, pair.b, (first, last), vnfs, forth))
         ways.append(_path(changes, pair.b, pair.a, (last, first), vnfs, back))
     cable_lost = (forth.lost if forth else 0) + (back.lost if back else 0)
+    if ends_connections:
+        ways = [_relayed(way) for way in ways]
     paths = [way for way in ways if way.sent or way.arrived or way.not_sent]
     sent = sum(path.sent for path in paths)
-    stages = [stage for path in paths for stage in path.stages]
+    stages = [stage for path in paths for stage in path.stages if stage.place != RELAY]
     unexplained = sum(abs(stage.unexplained) for stage in stages)
     return Reconciliation(
         paths=paths,
@@ -225,6 +231,15 @@ def _stages(
     ]
 
 
+def _relayed(path: FramePath) -> FramePath:
+    """Return the way with the stage of a program between its ports, whose packets are its own."""
+    stages = [
+        stage.model_copy(update={"place": RELAY}) if stage.place == "in the switch" else stage
+        for stage in path.stages
+    ]
+    return path.model_copy(update={"stages": stages})
+
+
 def _in_the_chain(
     changes: _Changes, whole: Stage, ports: tuple[int, int], vnfs: Sequence[str]
 ) -> Stage:
@@ -251,6 +266,8 @@ def _findings(path: FramePath) -> list[str]:
     if path.not_sent:
         findings.append(f"{way}: {path.not_sent} frames not sent, given up by the sender")
     for stage in path.stages:
+        if stage.place == RELAY:
+            continue
         if stage.lost > 0:
             rest = f", {stage.unexplained} of them counted nowhere" if stage.unexplained else ""
             findings.append(f"{way}: {stage.lost} frames lost {stage.place}{rest}")

@@ -20,6 +20,7 @@ from switchmark.host.kernel.device_settings import (
     offloads_of,
 )
 from switchmark.host.kernel.namespaces import inside
+from switchmark.host.network.counted import ENDS
 from switchmark.host.process_output import parsing
 from switchmark.instrument.support.udp import TCP_PORT
 from switchmark.model.trial import Trial
@@ -76,7 +77,9 @@ def path_devices(nodes: Iterable[Node], switch: Switch) -> list[PathDevice]:
         found += [
             PathDevice(f"network/{counted.device}", counted.namespace, counted.device)
             for counted in switch.network().devices
+            # The run of each pair sets the devices of its ends.
             if (counted.namespace, counted.device) not in known
+            and not counted.group.startswith(ENDS)
         ]
     return list(dict.fromkeys(found))
 
@@ -140,12 +143,19 @@ def _gateway(session: Session, netns: str, address: str) -> str:
         return str(ipaddress.ip_address(route["gateway"])) if "gateway" in route else ""
 
 
-def seen_congestion_control(session: Session, node: Node, known: Sequence[str]) -> str:
-    """Return the congestion control of the open connections of a node; empty if none is open."""
+def seen_congestion_control(
+    session: Session, node: Node, known: Sequence[str], *, is_client: bool
+) -> str:
+    """Return the congestion control of the open connections between the client and the server, as
+    this end has it; empty if none is open. Other connections of the namespace do not count, also if
+    they have the same port at their other end."""
     port = node.spec.port
-    sport, dport = port.tcp_port or TCP_PORT, port.peer_tcp_port or TCP_PORT
-    ports = f"( sport = :{sport} or dport = :{dport} )"
-    shown = session.host.run(["ss", "-N", str(node.netns), "-tinH", ports], check=False)
+    if is_client:
+        end, ip, number = "dst", port.peer_ip, port.peer_tcp_port
+    else:
+        end, ip, number = "src", port.ip, port.tcp_port
+    address = f"{ip.partition('/')[0]}:{number or TCP_PORT}"
+    shown = session.host.run(["ss", "-N", str(node.netns), "-tinH", end, address], check=False)
     if shown.exit_code != 0:
         return ""
     found = {word for line in shown.stdout.splitlines() for word in line.split() if word in known}

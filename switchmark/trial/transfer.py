@@ -18,16 +18,16 @@ from switchmark.instrument.support.workload import WorkloadReading
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
-from switchmark.record import Figures, Transfer, Trim
+from switchmark.record import Figures, PairTransfer, Transfer, Trim
 from switchmark.statistics.order_statistics import percentile_intervals_ns
 from switchmark.trial.foreign import ON_SCHEDULE_SHARE, round_trip_times
 from switchmark.trial.recording import Measurement
 from switchmark.trial.traffic import Tick
 from switchmark.trial.trim import describe, kept_intervals, window_ns
-from switchmark.trial.workload_run import WorkloadRun
+from switchmark.trial.workload_runs import WorkloadRuns
 
 
-def measure(trial: Trial, run: WorkloadRun, policy: TrimPolicy, tick: Tick) -> Measurement:
+def measure(trial: Trial, run: WorkloadRuns, policy: TrimPolicy, tick: Tick) -> Measurement:
     """Let the application run once on ports that are verified. Raises `TrialFailed`."""
     reading = run.measure(tick)
     if trial.dimension is Dimension.LATENCY:
@@ -50,21 +50,15 @@ def measure(trial: Trial, run: WorkloadRun, policy: TrimPolicy, tick: Tick) -> M
 
 
 def _throughput(
-    trial: Trial, run: WorkloadRun, reading: WorkloadReading, policy: TrimPolicy
+    trial: Trial, run: WorkloadRuns, reading: WorkloadReading, policy: TrimPolicy
 ) -> tuple[Figures, Trim, int]:
     whole = (0, max((one.t_ns for one in reading.client.counts), default=reading.duration_ns))
     window = whole if reading.warm_up else window_ns(policy, *whole)
-    sent = list(kept_intervals(reading.client.counts, window))
-    done = list(kept_intervals(reading.server.counts, window))
-    for end, counts in (("client", sent), ("server", done)):
-        if not counts:
-            raise TrialFailed(
-                f"no sample of {trial.generator}'s {end} lies wholly in the kept window: measure "
-                "longer, or trim less"
-            )
     workload = run.workload
     each = 8 if workload.is_stream else 1  # bits of a byte
-    completed = each * _per_s(done)
+    pairs = _pairs(trial, run, window, each)
+    done = list(kept_intervals(reading.server.counts, window))
+    completed = sum(pair.completed_per_s for pair in pairs)
     payload = (reading.payload_forth or 0) + reading.payload_back
     share = completed / (each * reading.done) if reading.done else 0.0  # 1/s
     trim = describe(policy, *whole, reading.server.counts)
@@ -81,8 +75,8 @@ def _throughput(
     figures = Figures(
         transfer=Transfer(
             unit=workload.unit,
-            intended_per_s=trial.rate_pps,
-            offered_per_s=each * _per_s(sent),
+            intended_per_s=trial.rate_pps and trial.rate_pps * len(run.parts),
+            offered_per_s=sum(pair.offered_per_s for pair in pairs),
             completed_per_s=completed,
             stdev_per_s=_stdev(done, each),
             goodput_bps=completed if workload.is_stream else None,
@@ -92,6 +86,7 @@ def _throughput(
             if (workload.is_stream and workload.protocol == "tcp") or not reading.sent
             else max(0, reading.sent - reading.done) / reading.sent,
             samples=len(done),
+            pairs=pairs if len(pairs) > 1 else [],
         )
     )
     trim = trim.model_copy(
@@ -104,7 +99,34 @@ def _throughput(
     return figures, trim, len(done)
 
 
-def _datagrams_sent(run: WorkloadRun, reading: WorkloadReading) -> int:
+def _pairs(
+    trial: Trial, run: WorkloadRuns, window: tuple[int, int], each: int
+) -> list[PairTransfer]:
+    """Return the throughput of each pair. Raises `TrialFailed` if one has no sample in the
+    window."""
+    shares = []
+    for part in run.parts:
+        assert part.reading is not None, "it has run"
+        sent = list(kept_intervals(part.reading.client.counts, window))
+        done = list(kept_intervals(part.reading.server.counts, window))
+        for end, counts in (("client", sent), ("server", done)):
+            if not counts:
+                raise TrialFailed(
+                    f"no sample of {trial.generator}'s {end} lies wholly in the kept window: "
+                    "measure longer, or trim less"
+                )
+        shares.append(
+            PairTransfer(
+                pair=part.pair,
+                began_after_ns=max(0, part.begun_ns - run.begun_ns),
+                offered_per_s=each * _per_s(sent),
+                completed_per_s=each * _per_s(done),
+            )
+        )
+    return shares
+
+
+def _datagrams_sent(run: WorkloadRuns, reading: WorkloadReading) -> int:
     """Return the datagrams that the client sent; 0 of TCP, which has none."""
     if run.workload.protocol != "udp":
         return 0
@@ -121,14 +143,14 @@ def _stdev(counts: Sequence[CountedInterval], each: int) -> float:
     return stdev(rates) if len(rates) > 1 else 0.0
 
 
-def _on_schedule(trial: Trial, run: WorkloadRun, reading: WorkloadReading) -> bool:
+def _on_schedule(trial: Trial, run: WorkloadRuns, reading: WorkloadReading) -> bool:
     """Return True if the client sent at its intended rate, as far as its own counts tell. A stream
     whose connection is full cannot write more: that is its throughput, and not the client's
     fault."""
     stream = run.workload.is_stream
     if trial.rate_pps is None or (stream and run.workload.protocol == "tcp"):
         return True
-    due = trial.rate_pps * reading.duration_ns / 1e9 / (8 if stream else 1)
+    due = len(run.parts) * trial.rate_pps * reading.duration_ns / 1e9 / (8 if stream else 1)
     return reading.sent >= ON_SCHEDULE_SHARE * due
 
 
@@ -146,7 +168,9 @@ def _due(timed: RoundTrips | None) -> dict[str, Any]:
     }
 
 
-def _latency(trial: Trial, run: WorkloadRun, reading: WorkloadReading) -> tuple[Figures, Trim, int]:
+def _latency(
+    trial: Trial, run: WorkloadRuns, reading: WorkloadReading
+) -> tuple[Figures, Trim, int]:
     timed = reading.round_trips
     if timed is None or not timed.histogram.count:
         raise TrialFailed(f"no request of {trial.generator} was answered: there is no latency")

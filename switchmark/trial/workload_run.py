@@ -19,6 +19,7 @@ from switchmark.instrument.support.base import Abilities, Job
 from switchmark.instrument.support.nginx import Nginx
 from switchmark.instrument.support.workload import (
     LaunchedWorkload,
+    Preparable,
     WorkloadReading,
 )
 from switchmark.model.campaign import sample_s
@@ -39,11 +40,9 @@ from switchmark.trial.instrument_run import (
     station_of,
 )
 from switchmark.trial.reconcile import CounterReading
-from switchmark.trial.traffic import Tick
 from switchmark.trial.verification import PairEnds
 from switchmark.workload.registry import WORKLOADS
 
-_LOOK_S = 0.05
 _SETTLED_SHARE = 0.4  # share of the run after which the congestion control is read
 # Most headers of a packet, without the FCS: Ethernet, IPv4, TCP with all its options.
 HEADERS_BYTES = 14 + 20 + 60
@@ -90,6 +89,7 @@ class WorkloadRun:
         self._used = (ProcessesCpu(from_start=True), ProcessesCpu())  # client, server
         self._before = tuple(map(tcp_path.end_counters, self._nodes))
         self._after = self._before
+        self._read_at = 0.0  # when the congestion control is read
 
     def _launch(self, job: Job) -> LaunchedWorkload:
         if self.name != OWN_ENGINE:
@@ -98,27 +98,42 @@ class WorkloadRun:
             return EngineDatagrams(job, self._nodes)
         return EngineWorkload(job, self._nodes, Nginx if self.workload.name == "http" else None)
 
+    @property
+    def pair(self) -> int:
+        """The number of its pair."""
+        return self._pair.a.pair
+
     def wait_ready(self, timeout_s: float) -> None:
         """Return once the server listens. Raises `TrialFailed`."""
         self._launched.wait_ready(timeout_s)
 
-    def measure(self, tick: Tick) -> WorkloadReading:
-        """Let the client run once to its end; call `tick` meanwhile. Raises `TrialFailed`."""
-        duration_s = self._trial.duration_s
+    def prepare(self) -> None:
+        """Do what can be done before the command to begin, so that several pairs begin together."""
+        if isinstance(self._launched, Preparable):
+            self._launched.prepare(self._trial.duration_s)
+
+    def begin(self) -> None:
+        """Start the client."""
         self._before = tuple(map(tcp_path.end_counters, self._nodes))
         self._look()
         self.begun_ns = time.monotonic_ns()
-        self._launched.begin(duration_s)
-        deadline = time.monotonic() + duration_s + GRACE_S
-        read_at = time.monotonic() + _SETTLED_SHARE * duration_s
-        while self._launched.running():
-            self._look()
-            if time.monotonic() > deadline:
-                raise TrialFailed(f"{self.name} did not end within {duration_s + GRACE_S:.0f} s")
-            if self.workload.protocol == "tcp" and time.monotonic() > read_at:
-                read_at = self._read_congestion_control()
-            tick()
-            time.sleep(_LOOK_S)
+        self._launched.begin(self._trial.duration_s)
+        self._read_at = time.monotonic() + _SETTLED_SHARE * self._trial.duration_s
+
+    def running(self) -> bool:
+        """Return True while the client runs; observe it. Raises `TrialFailed`."""
+        if not self._launched.running():
+            return False
+        self._look()
+        duration_s = self._trial.duration_s
+        if time.monotonic_ns() - self.begun_ns > (duration_s + GRACE_S) * 1e9:
+            raise TrialFailed(f"{self.name} did not end within {duration_s + GRACE_S:.0f} s")
+        if self.workload.protocol == "tcp" and time.monotonic() > self._read_at:
+            self._read_at = self._read_congestion_control()
+        return True
+
+    def finish(self) -> WorkloadReading:
+        """Return the counts after the run. Raises `TrialFailed`."""
         self._look()
         self.reading = self._launched.finish(GRACE_S)
         self._after = tuple(map(tcp_path.end_counters, self._nodes))
@@ -132,8 +147,10 @@ class WorkloadRun:
 
     def _read_congestion_control(self) -> float:
         """Read the congestion control of both ends; return the time of the next reading."""
-        for node in self._nodes:
-            if name := tcp_path.seen_congestion_control(self._session, node, self._known):
+        for node, is_client in zip(self._nodes, (True, False), strict=True):
+            if name := tcp_path.seen_congestion_control(
+                self._session, node, self._known, is_client=is_client
+            ):
                 self._seen[node.spec.name] = name
         missing = len(self._seen) < len(self._nodes)
         return time.monotonic() + (0.2 if missing else float("inf"))
@@ -205,9 +222,9 @@ class WorkloadRun:
             bytes_back=client["rx_bytes"],
             offloads=self._offloads,
             offload_note=self._offload_note,
-            client_cpu=_cpu(used_s[0], payload, requests),
-            server_cpu=_cpu(used_s[1], payload, requests),
-            switch_cpu=None if switch_s is None else _cpu(switch_s, payload, requests),
+            client_cpu=end_cpu(used_s[0], payload, requests),
+            server_cpu=end_cpu(used_s[1], payload, requests),
+            switch_cpu=None if switch_s is None else end_cpu(switch_s, payload, requests),
         )
 
     def _changes(self) -> list[dict[str, int]]:
@@ -283,7 +300,8 @@ def _agree(payload: int | None, counted: Mapping[str, int]) -> bool:
     return payload <= arrived <= most
 
 
-def _cpu(seconds: float, payload_bytes: int, requests: int | None) -> EndCpu:
+def end_cpu(seconds: float, payload_bytes: int, requests: int | None) -> EndCpu:
+    """Return the CPU time of a part, for a gigabit of payload and for a request."""
     gigabits = payload_bytes * 8 / 1e9
     return EndCpu(
         seconds=seconds,

@@ -13,3 +13,8 @@ WORKLOADS: PluginRegistry[Workload] = PluginRegistry(
 def workload_names() -> tuple[str, ...]:
     """The values of `workload`: `frames`, and the applications."""
     return (FRAMES, *WORKLOADS)
+
+
+def protocol_of(workload: str) -> str:
+    """Return the protocol of the payload: `tcp` or `udp`, which frames have too."""
+    return "udp" if workload == FRAMES else WORKLOADS[workload].protocol

@@ -21,9 +21,10 @@ import pytest
 
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.host.container_networks.cni import USUAL_FOLDERS
+from switchmark.host.container_networks.probe import Listener, wait_for_answer
 from switchmark.host.host import Session
 from switchmark.host.kernel import namespaces
-from switchmark.host.network.counted import read_counts
+from switchmark.host.network.counted import CountedDevice, read_counts
 from switchmark.host.session import open_session
 from switchmark.host.undo.clean import clean_stale
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
@@ -124,9 +125,9 @@ def state_of(machine: str) -> list[str]:
     return [*lines, str(Path("/var/lib/cni").exists())]
 
 
-def switch_with(conflist: Path | str, plugins: Path | None = None) -> Cni:
+def switch_with(conflist: Path | str, plugins: Path | None = None, overlay: str = "off") -> Cni:
     switch = Cni()
-    options = {"conflist": str(conflist)}
+    options = {"conflist": str(conflist), "overlay": overlay}
     switch.configure(options | ({"plugins": str(plugins)} if plugins else {}))
     return switch
 
@@ -164,6 +165,61 @@ def test_built_in_networks_carry_datagrams_and_prove_it(
     assert session.ledger.outstanding() == [] or not any(
         "cni" in str(one.entry) for one in session.ledger.outstanding()
     )
+
+
+@pytest.mark.parametrize(
+    ("conflist", "overlay", "mtu"), [("bridge", "vxlan", 1450), ("ptp", "vxlan-1550", 1500)]
+)
+def test_two_hosts_reach_each_other_only_through_vxlan(
+    conflist: str, overlay: str, mtu: int, session: Session
+) -> None:
+    switch = switch_with(conflist, overlay=overlay)
+    created = switch.make_ports(session, WANTED)
+    try:
+        ends = [one.end for one in created if one.end is not None]
+        switch.start(session, WANTED, ConnectMode.NETWORK, [])
+        network = switch.network()
+        assert network.facts.ttl_forth == network.facts.ttl_back == 62, "a router in each host"
+        between = ("vxlan-a", "underlay-a", "underlay-b", "vxlan-b")
+        assert " - ".join(between) in network.path[0]
+        first, second = (host.namespace.name for host in switch.hosts)
+        assert first != second and {ends[0].ip[:8], ends[1].ip[:8]} == {"10.77.0.", "10.77.12"}
+        assert [one.device for one in network.devices[-4:]] == list(between)
+        for end in ends:
+            shown = subprocess.run(
+                ["ip", "-n", end.netns, "link", "show", "eth0"],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            assert f"mtu {mtu} " in shown.stdout
+        before = read_counts(network.devices)
+        listener = Listener(ends[1].netns, ends[1].ip.partition("/")[0])
+        wait_for_answer(ends[0].netns, listener, ends[1].ip.partition("/")[0], 5.0)
+        after = read_counts(network.devices)
+        assert all(after[one].packets - before[one].packets >= 2 for one in network.devices)
+        subprocess.run(["ip", "-n", first, "link", "set", "vxlan-a", "down"], check=True)
+        with pytest.raises(SwitchmarkError, match="no answer"):
+            wait_for_answer(ends[0].netns, listener, ends[1].ip.partition("/")[0], 0.3)
+        listener.close()
+    finally:
+        switch.stop()
+    assert traces(session.id) <= {str(session.run_dir)}
+
+
+def test_attachments_in_two_hosts_are_in_the_second(session: Session) -> None:
+    """The first answer of a timed attachment crosses the overlay, whatever its number."""
+    switch = switch_with("bridge", overlay="vxlan")
+    switch.make_ports(session, WANTED)
+    try:
+        switch.start(session, WANTED, ConnectMode.NETWORK, [])
+        crossed = CountedDevice(switch.hosts[1].namespace.name, "vxlan-b")
+        for number in (1000, 1001):
+            before = read_counts([crossed])[crossed].packets
+            assert switch.attach_timed(number).answer_s > 0
+            assert read_counts([crossed])[crossed].packets >= before + 2
+            assert switch.detach_timed(number) > 0
+    finally:
+        switch.stop()
+    assert traces(session.id) <= {str(session.run_dir)}
 
 
 def test_a_removed_device_is_noticed(session: Session) -> None:
@@ -276,18 +332,19 @@ def test_attach_times_a_known_delay(gate: Gate, tmp_path: Path, session: Session
 STAGES = ("between the plugins", "attached")
 
 
+@pytest.mark.parametrize("overlay", ["off", "vxlan"])
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_killed_bench_leaves_nothing(
-    stage: str, gate: Gate, tmp_path: Path, machine: str
+    stage: str, overlay: str, gate: Gate, tmp_path: Path, machine: str
 ) -> None:
     """Killed while the second plugin of a chain runs, and while everything is attached."""
     waits: dict[str, object] = {"type": "gate", "waits": stage == STAGES[0]}
-    path = written(tmp_path, BRIDGE, waits)
+    path = written(tmp_path, {**BRIDGE, "ipMasq": overlay == "off"}, waits)
     before = state_of(machine)
     command = ["nsenter", f"--net=/run/netns/{machine}", sys.executable, "-m", __name__]
     with subprocess.Popen(
-        [*command, str(path), str(gate.folder)], stdout=subprocess.PIPE, text=True,
-        cwd=Path(__file__).parents[2],
+        [*command, str(path), str(gate.folder), "waits", overlay],
+        stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
     ) as bench:  # fmt: skip
         assert bench.stdout is not None
         session_id = bench.stdout.readline().strip()
@@ -314,17 +371,17 @@ def test_a_bench_that_ends_leaves_the_machine_as_it_was(machine: str, tmp_path: 
     path = written(tmp_path, BRIDGE, {"type": "portmap", "capabilities": {"portMappings": True}})
     command = ["nsenter", f"--net=/run/netns/{machine}", sys.executable, "-m", __name__]
     done = subprocess.run(
-        [*command, str(path), str(PLUGINS), "ends"], capture_output=True, text=True, check=False,
-        cwd=Path(__file__).parents[2],
+        [*command, str(path), str(PLUGINS), "ends", "off"],
+        capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert state_of(machine) == before
     assert shutil.which("iptables-save"), "the state above has the firewall"
 
 
-def attach_and_wait(conflist: str, plugins: str, *, wait: bool) -> None:
+def attach_and_wait(conflist: str, plugins: str, overlay: str, *, wait: bool) -> None:
     """Print the session, attach two ends, print `attached`, and wait to be killed."""
-    switch = switch_with(conflist, Path(plugins))
+    switch = switch_with(conflist, Path(plugins), overlay)
     with open_session(measuring=False) as session:
         print(session.id, flush=True)
         switch.make_ports(session, WANTED)
@@ -338,4 +395,4 @@ def attach_and_wait(conflist: str, plugins: str, *, wait: bool) -> None:
 
 
 if __name__ == "__main__":
-    attach_and_wait(sys.argv[1], sys.argv[2], wait=len(sys.argv) < 4)
+    attach_and_wait(sys.argv[1], sys.argv[2], sys.argv[4], wait=sys.argv[3] == "waits")

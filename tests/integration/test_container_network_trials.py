@@ -54,6 +54,41 @@ def test_streams_through_ptp_with_congestion_control(bench: Bench) -> None:
     assert any(label.startswith("network/veth") for label in record.transport.offloads)
 
 
+@pytest.mark.parametrize(
+    ("switch", "options"), [("cni", "conflist:bridge"), ("docker-network", "driver:user-bridge")]
+)
+def test_a_stream_between_two_hosts_crosses_vxlan(switch: str, options: str, bench: Bench) -> None:
+    more = ("workload=tcp-stream", "pairs=2", *OVER_TCP)
+    record = measured(bench, switch, f"{options}+overlay:vxlan", *more)
+    crossing = record.crossing
+    assert crossing is not None and crossing.least_bytes > 0
+    counted = {one.device: one.bytes for one in crossing.devices}
+    for device in ("vxlan-a", "underlay-a", "underlay-b", "vxlan-b"):
+        assert counted[device] >= 0.99 * crossing.least_bytes
+    assert crossing.ttl_forth == (62 if switch == "cni" else 64)
+    assert record.transfer is not None and len(record.transfer.pairs) == 2
+    total = sum(pair.completed_per_s for pair in record.transfer.pairs)
+    assert record.transfer.completed_per_s == pytest.approx(total)
+    assert record.transport is not None
+    assert {"network/vxlan-a", "network/vxlan-b"} <= set(record.transport.offloads)
+
+
+@pytest.mark.parametrize("workload", ["tcp-stream", "tcp-crr", "frames"])
+def test_a_published_port_through_the_proxy(workload: str, bench: Bench) -> None:
+    load = {"tcp-stream": (), "tcp-crr": ("rate=200",), "frames": ("rate=1k",)}[workload]
+    more = (f"workload={workload}", *load, *OVER_TCP)
+    record = measured(bench, "docker-network", "publish:proxy+iptables:off", *more)
+    crossing = record.crossing
+    assert crossing is not None and crossing.relay is not None
+    assert crossing.relay.bytes >= 0.99 * crossing.least_bytes > 0
+    assert crossing.relay.forwarded_packets == 0 < crossing.relay.cpu_s
+    assert crossing.dialled.startswith("192.0.2.2:") and crossing.translated
+    assert crossing.answered_at != crossing.dialled
+    assert "counters-disagree" not in (record.verdict.marks if record.verdict else [])
+    if record.transport is not None:
+        assert record.transport.switch_cpu is not None and record.transport.switch_cpu.seconds > 0
+
+
 def test_requests_to_a_published_port(bench: Bench) -> None:
     if not INSTRUMENTS["sockperf"]().availability().available:
         pytest.skip("apt install sockperf")

@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.host.container_networks.probe import Listener, wait_for_answer
 from switchmark.host.host import Session
 from switchmark.host.kernel import namespaces, procfs
-from switchmark.host.network.counted import read_counts
+from switchmark.host.network.counted import Relay, read_counts, read_relay
 from switchmark.host.process_output import run_command
 from switchmark.host.session import open_session
 from switchmark.host.undo.clean import clean_stale
@@ -66,6 +67,8 @@ def network_with(**options: str) -> DockerNetwork:
         ({"driver": "macvlan"}, 2, 0),
         ({"driver": "host"}, 3, 0),
         ({"driver": "bridge", "publish": "nat"}, 4, 1),
+        ({"driver": "bridge", "overlay": "vxlan"}, 8, 0),
+        ({"driver": "user-bridge", "overlay": "vxlan-1550", "iptables": "off"}, 8, 0),
     ],
 )
 def test_networks_carry_datagrams_and_prove_it(
@@ -82,12 +85,60 @@ def test_networks_carry_datagrams_and_prove_it(
         assert network.facts.translated is False
         assert read_counts(network.devices)
         assert switch.details()["option:driver"] == options["driver"]
-        host = switch.namespace.name
+        hosts = [host.namespace.name for host in switch.hosts]
+        if "overlay" in options:
+            assert len(set(hosts)) == 2
+            assert "vxlan-a - underlay-a - underlay-b - vxlan-b" in network.path[0]
+            assert switch.details()["mtu"] == {"vxlan": "1450"}.get(options["overlay"], "1500")
     finally:
         switch.stop()
-    assert_only_docker0_stays(host)
+    for host, daemon in zip(hosts, switch.daemons, strict=True):
+        assert_only_docker0_stays(host)
+        end_docker_host(session, daemon)
+    assert traces(session.id) <= {str(session.run_dir)}
+
+
+def test_a_proxy_carries_the_bytes(session: Session) -> None:
+    switch = network_with(publish="proxy", iptables="off")
+    try:
+        ends = [one.end for one in switch.make_ports(session, PORTS)]
+        switch.start(session, PORTS, ConnectMode.NETWORK, [])
+        assert ends[0] is not None and ends[1] is not None
+        network = switch.network()
+        assert network.facts.translated and network.facts.source_seen == ends[0].reached_at
+        assert ends[0].reached_port, "the port of the proxy at which it takes answers"
+        assert network.relay is not None and network.relay.pids == switch.process_ids()
+        assert "docker-proxy" in network.path[0]
+        before = read_relay(network.relay)
+        listener = Listener(ends[1].netns, ends[1].ip.partition("/")[0], 18000)
+        wait_for_answer(ends[0].netns, listener, "192.0.2.2", 5.0)
+        listener.close()
+        after = read_relay(network.relay)
+        assert after.bytes - before.bytes >= 2 * (28 + 16), "both ways, with IP and UDP headers"
+        assert after.forwarded_packets == before.forwarded_packets
+        assert before.threads.ran_s(after.threads) > 0
+    finally:
+        switch.stop()
+    assert switch.process_ids() == ()
     end_docker_host(session, switch.daemon)
     assert traces(session.id) <= {str(session.run_dir)}
+
+
+def test_address_translation_does_not_pass_for_the_proxy(session: Session) -> None:
+    """The counters that prove a proxy tell the kernel's translation apart."""
+    switch = network_with(publish="nat")
+    try:
+        ends = [one.end for one in switch.make_ports(session, PORTS)]
+        assert ends[0] is not None and ends[1] is not None
+        relay = Relay("docker-proxy", (), switch.namespace.name)
+        before = read_relay(relay)
+        listener = Listener(ends[1].netns, ends[1].ip.partition("/")[0], 18000)
+        wait_for_answer(ends[0].netns, listener, "192.0.2.2", 5.0)
+        listener.close()
+        assert read_relay(relay).forwarded_packets > before.forwarded_packets
+    finally:
+        switch.stop()
+    end_docker_host(session, switch.daemon)
 
 
 def assert_only_docker0_stays(host: str) -> None:
@@ -177,10 +228,12 @@ def test_one_server_has_one_pair(session: Session) -> None:
     assert traces(session.id) <= {str(session.run_dir)}
 
 
-def test_a_killed_bench_leaves_nothing(machine: str) -> None:
+@pytest.mark.parametrize("options", ["publish=nat", "overlay=vxlan"])
+def test_a_killed_bench_leaves_nothing(options: str, machine: str) -> None:
     available("docker-network")
     before = state_of(machine)
-    command = ["nsenter", f"--net=/run/netns/{machine}", sys.executable, "-m", __name__]
+    entered = ["nsenter", f"--net=/run/netns/{machine}"]
+    command = [*entered, sys.executable, "-m", __name__, options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
     ) as bench:
@@ -198,7 +251,8 @@ def test_a_killed_bench_leaves_nothing(machine: str) -> None:
 if __name__ == "__main__":
     with open_session(measuring=False) as opened:
         print(opened.id, flush=True)
-        network = network_with(driver="bridge", publish="nat")
+        name, _, value = sys.argv[1].partition("=")
+        network = network_with(driver="bridge", **{name: value})
         network.make_ports(opened, PORTS)
         print("attached", flush=True)
         time.sleep(600)

@@ -107,6 +107,95 @@ def test_a_published_port_is_a_path(host: OwnNetwork) -> None:
         host.sh("nft delete table ip t")
 
 
+DNAT = """
+nft add table ip t; nft add chain ip t p '{ type nat hook prerouting priority -100; }'
+nft add rule ip t p ip daddr %s tcp dport 8080 counter dnat to 10.78.0.2:17123
+"""
+
+
+@pytest.mark.parametrize("address", ["10.77.0.1", "10.96.0.17"])
+@pytest.mark.parametrize("workload", ["tcp-rr", "tcp-stream"])
+def test_an_application_dials_a_published_port_or_a_service(
+    host: OwnNetwork, workload: str, address: str
+) -> None:
+    """The first address is that of the router, the second one is in a rule only. The port is
+    translated for TCP alone, so no datagram could arrive. A connection of the user has the usual
+    port of the bench in the client's namespace; its congestion control is not read."""
+    host.sh(DNAT % address)
+    user = host.spawn("ip", "netns", "exec", "a", sys.executable, "-c", OTHER_CONNECTION)
+    try:
+        assert user.stdout is not None and user.stdout.readline() == "open\n"
+        done = host.bench(
+            "trial", "existing", "--no-baseline", "--json", "--duration", "1s", "--rate",
+            "200" if workload == "tcp-rr" else "10Mbps", "--set", f"workload={workload}",
+            "--set", f"endpoints=netns:a+address:{address}:8080+netns:c",
+            "--results", str(host.folder / "r"),
+        )  # fmt: skip
+        (found,) = json.loads(done.stdout)
+        assert found["status"] == "finished", found["message"]
+        crossing = found["crossing"]
+        assert crossing["dialled"] == f"{address}:8080"
+        assert crossing["answered_at"] == "10.78.0.2:17123"
+        assert crossing["translated"] and crossing["source_seen"] == "10.77.0.2"
+        assert (crossing["ttl_forth"], crossing["ttl_back"]) == (63, 63)
+        far = crossing["devices"][-1]
+        assert far["device"] == "eth0" and far["bytes"] >= crossing["least_bytes"] > 0
+        assert f"a TCP connection to {address}:8080" in found["verification"]["message"]
+        assert found["transfer"]["completed_per_s"] > 0
+        (mine,) = set(found["transport"]["congestion_control"].values())
+        assert mine != "reno", "that of the user's connection"
+        counted = host.sh("nft list ruleset | grep -o 'counter packets [0-9]*'").split()[-1]
+        assert int(counted) >= 3, "the probes and the application"
+    finally:
+        user.kill()
+        user.wait()
+        host.sh("nft delete table ip t")
+
+
+def refused_requests(host: OwnNetwork, endpoints: str) -> str:
+    """The message of a trial of requests that fails, or is refused."""
+    done = host.bench(
+        "trial", "existing", "--no-baseline", "--set", "workload=tcp-rr", "--rate", "200",
+        "--duration", "1s", "--set", f"endpoints={endpoints}",
+        "--results", str(host.folder / "r"), check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    return done.stderr + done.stdout
+
+
+# A connection of the user whose near port is the usual one of the bench, with another control.
+OTHER_CONNECTION = """
+import socket, time
+server = socket.create_server(("127.0.0.1", 4000))
+client = socket.socket()
+client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+client.bind(("127.0.0.1", 18001))
+client.connect(("127.0.0.1", 4000))
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+def test_an_address_that_leads_elsewhere_is_refused(host: OwnNetwork) -> None:
+    """No rule translates it: the path ends before anything is sent."""
+    text = refused_requests(host, "netns:a+address:10.96.0.18:8080+netns:c")
+    assert "the path is not known to its end" in text or "no route to 10.96.0.18" in text
+
+
+def test_a_published_port_that_a_program_uses_is_refused(host: OwnNetwork) -> None:
+    host.sh(DNAT % "10.77.0.1")
+    listening = LISTENING.replace("10.77.0.3", "10.78.0.2").replace("17000", "17123")
+    user = host.spawn("ip", "netns", "exec", "c", sys.executable, "-c", listening)
+    try:
+        assert user.stdout is not None and user.stdout.readline() == "bound\n"
+        text = refused_requests(host, "netns:a+address:10.77.0.1:8080+netns:c")
+        assert "TCP port 17123 is in use at 10.78.0.2" in text
+    finally:
+        user.kill()
+        user.wait()
+        host.sh("nft delete table ip t")
+
+
 def test_ports_in_use_are_avoided(host: OwnNetwork) -> None:
     user = host.spawn("ip", "netns", "exec", "b", sys.executable, "-c",
                       "import socket, time; s = socket.socket(socket.AF_INET, 2); "

@@ -13,7 +13,6 @@ from switchmark.method.registry import METHODS
 from switchmark.model.campaign import Sweep
 from switchmark.model.choices import PLAIN
 from switchmark.model.options import in_force
-from switchmark.model.workload import FRAMES
 from switchmark.switch.existing import NONE, Existing
 
 EXISTING = Existing.name
@@ -44,14 +43,6 @@ def existing_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
             bool(endpoints), bool(addresses), values["attach"], values["attach_vlan"]
         )
     yield from _setting_refusals(sweep)
-    applications = [name for name in sweep.workload if name != FRAMES]
-    if applications and any(endpoints.through for endpoints in sweep.endpoints):
-        yield Refusal(
-            f"{applications[0]} connects to the endpoint itself, and endpoints leads through an "
-            "address",
-            "use workload: frames, or leave the address out",
-            key="endpoints",
-        )
     for method in sweep.method:
         if method != PLAIN and METHODS[method].restarts_switch:
             yield Refusal(

@@ -128,7 +128,8 @@ def _layout(
     capabilities: Capabilities,
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
 ) -> Iterator[Refusal]:
-    if max([*sweep.pairs, *(scenario.paths or 1 for scenario in sweep.scenario)]) > 1:
+    several = max([*sweep.pairs, *(scenario.paths or 1 for scenario in sweep.scenario)]) > 1
+    if several and workload == FRAMES:
         yield Refusal(f"{name} measures one pair only", "use pairs: 1")
     for io in sweep.io:
         if io is not Io.AUTO and io not in abilities.ports.values():

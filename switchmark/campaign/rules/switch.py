@@ -91,14 +91,15 @@ def refusals(
 def _long_frame_refusals(
     sweep: Sweep, switch: str, capabilities: Capabilities
 ) -> Iterator[Refusal]:
-    """Yield refusals of frames that do not fit into the switch's buffers."""
-    longest = capabilities.longest_frame_bytes
-    for mix in sweep.packet_mix:
+    """Yield refusals of frames that do not fit into the buffers of the switch, or through the
+    network of an option."""
+    for mix, each in product(sweep.packet_mix, sweep.switch_options):
         largest = mix.sizes.largest if mix else max(sweep.packet_size_bytes)
+        longest, that_takes = options.longest_frame(switch, capabilities, each.chosen)
         if longest is not None and largest > longest:
             yield Refusal(
                 f"packet_{'mix' if mix else 'size'}: {largest} is above {longest}, the longest "
-                f"frame that {switch} takes",
+                f"frame that {that_takes}",
                 f"use {longest} or less",
                 instead=f"leave {switch} out",
             )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from switchmark.errors import Refusal
+from switchmark.host.kernel.congestion_control import OF_LINUX, is_known
 from switchmark.model.campaign import Sweep
 from switchmark.model.choices import (
     LEAST_DATAGRAM_BYTES,
@@ -59,6 +61,7 @@ def workload_refusals(sweep: Sweep) -> Iterator[Refusal]:
         )
         return
     yield from _frame_key_refusals(sweep, applications[0])
+    yield from _congestion_control_refusals(sweep)
     for name in applications:
         workload = WORKLOADS[name]
         if workload.protocol == "udp" and "request_bytes" in workload.reads:
@@ -84,6 +87,18 @@ def workload_refusals(sweep: Sweep) -> Iterator[Refusal]:
                     f"write {str(rate).rpartition('-')[0]}",
                     key="rate",
                 )
+
+
+def _congestion_control_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """Names that are not algorithms. Whether this kernel has one is asked before a run."""
+    for name in sweep.congestion_control:
+        if name and not is_known(name):
+            near = get_close_matches(name, sorted(OF_LINUX), 1)
+            yield Refusal(
+                f"'{name}' is not a congestion control of Linux",
+                f"write {near[0]}" if near else "write e.g. cubic, reno or bbr",
+                key="congestion_control",
+            )
 
 
 def _datagram_refusals(sweep: Sweep, name: str) -> Iterator[Refusal]:

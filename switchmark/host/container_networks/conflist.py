@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Network, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")  # CNI specification, section 
 VERSIONS = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 UPLINK = "uplink"  # the device of the private host that stands in for the host's own port
 MOST_PLUGINS = 32
+SMALLEST_SUBNET = 28  # prefix length that two hosts can share
 
 _IPAM = {
     "type": "host-local",
@@ -128,6 +131,74 @@ def parse(text: str, where: str) -> ConfigurationList:
         disables_check=document.get("disableCheck") in (True, "true"),
         text=text,
     )
+
+
+def of_host(
+    network: ConfigurationList, side: int, mtu_bytes: int
+) -> tuple[ConfigurationList, IPv4Network]:
+    """Return the list for one of two hosts with an overlay between them, and the subnet of that
+    host, which is half of the list's. Raises UsageError for a list whose network does not route
+    between hosts."""
+    where = f"{network.where}: plugins[0]"
+    document = json.loads(network.text)
+    plugin = document.get("plugins", [document])[0]
+    kind = plugin["type"]
+    if kind not in ("bridge", "ptp"):
+        raise UsageError(
+            f"{where}: plugin {kind} does not route, and an overlay between hosts needs routes",
+            remedy="use a list that begins with bridge or ptp, or overlay: off",
+        )
+    if kind == "bridge" and not (plugin.get("isGateway") or plugin.get("isDefaultGateway")):
+        raise UsageError(
+            f"{where}: isGateway is missing, and an overlay between hosts needs a router on each",
+            remedy="write isGateway: true",
+        )
+    if plugin.get("ipMasq"):
+        raise UsageError(
+            f"{where}: ipMasq is true: it would translate the addresses of packets into the "
+            "overlay, so that the other host could not begin",
+            remedy="leave ipMasq out",
+        )
+    given = plugin.get("mtu") or 0
+    if not isinstance(given, int) or given > mtu_bytes:
+        raise UsageError(
+            f"{where}: mtu is {json.dumps(given)[:20]}, and the overlay carries {mtu_bytes}",
+            remedy=f"write at most {mtu_bytes}, or leave mtu out",
+        )
+    plugin["mtu"] = given or mtu_bytes
+    entry = _only_subnet(plugin.get("ipam", {}), where)
+    subnet = _half(entry["subnet"], side, where)
+    entry["subnet"] = str(subnet)
+    return parse(json.dumps(document), network.where), subnet
+
+
+def _only_subnet(ipam: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the object of an address section with its only subnet. Raises UsageError."""
+    entries: list[Any] = [ipam] if "subnet" in ipam else []
+    with suppress(TypeError):
+        entries += [entry for each in ipam.get("ranges") or [] for entry in each]
+    keys = set(entries[0]) if len(entries) == 1 and isinstance(entries[0], dict) else set()
+    fixed = keys & {"rangeStart", "rangeEnd", "gateway"}
+    if ipam.get("type") == "host-local" and "subnet" in keys and not fixed:
+        only: dict[str, Any] = entries[0]
+        return only
+    raise UsageError(
+        f"{where}: ipam must be host-local with one subnet, of which each host gets a half",
+        remedy="write ipam with type host-local and one IPv4 subnet without rangeStart, rangeEnd "
+        "and gateway, or overlay: off",
+    )
+
+
+def _half(text: Any, side: int, where: str) -> IPv4Network:
+    """Return the first or the second half of a subnet. Raises UsageError."""
+    try:
+        subnet = ip_network(str(text), strict=False)
+    except ValueError:
+        raise _wrong(where, "ipam subnet", text, "write an IPv4 subnet") from None
+    if not isinstance(subnet, IPv4Network) or subnet.prefixlen > SMALLEST_SUBNET:
+        raise _wrong(where, "ipam subnet", text,
+                     f"write an IPv4 subnet of at most /{SMALLEST_SUBNET}")  # fmt: skip
+    return list(subnet.subnets())[side]
 
 
 def _document(text: str, where: str) -> dict[str, Any]:

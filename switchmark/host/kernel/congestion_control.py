@@ -10,6 +10,11 @@ from switchmark.model.capabilities import Availability, available, unavailable
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 MODULES = Path("/lib/modules")
+# Algorithms of the kernel's source. A kernel can have others, by modules and BPF programs.
+OF_LINUX = frozenset({
+    "bbr", "bic", "cdg", "cubic", "dctcp", "dctcp-reno", "highspeed", "htcp", "hybla", "illinois",
+    "lp", "nv", "reno", "scalable", "vegas", "veno", "westwood", "yeah",
+})  # fmt: skip
 
 
 def congestion_controls() -> tuple[str, ...]:
@@ -18,6 +23,11 @@ def congestion_controls() -> tuple[str, ...]:
         return tuple(AVAILABLE.read_text().split())
     except OSError:
         return ()
+
+
+def is_known(name: str) -> bool:
+    """Return True if Linux has an algorithm of this name, whether or not this kernel has it."""
+    return name in OF_LINUX or name in congestion_controls() or name in _loadable()
 
 
 def congestion_control_availability(name: str) -> Availability:

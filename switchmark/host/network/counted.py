@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from switchmark.errors import TrialFailed
+from switchmark.host.cores.cpu_time import ThreadTimes
 from switchmark.host.kernel import device_counters
+
+ENDS = "ends "  # begins the group of devices in the namespaces of ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,24 @@ class DeviceCount:
 
 
 @dataclass(frozen=True, slots=True)
+class Relay:
+    """A program that receives the traffic in a host and sends it on."""
+
+    program: str
+    pids: tuple[int, ...]
+    namespace: str  # the host; its IP stack delivers packets to no other program
+
+
+@dataclass(frozen=True, slots=True)
+class RelayCount:
+    """The counters of the IP stack around a relay, and the CPU time of its threads."""
+
+    bytes: int  # received in IP packets
+    forwarded_packets: int  # routed past all programs
+    threads: ThreadTimes
+
+
+@dataclass(frozen=True, slots=True)
 class PathFacts:
     """Facts of the path that packets of the bench showed before the trial."""
 
@@ -49,6 +70,8 @@ class KnownNetwork:
     devices: Sequence[CountedDevice]
     path: Sequence[str] = ()  # a line for each device
     facts: PathFacts = PathFacts()
+    relay: Relay | None = None  # a program that the traffic must cross
+    verified_by: str = ""  # proof of the path, if datagrams cannot take it
     digest: Callable[[], str] = field(default=lambda: "")  # hash of rules, settings and devices now
     others: bool = False  # other senders may use it: their traffic is counted before a trial
     expiring: Callable[[], Sequence[str]] = field(
@@ -76,3 +99,16 @@ def read_counts(devices: Sequence[CountedDevice]) -> dict[CountedDevice, DeviceC
             raise TrialFailed(f"device {counted.device} of {counted.label or 'this host'} is gone")
         counts[counted] = DeviceCount(fields[1] + fields[9], fields[0] + fields[8])
     return counts
+
+
+def read_relay(relay: Relay) -> RelayCount:
+    """Read the counters around a relay. Raises TrialFailed if its namespace is gone."""
+    try:
+        counters = device_counters.protocol_counters(relay.namespace)
+    except OSError as error:
+        raise TrialFailed(f"{relay.namespace}: cannot be entered ({error.strerror})") from None
+    return RelayCount(
+        counters.get("IpExt.InOctets", 0),
+        counters.get("Ip.ForwDatagrams", 0),
+        ThreadTimes.of(relay.pids),
+    )

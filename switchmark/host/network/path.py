@@ -7,6 +7,7 @@ sent and nothing is changed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -251,6 +252,19 @@ class PathReader:
         with parsing("ip -j"):
             return dict(rows[0])
 
+    def has_rule_for(self, handle: NamespaceHandle, address: str) -> bool:
+        """Return True if a NAT rule of a namespace has this address, which it then translates. The
+        probe proves later to which end."""
+        if not self.state(handle).firewall.nat_rules:
+            return False
+        texts = (
+            handle.output_of(args)
+            for args in (["nft", "list", "ruleset"], ["iptables-nft-save", "-t", "nat"])
+            if which(args[0]) is not None
+        )
+        written = re.compile(rf"(?<![\d.]){re.escape(address)}(?![\d.])")
+        return any(text and written.search(text) for text in texts)
+
     def namespace_of(self, handle: NamespaceHandle, number: int | None) -> NamespaceHandle | None:
         """The namespace that devices of another one refer to by this number (None: the same one).
         None if it is not visible."""
@@ -313,6 +327,8 @@ class _Tracing:
     def _routed(self, here: _Position) -> str:
         """Send the packet on by the routes of this namespace."""
         came = (self._origin, here.incoming) if here.incoming else None
+        if self.address != self.final and self.reader.has_rule_for(here.handle, self.address):
+            self.translated, self.address = True, self.final
         route = self.reader._route(here.handle, self.address, came)
         label = self.reader.state(here.handle).label
         if route is None:

@@ -11,6 +11,7 @@ import secrets
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,8 @@ UDP_HEADERS = 28  # IPv4 and UDP
 MOST_DATAGRAM = 65535 - UDP_HEADERS
 ARP_WAIT_S = 0.3
 ETH_P_ARP = 0x0806
+TCP_SYN, TCP_ACK = 0x02, 0x10
+CONNECT_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +58,17 @@ def free_port(handle: NamespaceHandle, address: str, only: int | None = None) ->
     return handle.inside(choose)
 
 
-def free_tcp_port(handle: NamespaceHandle, address: str) -> int:
-    """A TCP port at which no program of this namespace listens, and that no connection has.
-
-    Raises UnavailableError."""
+def free_tcp_port(handle: NamespaceHandle, address: str, only: int | None = None) -> int:
+    """A TCP port at which no program of this namespace listens, and that no connection has; `only`:
+    no other. Raises UnavailableError."""
 
     def choose() -> int:
-        for port in range(FIRST_PORT, LAST_PORT + 1):
+        for port in [only] if only is not None else range(FIRST_PORT, LAST_PORT + 1):
             with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, suppress(OSError):
                 probe.bind(("", port))
                 return port
-        raise UnavailableError(
-            f"{handle.label}: TCP ports from {FIRST_PORT} on are in use at {address}"
-        )
+        which = f"port {only} is" if only is not None else f"ports from {FIRST_PORT} on are"
+        raise UnavailableError(f"{handle.label}: TCP {which} in use at {address}")
 
     return handle.inside(choose)
 
@@ -189,6 +190,155 @@ def find_port(
         f"{near.label} to {target[0]}:{target[1]}: no packet arrives at {far.label}",
         remedy="is the UDP port published to this endpoint?",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TcpArrival:
+    """Where the first packet of a TCP connection arrives, and what it shows of the path."""
+
+    port: int
+    source: str
+    ttl_forth: int
+    ttl_back: int | None
+
+
+def find_tcp_port(
+    near: NamespaceHandle, address: str, far: NamespaceHandle, target: tuple[str, int]
+) -> TcpArrival:
+    """The TCP port in `far` to which the network translates `target`. Raises TrialFailed.
+
+    A SYN with a number of the bench is sent. No connection is opened: the kernel of `near` answers
+    whatever comes back with a reset."""
+
+    def listen() -> socket.socket:
+        raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP)
+        raw.setblocking(False)
+        return raw
+
+    def reserve() -> socket.socket:
+        bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        bound.bind((address, 0))
+        return bound
+
+    number = secrets.randbits(32)
+    with (
+        near.inside(reserve) as reserved,
+        near.inside(listen) as sender,
+        far.inside(listen) as receiver,
+    ):
+        sender.bind((address, 0))
+        source = (address, int(reserved.getsockname()[1]))
+        for _ in range(TRIES):
+            with suppress(OSError):
+                sender.sendto(syn(source, target, number), (target[0], 0))
+            time.sleep(INTERVAL_S)
+            found = next((one for one in _segments(receiver) if one.is_syn(number)), None)
+            if found is not None:
+                back = next((one.ttl for one in _segments(sender) if one.answers(number)), None)
+                return TcpArrival(found.port, found.source, found.ttl, back)
+    raise TrialFailed(
+        f"{near.label} to {target[0]}:{target[1]}: no TCP packet arrives at {far.label}",
+        remedy="is the TCP port published to this endpoint?",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """The headers of a TCP packet that arrived at a raw socket."""
+
+    source: str
+    ttl: int
+    port: int  # destination
+    number: int
+    acknowledged: int
+    flags: int
+
+    def is_syn(self, number: int) -> bool:
+        return self.flags & (TCP_SYN | TCP_ACK) == TCP_SYN and self.number == number
+
+    def answers(self, number: int) -> bool:
+        return bool(self.flags & TCP_ACK) and self.acknowledged == (number + 1) & 0xFFFFFFFF
+
+
+def _segments(raw: socket.socket) -> Iterator[_Segment]:
+    """Yield the packets that wait at a raw socket."""
+    while True:
+        try:
+            packet = raw.recv(2048)
+        except OSError:
+            return
+        header = packet[(packet[0] & 15) * 4 :]
+        if len(packet) >= 20 and len(header) >= 20:
+            _, port, number, acknowledged, flags = struct.unpack("!HHIIH", header[:14])
+            yield _Segment(
+                socket.inet_ntoa(packet[12:16]), packet[8], port, number, acknowledged, flags & 0x3F
+            )
+
+
+def syn(source: tuple[str, int], target: tuple[str, int], number: int) -> bytes:
+    """The first packet of a TCP connection, without its IP header."""
+    options = struct.pack("!BBH", 2, 4, 1460)  # maximum segment size
+    length = 20 + len(options)
+    head = struct.pack(
+        "!HHIIHH", source[1], target[1], number, 0, length // 4 << 12 | TCP_SYN, 1024
+    )
+    addresses = socket.inet_aton(source[0]) + socket.inet_aton(target[0])
+    pseudo = addresses + struct.pack("!BBH", 0, socket.IPPROTO_TCP, length)
+    halves = struct.unpack(f"!{(len(pseudo) + length) // 2}H", pseudo + head + bytes(4) + options)
+    total = sum(halves)
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return head + struct.pack("!HH", ~total & 0xFFFF, 0) + options
+
+
+def check_tcp(
+    near: NamespaceHandle,
+    address: str,
+    far: tuple[NamespaceHandle, str, int],
+    target: tuple[str, int],
+) -> str:
+    """Open a TCP connection from `near` to `target` that must reach a listener at `far`, and let
+    each end receive a token of the other. Return the source address that the listener saw. Raises
+    TrialFailed."""
+    token = secrets.token_bytes(16)
+    handle, far_address, port = far
+
+    def listen() -> socket.socket:
+        return socket.create_server((far_address, port))
+
+    def connect() -> socket.socket:
+        dialling = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        dialling.settimeout(CONNECT_S)
+        dialling.bind((address, 0))
+        # A reset instead of the usual end leaves no port in TIME_WAIT.
+        dialling.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        try:
+            dialling.connect(target)
+        except OSError:
+            dialling.close()
+            raise
+        return dialling
+
+    way = f"{near.label} to {target[0]}:{target[1]}"
+    try:
+        with handle.inside(listen) as listener:
+            listener.settimeout(CONNECT_S)
+            with near.inside(connect) as client:
+                server, source = listener.accept()
+                with server:
+                    server.settimeout(CONNECT_S)
+                    client.sendall(token)
+                    forth = server.recv(len(token), socket.MSG_WAITALL)
+                    server.sendall(token[::-1])
+                    back = client.recv(len(token), socket.MSG_WAITALL)
+    except OSError as error:
+        raise TrialFailed(
+            f"{way}: no TCP connection to {handle.label}: {error.strerror or error}",
+            remedy="a rule or a route may drop it (switchmark path)",
+        ) from None
+    if (forth, back) != (token, token[::-1]):
+        raise TrialFailed(f"{way}: another program than that of the bench is at its other end")
+    return str(source[0])
 
 
 def _port_of(raw: socket.socket, token: bytes) -> int | None:

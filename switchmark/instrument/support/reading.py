@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -83,6 +83,25 @@ class RoundTrips:
     mean_ns: float
     stdev_ns: float
     max_ns: int
+
+
+def merged_round_trips(parts: Sequence[RoundTrips]) -> RoundTrips | None:
+    """Merge the round trips of several sources; None if there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    counts = [part.histogram.count for part in parts]
+    mean = sum(n * part.mean_ns for n, part in zip(counts, parts, strict=True)) / sum(counts)
+    square = sum(
+        n * (part.stdev_ns**2 + (part.mean_ns - mean) ** 2)
+        for n, part in zip(counts, parts, strict=True)
+    )
+    return RoundTrips(
+        Histogram.merged([part.histogram for part in parts]),
+        min(part.min_ns for part in parts),
+        mean,
+        (square / max(1, sum(counts) - 1)) ** 0.5,
+        max(part.max_ns for part in parts),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from switchmark.errors import ContradictoryCounts
 from switchmark.instrument.support.base import Abilities
@@ -89,6 +89,15 @@ class LaunchedWorkload(Protocol):
 
     def close(self) -> None:
         """End all programs. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class Preparable(Protocol):
+    """A `LaunchedWorkload` whose client can be started before the command to begin."""
+
+    def prepare(self, duration_s: float) -> None:
+        """Start the client and let it connect. Raises TrialFailed."""
         ...
 
 

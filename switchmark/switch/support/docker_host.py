@@ -22,7 +22,7 @@ from switchmark.host.containers.docker_daemon import Daemon
 from switchmark.host.host import Session
 from switchmark.host.kernel import namespaces
 from switchmark.host.undo.entries import Directory, NetworkNamespace
-from switchmark.switch.support.network import silence_multicast
+from switchmark.switch.support.network import Host, silence_multicast
 from switchmark.switch.support.private import Namespace
 
 _NETLINK_NETFILTER = 12
@@ -44,13 +44,14 @@ class DockerHost:
         return server_version(self.daemon.host) is not None
 
 
-_HOSTS: dict[tuple[str, tuple[str, ...]], DockerHost] = {}  # by session and options of the daemon
+# By session, options of the daemon, and number of the host in a network of several.
+_HOSTS: dict[tuple[str, tuple[str, ...], int], DockerHost] = {}
 
 
-def docker_host(session: Session, options: tuple[str, ...]) -> DockerHost:
-    """Return the session's host whose daemon has these options; the first call makes it, and so
-    does a call after the daemon died. Raises UnavailableError."""
-    key = session.id, options
+def docker_host(session: Session, options: tuple[str, ...], number: int = 0) -> DockerHost:
+    """Return the session's host of this number whose daemon has these options; the first call makes
+    it, and so does a call after the daemon died. Raises UnavailableError."""
+    key = session.id, options, number
     host = _HOSTS.get(key)
     if host is not None and not host.is_alive():
         _HOSTS.pop(key).undo.close()
@@ -71,8 +72,8 @@ def end_docker_host(session: Session, daemon: Daemon) -> None:
 
 
 def _make(session: Session, options: tuple[str, ...]) -> DockerHost:
-    numbers = {host.netns for (owner, _), host in _HOSTS.items() if owner == session.id}
-    number = next(n for n in range(len(numbers) + 1) if f"sm{session.id}dh{n}" not in numbers)
+    names = {host.netns for (owner, _, _), host in _HOSTS.items() if owner == session.id}
+    number = next(n for n in range(len(names) + 1) if f"sm{session.id}dh{n}" not in names)
     name, ledger = f"sm{session.id}dh{number}", session.ledger
     with ExitStack() as undo:
         undo.callback(ledger.undo, ledger.record(NetworkNamespace(name)))
@@ -100,9 +101,10 @@ def _make(session: Session, options: tuple[str, ...]) -> DockerHost:
         return DockerHost(name, folder, daemon, undo.pop_all())
 
 
-def open_host(session: Session, host: DockerHost) -> tuple[Namespace, PrivateHost]:
+def open_host(session: Session, host: DockerHost) -> Host:
     """Return the means by which one trial uses a host."""
-    return Namespace(session, host.netns), PrivateHost(host.netns, host.folder, read_only=False)
+    private = PrivateHost(host.netns, host.folder, read_only=False)
+    return Host(Namespace(session, host.netns), private)
 
 
 def _forget_connections() -> None:

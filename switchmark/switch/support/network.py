@@ -22,7 +22,7 @@ from switchmark.host.container_networks.private_host import PrivateHost
 from switchmark.host.container_networks.probe import FIRST_TTL, Arrival, Listener, wait_for_answer
 from switchmark.host.host import Session
 from switchmark.host.kernel import device_counters, namespaces
-from switchmark.host.network.counted import CountedDevice, KnownNetwork, PathFacts
+from switchmark.host.network.counted import ENDS, CountedDevice, KnownNetwork, PathFacts
 from switchmark.host.process_output import parse_json, parsing
 from switchmark.host.undo.entries import NetworkNamespace
 from switchmark.model.capabilities import Capabilities
@@ -35,8 +35,10 @@ from switchmark.model.ports import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.switch.support import overlay
 from switchmark.switch.support.made import MadeFirst
 from switchmark.switch.support.options import WithOptions
+from switchmark.switch.support.overlay import Overlay
 from switchmark.switch.support.ports import check_request, require
 from switchmark.switch.support.private import Namespace
 
@@ -71,6 +73,7 @@ class Way:
     host_links: tuple[list[Link], list[Link]]
     arrival: Arrival | None = None  # at the second end
     back: Arrival | None = None  # at the first end
+    between: tuple[str, ...] = ()  # stations between the host's devices, in the order of packets
 
     @property
     def shared_bridge(self) -> str:
@@ -79,7 +82,9 @@ class Way:
                      self.host_links)  # fmt: skip
         alone = self.arrival is not None and self.arrival.ttl == FIRST_TTL
         both = near & far
-        return next(iter(both)) if len(both) == 1 and alone and not self.is_translated else ""
+        if self.between or len(both) != 1 or not alone or self.is_translated:
+            return ""
+        return next(iter(both))
 
     @property
     def is_translated(self) -> bool:
@@ -91,7 +96,8 @@ class Way:
         """The devices in the order of packets."""
         near, far = ([link.name for link in links] for links in self.host_links)
         bridge = self.shared_bridge
-        middle = [*near, *reversed([name for name in far if name != bridge])]
+        behind = reversed([name for name in far if name != bridge])
+        middle = [*near, *self.between, *behind]
         return " - ".join([self.ends[0].device, *middle, self.ends[1].device])
 
 
@@ -160,34 +166,61 @@ NETWORK = Capabilities(
 )
 
 
-class NetworkSwitch(WithOptions, MadeFirst):
-    """A container network in a private host. A subclass makes the ends."""
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A network namespace that plays a host, and its files."""
 
-    private_host: PrivateHost
+    namespace: Namespace
+    private: PrivateHost
+
+
+class NetworkSwitch(WithOptions, MadeFirst):
+    """A container network in a private host, or in two with an overlay between them. A subclass
+    makes the ends."""
+
+    hosts: list[Host]
+    overlay: Overlay | None
     ends: list[NetworkEnd]
     _ways: list[Way]
 
     @abstractmethod
     def make_ends(self, requested: Sequence[SwitchPort]) -> list[NetworkEnd]:
-        """Make the network in `self.private_host`, and these ends."""
+        """Make the network in `self.hosts`, and these ends."""
 
     @abstractmethod
-    def prepare_host(self, host: Namespace) -> None:
-        """Set up the namespace that plays the host, before anything is attached."""
+    def prepare_host(self, host: Host) -> None:
+        """Set up a host before anything is attached."""
 
-    def open_host(self) -> tuple[Namespace, PrivateHost]:
-        """Make the host: its network namespace and its files. The machine's files are read-only for
+    def open_host(self, number: int) -> Host:
+        """Make a host: its network namespace and its files. The machine's files are read-only for
         the tools of the network."""
-        namespace = self.resources.namespace(firewall=True)
+        name = "" if number == 0 else str(number)
+        namespace = self.resources.namespace(firewall=True, suffix=name)
         namespaces.inside(namespace.name, silence_multicast)
-        return namespace, PrivateHost(namespace.name, self.resources.folder("host"))
+        return Host(namespace, PrivateHost(namespace.name, self.resources.folder(f"host{name}")))
+
+    def host_of(self, number: int) -> Host:
+        """Return the host of a port: with two hosts, the second ends of pairs are in the second."""
+        return self.hosts[number % len(self.hosts)]
 
     def make(self, requested: Sequence[SwitchPort]) -> list[MadePort]:
-        """Make the host, the network and its ends."""
-        self.namespace, self.private_host = self.open_host()
-        self.resources.at_end(self.private_host.close)
+        """Make the hosts, the network and its ends."""
+        chosen = self.option(overlay.OPTION.name)
+        count = 1 if chosen == overlay.OFF else 2
+        self.hosts = []
+        for number in range(count):
+            host = self.open_host(number)
+            self.resources.at_end(host.private.close)
+            self.hosts.append(host)
+        self.namespace = self.hosts[0].namespace
+        self.overlay = (
+            Overlay([host.namespace for host in self.hosts], chosen) if count > 1 else None
+        )
         self._namespaces: dict[str, int] = {}  # with their entries in the ledger
-        self.prepare_host(self.namespace)
+        for host in self.hosts:
+            self.prepare_host(host)
+        if self.overlay is not None:
+            self.overlay.make_link()
         self.ends = self.make_ends(requested)
         return [MadePort(end=end) for end in self.ends]
 
@@ -248,19 +281,22 @@ class NetworkSwitch(WithOptions, MadeFirst):
         Devices of a macvlan hand packets to each other past their parent, so only they count."""
         devices, path = [], []
         for way in self._ways:
-            for side, end, inside, links in zip(
-                "ab", way.ends, way.inside, way.host_links, strict=True
+            for number, (end, inside, links) in enumerate(
+                zip(way.ends, way.inside, way.host_links, strict=True)
             ):
-                devices.append(CountedDevice(end.netns, end.device, end.netns, f"ends {side}"))
+                side = "ab"[number]
+                devices.append(CountedDevice(end.netns, end.device, end.netns, f"{ENDS}{side}"))
                 if inside.kind == "veth" and not end.is_host:
                     if not links:
                         raise TrialFailed(
                             f"{self.name}: the other end of {end.device} of {end.netns} is not on "
                             "the host of the network"
                         )
-                    host = self.namespace.name
+                    host = self.host_of(number).namespace.name
                     devices.append(CountedDevice(host, links[0].name, host, f"host {side}"))
             path.append(f"pair {way.pair}: {way.written}")
+        if self.overlay is not None:  # all pairs cross each of these
+            devices += [CountedDevice(host, name, host) for host, name in self.overlay.devices]
         first, ttl = self._ways[0], self._ways[0].arrival
         return KnownNetwork(
             key=f"{self.name} {sorted(self.options().items())} {len(self.ends)} ends",
@@ -278,14 +314,21 @@ class NetworkSwitch(WithOptions, MadeFirst):
 
     def _digest(self) -> str:
         """Return a hash of the settings, rules and devices, without names that differ each time."""
-        kinds = sorted(link.kind for link in read_links(self.session, self.namespace.name))
+        names = [host.namespace.name for host in self.hosts]
+        kinds = [sorted(link.kind for link in read_links(self.session, name)) for name in names]
         state = {key: value for key, value in self.network_state().items() if "count" not in key}
         return hashlib.sha256(repr((sorted(state.items()), kinds)).encode()).hexdigest()[:16]
 
     def network_state(self) -> dict[str, str]:
-        """Settings and numbers of the host that cost time on the way."""
-        values = {key: self.namespace.sysctl(key) for key in _STATE}
-        rules = self.private_host.inside(
+        """Settings and numbers of the hosts that cost time on the way."""
+        values = self._state_of(self.hosts[0])
+        for host in self.hosts[1:]:
+            values |= {f"second host {key}": text for key, text in self._state_of(host).items()}
+        return values
+
+    def _state_of(self, host: Host) -> dict[str, str]:
+        values = {key: host.namespace.sysctl(key) for key in _STATE}
+        rules = host.private.inside(
             lambda: self.session.host.run(["nft", "-s", "list", "ruleset"], check=False)
         )
         if rules.exit_code == 0:
@@ -294,22 +337,35 @@ class NetworkSwitch(WithOptions, MadeFirst):
             values["nft rules"] = str(sum(_is_rule(line) for line in lines))
         return values
 
+    def overlay_details(self) -> dict[str, str]:
+        """The settings of the overlay, for the record; empty without an overlay."""
+        return self.overlay.details() if self.overlay is not None else {}
+
     def _find_ways(self) -> None:
-        host = read_links(self.session, self.namespace.name)
+        names = [host.namespace.name for host in self.hosts]
+        links = [read_links(self.session, name) for name in names]
         self._ways = []
         for pair in range(len(self.ends) // 2):
             ends = (self.ends[2 * pair], self.ends[2 * pair + 1])
             near, far = map(self._device_of, ends)
             behind = (
-                [] if ends[0].is_host else devices_behind(near, host),
-                [] if ends[1].is_host else devices_behind(far, host),
+                [] if ends[0].is_host else devices_behind(near, links[0]),
+                [] if ends[1].is_host else devices_behind(far, links[-1]),
             )
-            way = Way(pair, ends, (near, far), behind)
-            way.arrival = self._probe(*ends)
-            way.back = self._probe(*ends[::-1])
+            way = Way(pair, ends, (near, far), behind, between=self.between())
+            way.arrival, way.back = self.probe_way(*ends)
             self._ways.append(way)
-        for netns in {self.namespace.name, *(end.netns for end in self.ends)}:
+        for netns in {*names, *(end.netns for end in self.ends)}:
             self._keep_neighbours(netns)
+
+    def between(self) -> tuple[str, ...]:
+        """Return the stations between the devices of the host behind each end, beside a bridge."""
+        return tuple(name for _, name in self.overlay.devices) if self.overlay else ()
+
+    def probe_way(self, near: NetworkEnd, far: NetworkEnd) -> tuple[Arrival | None, Arrival | None]:
+        """Send datagrams between the ends of a pair; return what arrived at the second end and at
+        the first."""
+        return self._probe(near, far), self._probe(far, near)
 
     def _keep_neighbours(self, netns: str) -> None:
         """Make the known neighbours of a namespace permanent. The kernel would ask for them again

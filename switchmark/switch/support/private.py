@@ -180,10 +180,10 @@ class Resources:
         self._folders: list[str] = []
         self._undo = ExitStack()
 
-    def namespace(self, *, firewall: bool = False) -> Namespace:
-        """Make the switch's namespace, or take over the prepared one. With `firewall` bridged
-        frames pass the firewall as on any host."""
-        namespace = Namespace(self.session)
+    def namespace(self, *, firewall: bool = False, suffix: str = "") -> Namespace:
+        """Make the switch's namespace, or take over the prepared one; with a suffix, another
+        namespace of the switch. With `firewall` bridged frames pass the firewall as on any host."""
+        namespace = Namespace(self.session, f"sm{self.session.id}sw{suffix}")
         self.note(NetworkNamespace(namespace.name))
         self._undo.callback(lambda: namespace.hand_back(made_here=not self.for_good))
         if not (NETNS_DIR / namespace.name).exists():

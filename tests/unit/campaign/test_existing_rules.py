@@ -64,8 +64,6 @@ def test_a_network_of_the_user_is_planned(text: str) -> None:
         ("switch: existing\nworkload: tcp-stream\noffload: off\n" + ENDPOINTS, "stay as they are"),
         ("switch: existing\nworkload: tcp-rr\ncongestion_control: cubic\n" + ENDPOINTS,
          "stay as they are"),
-        ("switch: existing\nworkload: tcp-rr\n"
-         "endpoints: netns:a+address:10.0.0.1:80+netns:b\n", "leads through an address"),
         ("switch: linux-bridge\n" + ENDPOINTS, "endpoints belongs to switch existing"),
         ("switch: linux-bridge\n" + ADDRESSES, "addresses belongs to switch existing"),
         ("switch: linux-bridge\nmax_rate: 1k\n", "max_rate belongs to switch existing"),
@@ -81,3 +79,7 @@ def test_a_network_of_the_user_is_planned(text: str) -> None:
 def test_an_impossible_combination_is_refused(text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         check(text)
+
+
+def test_an_application_may_dial_an_address() -> None:
+    check("switch: existing\nworkload: tcp-rr\nendpoints: netns:a+address:10.0.0.1:80+netns:b\n")

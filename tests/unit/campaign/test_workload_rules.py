@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import installed
-from switchmark.campaign.load import load_settings
+from switchmark.campaign.load import load_file, load_settings
 from switchmark.campaign.notation import from_notation, to_notation
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.errors import UsageError
@@ -118,6 +120,11 @@ def test_a_notation_with_a_workload_is_read_back() -> None:
             "devices and routes stay as they are",
         ),
         ({"workload": "tcp-rr", "connections": "0"}, "connections"),
+        (
+            {"workload": "tcp-rr", "congestion_control": "cubik"},
+            "'cubik' is not a congestion control of Linux; write cubic",
+        ),
+        ({"workload": "tcp-rr", "congestion_control": "fast"}, "write e.g. cubic, reno or bbr"),
         ({"workload": "tpc-rr"}, "did you mean tcp-rr"),
     ],
 )  # fmt: skip
@@ -134,3 +141,30 @@ def test_applications_have_a_device_at_switches_with_sockets(switch: str) -> Non
     assert PortKind.VETH not in usable_ports(capabilities, ports)
     assert [one.workload for one in planned(switch=switch, workload="tcp-rr")] == ["tcp-rr"]
     assert "port_kind" in refusal(switch=switch, port_kind="veth")
+
+
+def test_an_unknown_congestion_control_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("switch: linux-bridge\nworkload: tcp-rr\ncongestion_control: cubik\n")
+    with pytest.raises(UsageError, match=r"c\.yaml:3: congestion_control: 'cubik' is not"):
+        campaign = load_file(file, THERE.known)
+        expand(campaign, THERE.switches, THERE.environments)
+
+
+def test_a_known_congestion_control_is_left_to_the_kernel() -> None:
+    """Another machine may have it: whether this kernel does is asked before a run."""
+    assert planned(workload="tcp-rr", congestion_control="hybla")
+
+
+def test_several_pairs_run_an_application() -> None:
+    (trial,) = planned(workload="tcp-rr", pairs="3")
+    assert trial.pairs == 3
+    assert "one pair only" in refusal(generator="iperf3", pairs="2")
+
+
+def test_a_frame_longer_than_the_overlay_carries_is_refused() -> None:
+    options = "overlay:vxlan"
+    says = refusal(switch="cni", switch_options=options, packet_size="1469")
+    assert "1469 is above 1468, the longest frame that cni takes with overlay: vxlan" in says
+    assert planned(switch="cni", switch_options=options, packet_size="1468")
+    assert planned(switch="cni", switch_options="overlay:vxlan-1550", packet_size="1518")

@@ -341,14 +341,14 @@ def test_the_switch_of_packet_sockets_gets_the_buffers_of_the_trial() -> None:
         assert (wire.plan.trial.socket_buffers == "unforced") is unforced
 
 
-def test_an_unknown_congestion_control_is_named_before_anything_starts(
+def test_a_congestion_control_that_is_missing_is_named_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(congestion_control, "congestion_controls", lambda: ("reno", "cubic"))
     monkeypatch.setattr(congestion_control, "_loadable", lambda: frozenset({"vegas"}))
     wires, trials = steps_of(
         "switch: linux-bridge\ndimension: throughput\nworkload: tcp-stream\n"
-        "congestion_control: [cubic, vegas, nosuch]\n"
+        "congestion_control: [cubic, vegas, htcp]\n"
     )
     for step in (*wires, *trials):
         step.plan.switch.availability = lambda: Availability(True)  # type: ignore[method-assign]
@@ -356,6 +356,6 @@ def test_an_unknown_congestion_control_is_named_before_anything_starts(
     with pytest.raises(UnavailableError) as caught:
         check_available([*wires, *trials])
     assert str(caught.value) == (
-        "congestion_control nosuch cannot run here: this kernel has cubic, reno; use reno, or "
+        "congestion_control htcp cannot run here: this kernel has cubic, reno; use reno, or "
         "leave it out"
     )

@@ -74,3 +74,51 @@ def test_files_that_cannot_be_lists(tmp_path: Path) -> None:
 def test_an_unknown_name_lists_the_built_in_ones() -> None:
     with pytest.raises(UsageError, match="with a / in it"):
         built_in("my.conflist")
+
+
+IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.9.0.0/16"}]]}
+ROUTED = {"type": "bridge", "isGateway": True, "ipam": IPAM}
+
+
+def of_plugin(**changed: object) -> conflist.ConfigurationList:
+    return parse(json.dumps({**GOOD, "plugins": [{**ROUTED, **changed}, {"type": "tuning"}]}), "x")
+
+
+def test_two_hosts_get_halves_of_the_subnet_and_the_mtu() -> None:
+    for side, subnet in enumerate(("10.9.0.0/17", "10.9.128.0/17")):
+        network, part = conflist.of_host(of_plugin(), side, 1450)
+        assert str(part) == subnet
+        assert network.plugins[0]["ipam"]["ranges"] == [[{"subnet": subnet}]]
+        assert network.plugins[0]["mtu"] == 1450
+        assert network.types == ("bridge", "tuning")
+    network, _ = conflist.of_host(of_plugin(mtu=1400), 1, 1450)
+    assert network.plugins[0]["mtu"] == 1400, "a smaller MTU of the list stays"
+    alone = {"type": "host-local", "subnet": "10.9.0.0/24"}
+    _, part = conflist.of_host(of_plugin(ipam=alone), 1, 1450)
+    assert str(part) == "10.9.0.128/25"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"type": "macvlan"}, "plugin macvlan does not route"),
+        ({"isGateway": False}, "isGateway is missing"),
+        ({"ipMasq": True}, "ipMasq is true"),
+        ({"mtu": 1451}, "mtu is 1451, and the overlay carries 1450"),
+        ({"mtu": "1"}, 'mtu is "1"'),
+        ({"ipam": {"type": "static"}}, "ipam must be host-local with one subnet"),
+        ({"ipam": {**IPAM, "subnet": "10.8.0.0/16"}}, "with one subnet"),
+        ({"ipam": {"type": "host-local", "ranges": [[{"subnet": "10.9.0.0/24",
+                                                      "gateway": "10.9.0.9"}]]}}, "gateway"),
+        ({"ipam": {"type": "host-local", "ranges": 3}}, "with one subnet"),
+        ({"ipam": {"type": "host-local", "subnet": "10.9.0.0/29"}}, "at most /28"),
+        ({"ipam": {"type": "host-local", "subnet": "fd00::/64"}}, "write an IPv4 subnet"),
+        ({"ipam": {"type": "host-local", "subnet": "ten"}}, "write an IPv4 subnet"),
+    ],
+)  # fmt: skip
+def test_lists_that_do_not_route_between_hosts_are_refused(
+    changed: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
+        conflist.of_host(of_plugin(**changed), 0, 1450)
+    assert str(raised.value).startswith("x: plugins[0]") and "; " in str(raised.value)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from switchmark.errors import TrialFailed
-from switchmark.host.network.counted import CountedDevice, DeviceCount, KnownNetwork
+from switchmark.host.cores.cpu_time import ThreadTimes
+from switchmark.host.network.counted import (
+    CountedDevice,
+    DeviceCount,
+    KnownNetwork,
+    Relay,
+    RelayCount,
+)
 from switchmark.trial import crossing
 from switchmark.trial.crossing import CrossingWatch
 
@@ -87,3 +95,36 @@ def test_a_change_between_trials_or_within_one_is_marked(monkeypatch: pytest.Mon
 
 def test_a_switch_without_devices_has_no_crossing() -> None:
     assert CrossingWatch.begin(object(), "five") is None  # type: ignore[arg-type]
+
+
+class Relayed(FakeNetwork):
+    """A network whose traffic must cross a program."""
+
+    def network(self) -> KnownNetwork:
+        relay = Relay("docker-proxy", (1, 2), "h")
+        return replace(super().network(), relay=relay)
+
+
+@pytest.mark.parametrize(
+    ("octets", "forwarded", "ran_s", "is_proof"),
+    [(9000, 0, 0.2, True), (4000, 0, 0.2, False), (9000, 1, 0.2, False), (9000, 0, 0.0, False)],
+)
+def test_a_program_on_the_path_must_have_carried_the_bytes(
+    octets: int, forwarded: int, ran_s: float, is_proof: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = iter(
+        RelayCount(10 + n * octets, 3 + n * forwarded, ThreadTimes(0.0, {7: (1 + n * ran_s, 0.0)}))
+        for n in (0, 1)
+    )
+    monkeypatch.setattr(crossing, "read_relay", lambda _: next(counts))
+    session = f"relay {octets} {forwarded} {ran_s}"
+    begun = watch(monkeypatch, [(10, 1000), (110, 7000)], Relayed(), session)
+    if not is_proof:
+        with pytest.raises(TrialFailed, match="docker-proxy did not carry the traffic"):
+            begun.end(5000, 100)
+        return
+    proof = begun.end(5000, 100, ("192.0.2.2:80", "172.17.0.2:8080"))
+    assert proof.relay is not None
+    assert (proof.relay.processes, proof.relay.bytes, proof.relay.forwarded_packets) == (2, 9000, 0)
+    assert proof.relay.cpu_s == pytest.approx(0.2)
+    assert (proof.dialled, proof.answered_at) == ("192.0.2.2:80", "172.17.0.2:8080")

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from switchmark.model.ports import PortCounters, Split, SwitchCounters
-from switchmark.record import Stage
+from switchmark.record import Reconciliation, Stage
 from switchmark.trial.reconcile import CounterReading, DeviceDrops, reconcile
 from switchmark.trial.verification import PairEnds
 from tests.unit.engine_lines import counted
@@ -270,3 +270,16 @@ def test_every_chain_is_counted_by_itself() -> None:
         (1, 200, 190),
     ]
     assert reconcile(ends(), before, after, via).chains == []
+
+
+def test_a_program_that_ends_connections_has_packets_of_its_own() -> None:
+    """What entered and what left differ there, and nothing is lost; elsewhere losses count."""
+    after = reading(**port_pair(SENT, SENT + 500), arrived=SENT + 500)
+    assert not found(after).agrees
+    relayed = reconcile(ends(), BEFORE, after, ends_connections=True)
+    assert relayed.agrees and relayed.findings == [] and relayed.unexplained_frames == 0
+    (path,) = relayed.paths
+    assert [stage.place for stage in path.stages][1] == "in the relay"
+    assert Reconciliation.model_validate_json(relayed.model_dump_json()) == relayed
+    lost = reading(**port_pair(SENT, SENT + 500), arrived=SENT)
+    assert reconcile(ends(), BEFORE, lost, ends_connections=True).unexplained_frames == 500
