@@ -49,12 +49,12 @@ def within_state(trials: Sequence[BlockTrial], _: int) -> float:
     """Pairs of whole trials within one state, robust."""
     states = label(trials)
     said = [
-        StateFigure(one.figure, float(state is State.FAR))
+        StateFigure(one.figure, float(state is State.SLOW))
         if one.figure and state is not State.CHANGED
         else None
         for one, state in zip(trials, states, strict=True)
     ]
-    pairs = [one for one in pairs_of(trials, said, "a", "b") if one.far_a == one.far_b]
+    pairs = [one for one in pairs_of(trials, said, "a", "b") if one.slow_a == one.slow_b]
     return _p(paired_ratio_of(pairs))
 
 

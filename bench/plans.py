@@ -20,8 +20,8 @@ import numpy as np
 from scipy.stats import beta
 
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.boundaries import StoppingRule, planned_looks
-from switchmark.statistics.sequential import Outcome, PairedComparison, look
+from switchmark.statistics.boundaries import StoppingRule, planned_analyses
+from switchmark.statistics.sequential import Outcome, PairedComparison, analyse
 from switchmark.statistics.simulation import Design, Machine, blocks
 
 LEAD = 1.10
@@ -55,7 +55,7 @@ class Asked:
         """Its planned looks."""
         quickest = math.ceil(self.budget_s / (2 * self.turn_s))
         return StoppingRule(
-            planned_looks(quickest),
+            planned_analyses(quickest),
             LEVEL,
             family=math.comb(self.contenders, 2),
             expected=min(quickest, self.blocks),
@@ -71,9 +71,9 @@ def told(
 ) -> Iterator[tuple[int, list[PairedComparison]]]:
     """Each look with what is known by then; the last one when the time is over."""
     known: list[PairedComparison] = []
-    for count in [*(one for one in rule.looks if one < asked.blocks), asked.blocks]:
+    for count in [*(one for one in rule.analyses if one < asked.blocks), asked.blocks]:
         part = trials[: count * asked.contenders]
-        known = look(part, rule, count, earlier=known, is_last=count == asked.blocks)
+        known = analyse(part, rule, count, earlier=known, is_last=count == asked.blocks)
         yield count, known
 
 
@@ -132,7 +132,7 @@ def table(draws: int, seed: int) -> str:
         points = "1 point" if asked.points == 1 else f"{asked.points} points"
         what = f"{asked.contenders} contenders, {points}, {asked.budget_s:g} s"
         lines.append(
-            f"| {what} | {rule.level_at(rule.looks[0]):.5f} | {false / few:.1%} | "
+            f"| {what} | {rule.level_at(rule.analyses[0]):.5f} | {false / few:.1%} | "
             f"{limit:.1%} | {median} | {share:.0%} |"
         )
     return "\n".join(lines)

@@ -14,9 +14,9 @@ from itertools import pairwise
 from scipy.stats import mannwhitneyu
 
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.boundaries import StoppingRule, planned_looks
+from switchmark.statistics.boundaries import StoppingRule, planned_analyses
 from switchmark.statistics.comparison import ratio_of
-from switchmark.statistics.sequential import Outcome, PairedComparison, look
+from switchmark.statistics.sequential import Outcome, PairedComparison, analyse
 
 LEVEL = 0.05
 LONG_TRIAL_S = 5.0  # a usual length
@@ -75,13 +75,13 @@ Way = Callable[[Piece, Sequence[float]], dict[float, Claim | None]]
 def ours(piece: Piece, seconds: Sequence[float]) -> dict[float, Claim | None]:
     """Pairs with their states, looks planned for the longest time; what is known by each time."""
     most = int(max(seconds) / piece.block_s)
-    rule = StoppingRule(planned_looks(most))
+    rule = StoppingRule(planned_analyses(most))
     first = piece.trials[0].block
     told: list[PairedComparison] = []
     ends: list[tuple[float, PairedComparison]] = []
-    for count in rule.looks:
+    for count in rule.analyses:
         part = [trial for trial in piece.trials if trial.block < first + count]
-        told = look(part, rule, count, pairs=[(piece.a, piece.b)], earlier=told)
+        told = analyse(part, rule, count, pairs=[(piece.a, piece.b)], earlier=told)
         ends.append((count * piece.block_s, told[0]))
         if told[0].is_decided:
             break

@@ -12,8 +12,8 @@ from google.protobuf import json_format
 from switchmark.engine.binary import find_engine
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.vm.patience import patience
-from switchmark.experiment.calibration import believed
-from switchmark.experiment.certified import _believed
+from switchmark.experiment.calibration import parse_baseline
+from switchmark.experiment.certified import _read_certificate
 from switchmark.instrument import moongen, pkt_gen, pktgen_dpdk, trex
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.otg import types
@@ -144,11 +144,11 @@ CAPTURED = (
 
 REQUESTS: dict[str, Reader] = {
     "certificate": Reader(
-        from_file("veth-raw-mmsg.json", _believed), altered(CERTIFICATE)),
+        from_file("veth-raw-mmsg.json", _read_certificate), altered(CERTIFICATE)),
     "certificate's note": Reader(
         lambda text: certified(of_texts([text])), altered(NOTE).map(json.dumps)),
     "calibration": Reader(
-        lambda text: checked_baseline(believed(text, {"kernel": "6"}, {"idle": "poll"})),
+        lambda text: checked_baseline(parse_baseline(text, {"kernel": "6"}, {"idle": "poll"})),
         altered(CALIBRATION).map(json.dumps)),
     "published values": Reader(_published, altered(PUBLISHED), (ValueError,)),
     "OTG's configuration": Reader(

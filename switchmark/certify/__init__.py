@@ -1,1 +1,1 @@
-"""Whether the instruments tell the truth on this machine: one truth a file, found by its folder."""
+"""Reference checks of the measurements on this machine: one file for each check."""

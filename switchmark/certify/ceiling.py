@@ -1,8 +1,8 @@
-"""The highest rate of this I/O through the switch, by its port's counter and CLOCK_MONOTONIC.
+"""Checks the highest rate of an I/O by the switch's port counter and CLOCK_MONOTONIC.
 
-While the traffic runs the counter of the port to the receiver is read with CLOCK_MONOTONIC beside
-it; the receiver's figure for the same time must agree, with the frames left out that the kernel
-counted as finding no room at its socket.
+While the traffic runs, the counter of the port to the receiver is read together with
+CLOCK_MONOTONIC. The receiver's figure for the same time must agree, without the frames that the
+kernel dropped because the receiver's socket was full.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from switchmark.certify.support.stand import Rig
-from switchmark.certify.support.truth import Stand, Truth, Turn
+from switchmark.certify.support.reference_check import ReferenceCheck, RigKind, Round
+from switchmark.certify.support.rig import Rig
 from switchmark.engine.events import IntervalEvent
 from switchmark.engine.loads import forwarded_pps
 from switchmark.errors import TrialFailed
@@ -25,51 +25,53 @@ from switchmark.trial.trim import kept_intervals
 DURATION_S = 0.6
 
 
-def turn(rig: Rig) -> Turn:
+def measure(rig: Rig) -> Round:
     """Run one saturated trial."""
-    read: list[tuple[int, int]] = []
+    readings: list[tuple[int, int]] = []
 
-    def look() -> None:
+    def read() -> None:
         before_ns = time.monotonic_ns()
         frames = rig.deployment.switch.counters().ports[1].tx_frames
-        read.append(((before_ns + time.monotonic_ns()) // 2, frames))
+        readings.append(((before_ns + time.monotonic_ns()) // 2, frames))
 
-    measurer = DeployedMeasurer(rig.plan.trial, rig.deployment.ends, look)
+    measurer = DeployedMeasurer(rig.plan.trial, rig.deployment.ends, read)
     point = measurer.measure(DURATION_S, SATURATING)
     (pair,) = rig.deployment.ends
     window = common_time([pair.a])
-    kept = [
-        one
-        for one in kept_intervals(pair.b.intervals, window)
-        if read and read[0][0] <= one.t_ns - one.duration_ns and one.t_ns <= read[-1][0]
+    samples = [
+        sample
+        for sample in kept_intervals(pair.b.intervals, window)
+        if readings
+        and readings[0][0] <= sample.t_ns - sample.duration_ns
+        and sample.t_ns <= readings[-1][0]
     ]
-    if len(kept) < 3:
-        raise TrialFailed("too few samples between two looks at the kernel's counter")
-    return Turn(
-        {"saturated": saturated_error(kept, read)},
+    if len(samples) < 3:
+        raise TrialFailed("too few samples between two readings of the kernel's counter")
+    return Round(
+        {"saturated": saturated_error(samples, readings)},
         figures={"ceiling, kpps": point.forwarded_pps / 1e3},
     )
 
 
-def saturated_error(kept: Sequence[IntervalEvent], read: Sequence[tuple[int, int]]) -> float:
-    """How far the receiver's rate is off, as a share of that of the frames that it could take.
-    Raises TrialFailed where that were none."""
-    true_pps = counted_pps(read, kept[0].t_ns - kept[0].duration_ns, kept[-1].t_ns)
-    dropped = sum(one.rx_socket_drops for one in kept)
-    taken_pps = true_pps - dropped * 1e9 / sum(one.duration_ns for one in kept)
-    if taken_pps <= 0:
-        raise TrialFailed("the receiver had no core to take frames from its socket")
-    return forwarded_pps(kept) / taken_pps - 1
+def saturated_error(samples: Sequence[IntervalEvent], readings: Sequence[tuple[int, int]]) -> float:
+    """Return the relative error of the receiver's rate, compared with the frames that its socket
+    accepted. Raise TrialFailed if it accepted none."""
+    true_pps = counted_pps(readings, samples[0].t_ns - samples[0].duration_ns, samples[-1].t_ns)
+    dropped = sum(sample.rx_socket_drops for sample in samples)
+    accepted_pps = true_pps - dropped * 1e9 / sum(sample.duration_ns for sample in samples)
+    if accepted_pps <= 0:
+        raise TrialFailed("the receiver had no core to read frames from its socket")
+    return forwarded_pps(samples) / accepted_pps - 1
 
 
-def counted_pps(read: Sequence[tuple[int, int]], begin_ns: int, end_ns: int) -> float:
-    """The counter's rate between two moments in frames/s, interpolated between readings."""
-    times, counts = zip(*read, strict=True)
+def counted_pps(readings: Sequence[tuple[int, int]], begin_ns: int, end_ns: int) -> float:
+    """Return the counter's rate between two moments, interpolated between readings."""
+    times, counts = zip(*readings, strict=True)
     begin, end = np.interp([begin_ns, end_ns], times, counts)
     return float(end - begin) * 1e9 / (end_ns - begin_ns)
 
 
-TRUTH = Truth(
-    "ceiling", "saturated rate", "the kernel's counter and clock", Stand.COUNTS, "ratio", 0.02,
-    turn, needs_kernel=False,
+CHECK = ReferenceCheck(
+    "ceiling", "saturated rate", "the kernel's counter and clock", RigKind.COUNTS, "ratio", 0.02,
+    measure, needs_kernel=False,
 )  # fmt: skip

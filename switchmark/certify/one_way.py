@@ -1,39 +1,40 @@
-"""One-way times, absolute: from the call that sends a frame to the return of the one that gets it.
+"""Checks absolute one-way times, from the call that sends a frame to the return of the call that
+receives it.
 
-A shift of all times alike shows in no difference. The kernel times both calls of each frame; the
-application reads its clock right before the one and right after the other. The shortest and the
-median of a trial must agree with the kernel's. The application's times enclose the kernel's, so
-that a shortest time may hardly be below.
+A constant error of all times is not visible in differences. The kernel times both calls of each
+frame, and the application reads its clock immediately before the first and after the second. The
+shortest and the median time of a trial must agree with the kernel's. The application's times
+include the kernel's, so its shortest time can hardly be below.
 """
 
 from __future__ import annotations
 
-from switchmark.certify.support.stand import Rig
-from switchmark.certify.support.system_calls import BELOW_NS, calls_timed, middle_and_least
+from switchmark.certify.support.reference_check import ReferenceCheck, RigKind, Round
+from switchmark.certify.support.rig import Rig
+from switchmark.certify.support.system_calls import BELOW_NS, median_and_least, time_calls
 from switchmark.certify.support.system_calls import why_not as calls_why_not
-from switchmark.certify.support.truth import Stand, Truth, Turn
 
 DURATION_S, RATE_PPS = 0.3, 2_000
-WITHIN_NS = 2_500  # around each call: entry, the kernel's look, return
+WITHIN_NS = 2_500  # entry and return of both calls, and the BPF programs
 
 
-def turn(rig: Rig) -> Turn:
+def measure(rig: Rig) -> Round:
     """Run one trial of single frames."""
     (pair,) = rig.deployment.ends
-    with calls_timed(pair.a.spawned.pid, pair.b.spawned.pid) as calls:
-        _, found = rig.measurer.measure_latency(DURATION_S, RATE_PPS, 1)
-        median_ns, least_ns = middle_and_least(calls.times_ns(), found.count)
-    return Turn(
+    with time_calls(pair.a.spawned.pid, pair.b.spawned.pid) as calls:
+        _, times = rig.measurer.measure_latency(DURATION_S, RATE_PPS, 1)
+        median_ns, least_ns = median_and_least(calls.times_ns(), times.count)
+    return Round(
         {
-            "shortest": found.min_ns - least_ns,
-            "median": found.percentiles_ns["50"] - median_ns,
+            "shortest": times.min_ns - least_ns,
+            "median": times.percentiles_ns["50"] - median_ns,
         },
-        figures={"floor, us": found.min_ns / 1e3, "median, us": found.percentiles_ns["50"] / 1e3},
+        figures={"floor, us": times.min_ns / 1e3, "median, us": times.percentiles_ns["50"] / 1e3},
     )
 
 
-TRUTH = Truth(
+CHECK = ReferenceCheck(
     "one-way", "latency, one way", "the kernel's times of the system calls",
-    Stand.TIMES, "ns", WITHIN_NS, turn,
+    RigKind.TIMES, "ns", WITHIN_NS, measure,
     wider={"median": 4_000}, below={"shortest": BELOW_NS}, why_not=calls_why_not,
 )  # fmt: skip

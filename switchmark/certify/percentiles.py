@@ -1,14 +1,14 @@
-"""Percentiles are those of the frames: one of four takes 200 us longer, by the kernel's clock.
+"""Checks percentiles: the kernel delays every fourth frame by 200 us.
 
-So the median is a short time and the 90th percentile a long one, and they lie that far apart. A
-turn does not count where they do so without a delay, since other programs are at work.
+The difference of the 90th percentile and the median must therefore be 200 us. A round does not
+count if the difference is also large without the delay, since other programs are then active.
 """
 
 from __future__ import annotations
 
-from switchmark.certify.support.frame_faults import delayed, struck
-from switchmark.certify.support.stand import Rig
-from switchmark.certify.support.truth import Stand, Truth, Turn
+from switchmark.certify.support.frame_faults import delay, inject
+from switchmark.certify.support.reference_check import ReferenceCheck, RigKind, Round
+from switchmark.certify.support.rig import Rig
 from switchmark.errors import TrialFailed
 
 DURATION_S, RATE_PPS = 0.25, 1_000
@@ -16,22 +16,22 @@ DELAY_US, EVERY = 200, 4
 WITHIN_NS = 50_000  # the 90th percentile is a median of the long times, and has their noise
 
 
-def turn(rig: Rig) -> Turn:
+def measure(rig: Rig) -> Round:
     """Run one trial of single frames, and one without the delay."""
-    with struck(rig.bridge, delayed(1000 * DELAY_US, EVERY), 0):
-        apart_ns = distance_ns(rig)
+    with inject(rig.bridge, delay(1000 * DELAY_US, EVERY), 0):
+        difference_ns = distance_ns(rig)
     if distance_ns(rig) > WITHIN_NS:
-        raise TrialFailed("times vary too much for percentiles: other programs are at work")
-    return Turn({"90th less 50th": apart_ns - 1e3 * DELAY_US})
+        raise TrialFailed("times vary too much for percentiles: other programs are active")
+    return Round({"90th less 50th": difference_ns - 1e3 * DELAY_US})
 
 
 def distance_ns(rig: Rig) -> float:
-    """The distance from the median to the 90th percentile, in ns."""
-    _, found = rig.measurer.measure_latency(DURATION_S, RATE_PPS, 1)
-    return found.percentiles_ns["90"] - found.percentiles_ns["50"]
+    """Return the distance from the median to the 90th percentile, in ns."""
+    _, times = rig.measurer.measure_latency(DURATION_S, RATE_PPS, 1)
+    return times.percentiles_ns["90"] - times.percentiles_ns["50"]
 
 
-TRUTH = Truth(
+CHECK = ReferenceCheck(
     "percentiles", "latency, percentiles", "a BPF program that delays every 4th by 200 us",
-    Stand.TIMES, "ns", WITHIN_NS, turn,
+    RigKind.TIMES, "ns", WITHIN_NS, measure,
 )  # fmt: skip

@@ -1,8 +1,10 @@
-"""All truths by name: a file of this folder that holds a `TRUTH`."""
+"""All reference checks by name. Each file of this folder that has a `CHECK` is a check."""
 
 from __future__ import annotations
 
-from switchmark.certify.support.truth import Truth
+from switchmark.certify.support.reference_check import ReferenceCheck
 from switchmark.plugins import PluginRegistry, attribute_loader
 
-TRUTHS: PluginRegistry[Truth] = PluginRegistry("switchmark.certify", attribute_loader("TRUTH"))
+CHECKS: PluginRegistry[ReferenceCheck] = PluginRegistry(
+    "switchmark.certify", attribute_loader("CHECK")
+)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from switchmark.certify.registry import TRUTHS
+from switchmark.certify.registry import CHECKS
 from switchmark.certify.support.certification import PORTS, Certification, outcome_of
 from switchmark.cli import complete
 from switchmark.cli.grouped_help import OUTPUT
@@ -85,8 +85,8 @@ def command(
     """
     ways = _ways(io or [], port_kind or [])
     for name in truth or []:
-        if name not in TRUTHS:
-            raise UsageError(f"--truth {name}: is not known; there are: {', '.join(TRUTHS)}")
+        if name not in CHECKS:
+            raise UsageError(f"--truth {name}: is not known; there are: {', '.join(CHECKS)}")
     budget_s = seconds_of("--budget", budget, SHORTEST_S, LONGEST_S)
     place.require("certify", Facility.NETWORK_NAMESPACE, Facility.BPF)
     for cleaned in clean_stale():

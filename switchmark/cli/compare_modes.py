@@ -54,7 +54,7 @@ from switchmark.results.paired_run import PairedFigure, PairedRun, compare_in_ru
 from switchmark.results.query import read_table
 from switchmark.results.run_directory import Run, open_run
 from switchmark.results.summary import summarise
-from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.statistics.boundaries import FIRST_ANALYSIS
 from switchmark.statistics.comparison import (
     Judged,
     Ratio,
@@ -199,7 +199,7 @@ def _without_pairs(
 ) -> str:
     """Return a remark about two runs without pairs, with the blocks that one campaign needs."""
     blocks = [blocks_instead(of_a, of_b, threshold) for of_a, of_b in figures]
-    most = max((count for count in blocks if count is not None), default=FIRST_LOOK)
+    most = max((count for count in blocks if count is not None), default=FIRST_ANALYSIS)
     remedy = f"measured together in one campaign (`contenders`), {most} blocks at most would decide"
     if not blocks or None in blocks:
         remedy = "measure both together in one campaign (`contenders`)"

@@ -1,1 +1,1 @@
-"""A campaign under way: which trial comes next, what is kept, when it is enough."""
+"""The execution of a campaign: the order of its trials, their records, and its end."""

@@ -1,9 +1,9 @@
-"""Ceilings and floors of the bare wire on this very machine, kept between runs.
+"""Stored baselines of this machine: highest rates and shortest times without a switch.
 
-Every valid bare-wire trial is kept, under everything it depends on: the machine (CPU model,
-microcode, kernel, governor, the engine's own build) and the load that the wire shares with a trial
-(model/parameter_table.py), on the same cores. A campaign that measures no baseline is judged by the
-kept ceiling. If one of these values differs, no ceiling applies, and the result says so.
+The result of each valid baseline trial is stored together with everything that it depends on: the
+machine (CPU model, microcode, kernel, governor, build of the engine), the cores, and the load that
+it shares with trials (model/parameter_table.py). A campaign that measures no baseline uses the
+stored one. If one of these values differs, no stored baseline applies, and the result has a mark.
 """
 
 from __future__ import annotations
@@ -37,42 +37,42 @@ from switchmark.trial.page_size import ends_kib
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.wire import over_cable
 
-# Placement has decided these: where applications run counts, not what was asked.
+# Parameters that the placement has decided. The point contains the cores that applications use.
 _PLACED = {"idle", *(one.field for one in of_kinds(Kind.CORES))}
-LARGEST_BYTES = 1 << 20  # limit of a file, which usually has some kilobytes
+LARGEST_BYTES = 1 << 20  # limit of the size of a file, which is usually some kilobytes
 _BASELINE = TypeAdapter(Baseline)
 UNFIT_MARKS = frozenset({"disturbed", "unstable", "short-window", "two-bands"})
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrations:
-    """The kept figures of one machine; `directory` holds a small JSON file for each point."""
+    """The stored baselines of one machine. `directory` has a small JSON file for each point."""
 
     directory: Path
     machine: Mapping[str, Any]
 
     @classmethod
     def of_this_machine(cls) -> Calibrations:
-        """This user's calibrations of this machine (in `SWITCHMARK_CACHE_DIR`)."""
+        """Return this user's calibrations of this machine (in `SWITCHMARK_CACHE_DIR`)."""
         return cls(cache_dir() / "calibration", machine_facts())
 
     def find(self, plan: TrialPlan) -> Baseline:
-        """The bare wire's result at this trial's point; empty when it is not known."""
+        """Return the baseline at this trial's point; empty if it is unknown."""
         with suppress(OSError, ValueError, KeyError, SwitchmarkError):
-            held = read_trusted(self._path(plan), LARGEST_BYTES)
-            return believed(held, self.machine, point_of(plan))
+            text = read_trusted(self._path(plan), LARGEST_BYTES)
+            return parse_baseline(text, self.machine, point_of(plan))
         return Baseline()
 
     def keep(self, plan: TrialPlan, record: Record) -> bool:
-        """Keep a bare-wire trial's figure, if others can be judged by it."""
-        found = _figure(plan, record)
-        if found is None:
+        """Store the figure of a baseline trial. Return True if it is fit to judge others."""
+        baseline = _figure(plan, record)
+        if baseline is None:
             return False
-        kept = replace(found, source=f"calibration of {record.started_at[:19]}Z")
+        baseline = replace(baseline, source=f"calibration of {record.started_at[:19]}Z")
         document = {
             "machine": dict(self.machine),
             "point": point_of(plan),
-            "baseline": asdict(kept),
+            "baseline": asdict(baseline),
             "trial_id": record.trial_id,
             "run_id": record.run_id,
         }
@@ -83,7 +83,7 @@ class Calibrations:
         return True
 
     def forget(self, plan: TrialPlan) -> None:
-        """Drop what is kept of this point."""
+        """Delete the stored baseline of this point."""
         with suppress(OSError, KeyError, SwitchmarkError):
             self._path(plan).unlink()
 
@@ -93,25 +93,28 @@ class Calibrations:
 
 
 def keep_file(path: Path, text: str) -> None:
-    """Write a file that `read_trusted` believes later, whole or not at all. Raises OSError."""
+    """Write a file atomically, such that `read_trusted` accepts it. Raise OSError if it cannot be
+    written."""
     make_folder(path.parent)
     write_atomically(path, f"{text}\n", 0o644)
 
 
-def believed(text: str | bytes, machine: Mapping[str, Any], point: Mapping[str, Any]) -> Baseline:
-    """The figure of a kept file, if it is of this machine and this point, and has its form; else an
-    empty one."""
+def parse_baseline(
+    text: str | bytes, machine: Mapping[str, Any], point: Mapping[str, Any]
+) -> Baseline:
+    """Return the baseline of a stored file; empty if the file is invalid, or belongs to another
+    machine or point."""
     with suppress(ValueError, KeyError, TypeError, RecursionError):
-        held = json.loads(text, parse_constant=refuse_constant)
-        if held["machine"] == dict(machine) and held["point"] == dict(point):
-            return _BASELINE.validate_python(held["baseline"])
+        document = json.loads(text, parse_constant=refuse_constant)
+        if document["machine"] == dict(machine) and document["point"] == dict(point):
+            return _BASELINE.validate_python(document["baseline"])
     return Baseline()
 
 
 def point_of(plan: TrialPlan) -> dict[str, Any]:
-    """Everything in a trial that a ceiling (or a floor) depends on, without the switch.
+    """Return the parameters of a trial that its baseline depends on.
 
-    Raises SwitchmarkError and KeyError where it takes another host that cannot be reached."""
+    Raise SwitchmarkError or KeyError if it needs another host that cannot be reached."""
     load = {field: value for field, value in load_at(plan).items() if field not in _PLACED}
     point = load | {
         "idle": plan.placement.idle,
@@ -121,35 +124,34 @@ def point_of(plan: TrialPlan) -> dict[str, Any]:
     }
     if plan.far is None or not over_cable(plan):
         return point
-    cable, there = plan.far.site.testbed.cable, plan.far.place()
+    cable, remote = plan.far.site.testbed.cable, plan.far.place()
     return point | {
-        "port_kind": "cable",  # of the interfaces, whatever ports nodes have behind a switch
+        "port_kind": "cable",  # replaces the port kind of nodes behind a switch
         "cable": [cable.near, cable.far],
         "far_machine": machine_facts(plan.far.site.facts),
-        "far_cores": there.application_cores,
-        "far_idle": there.idle,
+        "far_cores": remote.application_cores,
+        "far_idle": remote.idle,
     }
 
 
 def machine_facts(facts: Facts | None = None) -> dict[str, Any]:
-    """The facts of a machine that its figures depend on: of this one, or of the one with these
-    facts."""
-    seen = asdict(gather() if facts is None else facts)
+    """Return the facts that the figures of a machine depend on. The default is this machine."""
+    known = asdict(gather() if facts is None else facts)
     return {
-        "cpu_model": seen["cpu_model"],
-        "microcode": seen["microcode"],
-        "kernel": f"{seen['kernel']} {seen['kernel_build']}",
-        "governor": seen["governor"],
-        "turbo": seen["turbo"],
-        "smt": seen["smt_active"],
-        "cores": list(seen["usable_cpus"]),
+        "cpu_model": known["cpu_model"],
+        "microcode": known["microcode"],
+        "kernel": f"{known['kernel']} {known['kernel_build']}",
+        "governor": known["governor"],
+        "turbo": known["turbo"],
+        "smt": known["smt_active"],
+        "cores": list(known["usable_cpus"]),
         "engine": _engine_build(),
     }
 
 
 @lru_cache(maxsize=1)
 def _engine_build() -> str | None:
-    """The engine's version and its program's digest: builds of one version differ in speed."""
+    """Return the engine's version and its digest, since builds of a version differ in speed."""
     try:
         engine = find_engine()
     except UnavailableError:
@@ -158,7 +160,7 @@ def _engine_build() -> str | None:
 
 
 def _figure(plan: TrialPlan, record: Record) -> Baseline | None:
-    """The ceiling or floor that a record of the bare wire shows; None when it shows none."""
+    """Return the baseline that a record shows; None if it is not fit to judge others."""
     verdict = record.verdict
     if record.trial.switch != WIRE or verdict is None or not verdict.valid:
         return None

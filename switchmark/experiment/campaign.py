@@ -1,7 +1,7 @@
-"""A whole campaign: every trial in its order, each record stored before the next begins.
+"""Runs the trials of a campaign in their order; each record is stored before the next trial begins.
 
-A finished trial is never lost and never run again; a failed one does not stop the others.
-The bare wire is measured first, because every later figure is judged against it.
+A finished trial is never lost and never repeated; a failed trial does not stop the others. The
+baseline is measured first, because the later figures are compared with it.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from switchmark.trial.run import run_trial
 
 
 class Observers:
-    """An observer that passes everything on to others, in their order."""
+    """An observer that forwards each call to other observers in their order."""
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         self._observers = tuple(observers)
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
         """See `Observer`."""
-        for one in self._observers:
-            one.trial_begins(number, total, plan, left_s)
+        for observer in self._observers:
+            observer.trial_begins(number, total, plan, left_s)
 
     def live(self, forwarded_pps: float | None) -> None:
         """See `Observer`."""
-        for one in self._observers:
-            one.live(forwarded_pps)
+        for observer in self._observers:
+            observer.live(forwarded_pps)
 
     def trial_ended(self, record: Record) -> None:
         """See `Observer`."""
-        for one in self._observers:
-            one.trial_ended(record)
+        for observer in self._observers:
+            observer.trial_ended(record)
 
 
 NO_OBSERVER = Observers(())
@@ -65,12 +65,12 @@ NO_OBSERVER = Observers(())
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """In this context the collector leaves out all that is there by now, so that it is quick; in
-    one within it nothing changes."""
+    """Exclude the existing objects from garbage collection, which makes it quick. Nested contexts
+    have no effect."""
     if gc.get_freeze_count():
         yield
         return
-    gc.collect()  # garbage from before would stay for as long
+    gc.collect()  # otherwise existing garbage would stay until the end of the context
     gc.freeze()
     try:
         yield
@@ -78,24 +78,24 @@ def without_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def tidy(is_first: bool) -> None:
-    """Collect the garbage of a trial now, not while the next trial measures. Objects that the first
-    has loaded is left out from then on."""
+def collect_garbage(is_first: bool) -> None:
+    """Collect the garbage of a trial now, and not while the next trial measures. Modules that the
+    first trial has loaded are excluded from later collections."""
     gc.collect()
     if is_first:
         gc.freeze()
 
 
 class Observer(Protocol):
-    """A watcher of a campaign (the progress bar; none in tests)."""
+    """Receives the events of a campaign, for example to show its progress."""
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
-        """Trial `number` of `total` (0: not known) starts now; about `left_s` seconds are left in
-        all."""
+        """Trial `number` of `total` (0: unknown) starts now, and the campaign ends in about
+        `left_s` seconds."""
         ...
 
     def live(self, forwarded_pps: float | None) -> None:
-        """The latest sample of the running trial; called many times a second."""
+        """Receive the latest sample of the running trial, many times a second."""
         ...
 
     def trial_ended(self, record: Record) -> None:
@@ -105,7 +105,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenEnd:
-    """The progress of a campaign whose number of trials is not known before it ends."""
+    """The progress of a campaign whose number of trials is unknown until its end."""
 
     done: int  # trials so far
     left_s: float  # seconds left
@@ -125,23 +125,22 @@ def run_campaign(
     steps: Sequence[Step],
     provenance: Callable[[], Mapping[str, Any]],
     observer: Observer,
-    kept: Calibrations | None = None,
+    calibrations: Calibrations | None = None,
     repeat_disturbed: int = 0,
     open_end: OpenEnd | None = None,
     certificates: Certificates | None = None,
     may_begin: Callable[[Trial], bool] = always,
     failures: FailedStarts | None = None,
 ) -> bool:
-    """Run the trials that are not finished yet; returns False if `may_begin`, which is asked before
-    each one, refused one of them, or if failures have stopped the run.
+    """Run the trials that are not finished yet. Return False if `may_begin`, which is called before
+    each trial, refused a trial, or if failures have stopped the run.
 
-    Records are stored, not kept: a campaign of a million trials takes the memory of one of ten.
-    `provenance` is asked before each trial, outside the measured window: load and clock speeds
-    change during a campaign. `kept` are the machine's calibrations: they stand in for baselines
-    that the campaign does not measure, and are added to. A trial that other programs disturb is
-    measured again up to `repeat_disturbed` times. `open_end` belongs to campaigns that call this
-    again and again, and so do their `failures`: trials of a contender that they leave out are
-    passed over."""
+    Records are not kept in memory, so that memory does not grow with the number of trials.
+    `provenance` is called before each trial, outside the measured window, since load and clock
+    speeds change during a campaign. `calibrations` replace baselines that the campaign does not
+    measure, and new baselines are added to them. A trial that other programs disturb is repeated up
+    to `repeat_disturbed` times. `open_end` and `failures` are for campaigns that call this function
+    for each block; trials of a contender that is left out are skipped."""
     todo = [step for step in steps if not run.has_finished(step.plan.trial.id)]
     left = TimeLeft(todo)
     done, total = len(steps) - len(todo), len(steps)
@@ -150,7 +149,7 @@ def run_campaign(
     begun = time.monotonic()
     for position, step in enumerate(todo):
         if failures is not None and failures.is_left_out(step.plan.trial):
-            left.left_out(step)
+            left.remove(step)
             continue
         if not may_begin(step.plan.trial):
             return False
@@ -169,7 +168,7 @@ def run_campaign(
                 _for_one_run(step.plan),
                 campaign=campaign,
                 run_id=run.info.run_id,
-                baseline=_baseline(run, step, kept),
+                baseline=_baseline(run, step, calibrations),
                 provenance=dict(provenance()),
                 observe=observer.live,
             )
@@ -178,22 +177,22 @@ def run_campaign(
             record = retry_disturbed(measure, repeat_disturbed)
             if certificates is not None:
                 record = certificates.attach(record)
-        except Exception as error:  # as of a trial that fails: the others go on
+        except Exception as error:  # stored as a failed trial, so that the others continue
             record = failed(error=error)
-        record = _in_its_role(record, step)
+        record = _with_role(record, step)
         if failures is not None:
             record = failures.take(record)
         try:
             run.write(record)
-        except RefusedRecordError as error:  # without a place for records the campaign ends
-            record = _in_its_role(failed(error=error), step)
+        except RefusedRecordError as error:  # if this record cannot be stored either, the run ends
+            record = _with_role(failed(error=error), step)
             run.write(record)
         _keep_table(run, step, record)
-        if kept is not None and record.trial.switch == WIRE:
-            kept.keep(step.plan, record)
+        if calibrations is not None and record.trial.switch == WIRE:
+            calibrations.keep(step.plan, record)
         left.done(step, record)
         observer.trial_ended(record)
-        tidy(is_first=position == 0 and (open_end is None or open_end.done == 0))
+        collect_garbage(is_first=position == 0 and (open_end is None or open_end.done == 0))
         if failures is not None:
             failures.report()
             if failures.stopped:
@@ -208,43 +207,42 @@ def _keep_table(run: Run, step: Step, record: Record) -> None:
         run.keep_table(record.function.table, partial(lines_of, table))
 
 
-def _in_its_role(record: Record, step: Step) -> Record:
-    """Note in the record whether the trial was measured only to judge others."""
+def _with_role(record: Record, step: Step) -> Record:
+    """Set in the record whether the trial was measured only to judge others."""
     return record.model_copy(update={"is_baseline": step.serves_others})
 
 
 def _for_one_run(plan: TrialPlan) -> TrialPlan:
-    """The plan with a switch and its own far side: what these have learnt by running (ports,
-    counters, cores, costs, the session) goes with them, and is not kept as long as the plans are.
-    """
+    """Return the plan with copies of its switch and its remote host. The state of a running trial
+    (ports, counters, cores, costs, the session) is then freed with the copies."""
     return replace(plan, switch=copy(plan.switch), far=copy(plan.far))
 
 
-def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:
-    """The bare wire's result for this trial: as stored in this run, else as kept of this machine;
-    empty when it is not known, or when its figure must not be used."""
+def _baseline(run: Run, step: Step, calibrations: Calibrations | None) -> Baseline:
+    """Return the baseline of this trial, from this run or from the calibrations; empty if it is
+    unknown or not valid."""
     trial = step.baseline
     if trial is None:
-        wired = step.plan.trial.switch == WIRE
-        return Baseline() if kept is None or wired else kept.find(step.plan)
+        is_baseline = step.plan.trial.switch == WIRE
+        return Baseline() if calibrations is None or is_baseline else calibrations.find(step.plan)
     if not run.path_of(trial.id).exists():
         return Baseline()
     record = run.read(trial.id)
     if record.verdict is None or not record.verdict.valid:
         return Baseline()
     if not are_compatible(record.page_size_kib, planned_kib(step.plan)):
-        return Baseline()  # measured before the run went on with other pages
+        return Baseline()  # measured with another page size, before the run was resumed
     return Baseline(
         forwarded_pps=record.throughput.forwarded_pps if record.throughput else None,
         transfer_per_s=record.transfer.completed_per_s if record.transfer else None,
         rtt_median_ns=record.latency.percentiles_ns["50"] if record.latency else None,
         ns_per_frame=record.cpu.ns_per_frame if record.cpu else None,
-        met_its_load=_met(record),
+        met_its_load=_is_load_met(record),
     )
 
 
-def _met(record: Record) -> bool:
-    """Return True if the wire was paced and carried all it was asked to."""
+def _is_load_met(record: Record) -> bool:
+    """Return True if the baseline had a set rate and reached it."""
     if record.transfer is not None:
         return rate_was_met(record.transfer)
     loads = record.throughput

@@ -1,7 +1,4 @@
-"""A campaign from its plan to its stored records, for the command line and the Python API.
-
-An observer shows the progress; remarks for people go through `say`.
-"""
+"""Executes a campaign from its plan to its stored records, for the command line and the API."""
 
 from __future__ import annotations
 
@@ -61,11 +58,11 @@ def ignore_remark(remark: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The options of a run, beside the campaign itself."""
+    """The options of a run."""
 
     campaign_text: str  # stored with the results
     observer: Observer = NO_OBSERVER
-    say: Callable[[str], None] = ignore_remark  # prints a remark for people, one line
+    say: Callable[[str], None] = ignore_remark  # prints a remark of one line for the user
     overrides: Sequence[str] = ()
     results: Path = DEFAULT_ROOT
     resume: bool = False
@@ -74,15 +71,15 @@ class Request:
     testbed: Path | None = None
     quiet: bool = False  # report only unusual events
     opened: Callable[[Path], None] = ignore_directory  # called with the run directory at the start
-    may_begin: Callable[[Trial], bool] = always  # the campaign stops when it returns False
+    may_begin: Callable[[Trial], bool] = always  # the campaign stops if it returns False
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """The outcome of a campaign: where its records are, and how its trials ended."""
+    """The directory of a campaign's records, and the status of its trials."""
 
     directory: Path
-    ended: Mapping[str, str]  # the status of each, by its id
+    ended: Mapping[str, str]  # the status of each trial, by its id
 
     @property
     def statuses(self) -> list[str]:
@@ -90,27 +87,28 @@ class Executed:
         return list(self.ended.values())
 
     def records(self) -> Iterator[Record]:
-        """The records in order of their start, one at a time, since they may not fit into memory
-        together."""
-        return (one for one in open_run(self.directory).records() if one.trial_id in self.ended)
+        """Yield the records in the order of their start."""
+        records = open_run(self.directory).records()
+        return (record for record in records if record.trial_id in self.ended)
 
 
-def execute(campaign: CampaignDefinition, there: Installed, request: Request) -> Executed:
+def execute(campaign: CampaignDefinition, installed: Installed, request: Request) -> Executed:
     """Measure the trials that are not finished yet.
 
-    Leftovers of a killed bench are undone first: they may block an interface of this campaign.
-    Raises `UsageError` for an impossible campaign, `UnavailableError` if this machine lacks a part,
-    and `StoppedRun` if two contenders fail for the same reason; a trial that fails is a record."""
+    Leftovers of a killed bench are removed first, since they may block an interface of this
+    campaign. Raise `UsageError` for an impossible campaign, `UnavailableError` if this machine
+    lacks a part, and `StoppedRun` if two contenders fail for the same reason. A failed trial has a
+    record."""
     with suppress(PermissionError):  # missing privileges are reported later, with the switches
         _clean_up(request)
     with _other_host(campaign, request) as site:
-        return _execute(campaign, there, request, site)
+        return _execute(campaign, installed, request, site)
 
 
 @contextmanager
 def _other_host(campaign: CampaignDefinition, request: Request) -> Iterator[Site | None]:
-    """The other host of the testbed, where the campaign has trials between hosts; everything made
-    there is undone at the end."""
+    """Connect to the remote host of the testbed if the campaign needs it. All changes there are
+    undone at the end."""
     testbed = find_testbed(request.testbed)
     if not any("remote" in sweep.location for sweep in campaign.sweeps):
         yield None
@@ -119,14 +117,14 @@ def _other_host(campaign: CampaignDefinition, request: Request) -> Iterator[Site
     try:
         yield site
     finally:
-        if words := site.close():
-            request.say(f"{site.testbed.far}: {words}")
+        if message := site.close():
+            request.say(f"{site.testbed.far}: {message}")
 
 
 def _execute(
-    campaign: CampaignDefinition, there: Installed, request: Request, site: Site | None
+    campaign: CampaignDefinition, installed: Installed, request: Request, site: Site | None
 ) -> Executed:
-    prepared = prepare(campaign, there, baselines=request.baseline, site=site)
+    prepared = prepare(campaign, installed, baselines=request.baseline, site=site)
     campaign, steps = prepared.campaign, prepared.steps
     if prepared.instead is not None:
         request.say(f"{campaign.name}: {prepared.instead}")
@@ -134,8 +132,8 @@ def _execute(
         request.say(f"{campaign.name}: left out: {reason}")
     prepared.check()
     if prepared.pages is not None and prepared.pages.is_small:
-        why = prepared.pages.reason
-        request.say(f"{campaign.name}: DPDK uses pages of 4 KiB, not hugepages: {why}")
+        reason = prepared.pages.reason
+        request.say(f"{campaign.name}: DPDK uses pages of 4 KiB, not hugepages: {reason}")
     with _open_run(campaign, steps, request) as run:
         request.opened(run.directory)
         try:
@@ -143,16 +141,16 @@ def _execute(
         except UnavailableError:  # another bench is measuring
             run.discard_empty()
             raise
-        if not any(run.paths()):  # none might begin
+        if not any(run.paths()):  # no trial was permitted to begin
             run.discard_empty()
             return Executed(run.directory, {})
         if campaign.until_ci is not None and not request.quiet:
             _say_endings(run, campaign, steps, request)
-        wanted = {step.plan.trial.id for step in steps}
+        planned = {step.plan.trial.id for step in steps}
         ended = {
-            one: status
-            for one, status in run.statuses().items()
-            if campaign.proves or one in wanted
+            trial_id: status
+            for trial_id, status in run.statuses().items()
+            if campaign.proves or trial_id in planned
         }
     return Executed(run.directory, ended)
 
@@ -182,8 +180,8 @@ def _open_run(campaign: CampaignDefinition, steps: Sequence[Step], request: Requ
 
 
 def _refuse_another_choice(campaign: CampaignDefinition, directory: Path) -> None:
-    """Raise UsageError if `first_available` takes other switches or environments here than where
-    the run was begun: trials of two places do not belong into one run."""
+    """Raise UsageError if `first_available` now chooses other switches or environments than at the
+    start of the run, since trials of two places do not belong into one run."""
     keys = [key for key, count in campaign.first_available if count is not None]
     before = open_run(directory).info.definition.get("sweeps", [])
     for key in keys:
@@ -191,16 +189,16 @@ def _refuse_another_choice(campaign: CampaignDefinition, directory: Path) -> Non
         now = {name for sweep in campaign.sweeps for name in getattr(sweep, key)}
         if begun and begun != now:
             raise UsageError(
-                f"{directory}: was begun with {key} {', '.join(sorted(begun))}, and here "
+                f"{directory}: the run began with {key} {', '.join(sorted(begun))}, and here "
                 f"{', '.join(sorted(now))} would be measured",
-                remedy="leave out --resume, or go on in the place where it was begun",
+                remedy="leave out --resume, or resume it in the place where it began",
             )
 
 
 def _run_steps(
     run: Run, campaign: CampaignDefinition, steps: Sequence[Step], request: Request
 ) -> list[Step]:
-    """Run the steps and what `until_ci` adds; returns all of them."""
+    """Run the steps, and the repetitions that `until_ci` adds. Return all of them."""
     _clean_up(request)  # another bench may have been killed meanwhile
     finished = run.finished_ids()
     todo = [step for step in steps if step.plan.trial.id not in finished]
@@ -208,52 +206,52 @@ def _run_steps(
         done = f" ({len(steps) - len(todo)} finished before)" if len(todo) < len(steps) else ""
         time_s = sum(measuring_time_s(step.plan) for step in todo)
         trials_ = "1 trial" if len(todo) == 1 else f"{len(todo)} trials"
-        what = f"{trials_}{done}, {format_duration(time_s)} of measuring"
+        summary = f"{trials_}{done}, {format_duration(time_s)} of measuring"
         if campaign.proves:
             trials = sum(not step.is_baseline for step in steps)
             prove = campaign.prove or PROVE
             budget = format_duration(campaign.budget_s or 0.0)
-            what = (
+            summary = (
                 f"measures blocks of {trials} trials until all comparisons "
                 f"(prove: {prove * 100:.3g} %) are decided, {budget} at most"
             )
-        request.say(f"{campaign.name}: {what}; results in {run.directory}")
+        request.say(f"{campaign.name}: {summary}; results in {run.directory}")
     with open_session() as session, without_collections():
         facts = _provenance(_tune(session, campaign, request))
-        made: list[Step] = []
-        # Calibrations of the machine as it is tuned now: a setting changes its figures.
-        kept, certificates = _calibrations(steps, request), Certificates.of_this_machine()
+        all_steps: list[Step] = []
+        # Calibrations depend on the settings, so they are read after the tuning.
+        calibrations, certificates = _calibrations(steps, request), Certificates.of_this_machine()
         failures = FailedStarts(lambda line: request.say(f"{campaign.name}: {line}"))
         proving = None
         if campaign.proves:
             proving = CampaignBlocks(run, campaign, steps, failures.is_left_out)
         for block in proving or chain([list(steps)], more_blocks(run, campaign, steps)):
-            open_end = OpenEnd(len(made), proving.left_s) if proving else None
-            made += block
+            open_end = OpenEnd(len(all_steps), proving.left_s) if proving else None
+            all_steps += block
             if not run_campaign(
-                session, run, campaign.name, block, facts, request.observer, kept,
+                session, run, campaign.name, block, facts, request.observer, calibrations,
                 campaign.repeat_disturbed, open_end, certificates, request.may_begin, failures,
             ):  # fmt: skip
                 break
     if proving is not None and proving.is_out_of_time and len(run.finished_ids()) == len(finished):
         budget = format_duration(campaign.budget_s or 0.0)
         request.say(
-            f"{campaign.name}: no trial was measured, because the budget of {budget} is spent; to "
-            "go on, give more: --resume --set budget=TIME"
+            f"{campaign.name}: no trial was measured, because the budget of {budget} is spent; "
+            "continue with a larger budget: --resume --set budget=TIME"
         )
     if failures.stopped:
         raise StoppedRun(f"{campaign.name}: {failures.stopped}; records in {run.directory}")
-    return made
+    return all_steps
 
 
 def _calibrations(steps: Sequence[Step], request: Request) -> Calibrations:
-    """The kept figures of this machine as it is now; where new ones are asked for, without those at
-    the points of these steps."""
-    kept = Calibrations.of_this_machine()
+    """Return the calibrations of this machine. For `recalibrate`, those of these steps are
+    deleted."""
+    calibrations = Calibrations.of_this_machine()
     if request.recalibrate:
         for step in steps:
-            kept.forget(step.plan)
-    return kept
+            calibrations.forget(step.plan)
+    return calibrations
 
 
 def _clean_up(request: Request) -> None:
@@ -264,16 +262,17 @@ def _clean_up(request: Request) -> None:
 def _say_endings(
     run: Run, campaign: CampaignDefinition, steps: Sequence[Step], request: Request
 ) -> None:
-    """One line for every trial whose interval stayed wide, or that has strange repetitions."""
+    """Report each trial whose interval stayed too wide, or that has strange repetitions."""
     assert campaign.until_ci is not None
-    for one in endings(run, campaign, steps):
-        name = to_notation(one.trial)
-        if not one.narrow:
-            width = "no interval" if one.half_width is None else f"+-{one.half_width:.1%}"
+    for ending in endings(run, campaign, steps):
+        name = to_notation(ending.trial)
+        if not ending.narrow:
+            width = "no interval" if ending.half_width is None else f"+-{ending.half_width:.1%}"
             request.say(
-                f"{name}: {width} after {one.count} repetitions, {campaign.until_ci:.1%} asked"
+                f"{name}: {width} after {ending.count} repetitions, "
+                f"{campaign.until_ci:.1%} requested"
             )
-        for strange in one.strange:
+        for strange in ending.strange:
             request.say(f"{name}: {strange}")
 
 
@@ -281,12 +280,12 @@ def _tune(session: Session, campaign: CampaignDefinition, request: Request) -> d
     """Apply the tuning profile of the campaign during the session. Return the changed settings."""
     tuned = tuning.apply(session, campaign.tuning)
     for knob, reason in tuned.not_possible.items():
-        request.say(f"tuning {campaign.tuning}: {knob} is left as it is: {reason}")
+        request.say(f"tuning {campaign.tuning}: {knob} stays unchanged: {reason}")
     return asdict(tuned)
 
 
 def _provenance(tuned: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    """The facts of the machine, read anew for every trial; versions of tools stay the same."""
+    """Return a function that reads the facts of the machine. Versions of tools are read once."""
     fixed = {
         "switchmark": full_version(), "tools": tool_versions(), "bench_pid": os.getpid(),
         "tuning": tuned,

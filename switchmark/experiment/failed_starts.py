@@ -1,8 +1,8 @@
-"""Failures that end a run early, or a contender's part in it.
+"""Ends a run early, or leaves out a contender, after failures.
 
-If the first trial of each of two contenders fails for the same reason, the place is the cause and
-the run stops. A contender that cannot start is tried twice, then left out for the rest of the run,
-and the others go on. Both are of one run of the bench: `--resume` tries everything again.
+If the first trials of two contenders fail for the same reason, the cause is the place, and the run
+stops. A contender that cannot start is tried twice, and then left out for the rest of the run,
+while the others continue. `--resume` tries everything again.
 """
 
 from __future__ import annotations
@@ -20,55 +20,59 @@ from switchmark.model.trial import Trial
 from switchmark.record import Record
 
 TRIES = 2
-# What decides whether a contender starts: the same one may start elsewhere, or with fewer pairs.
+# Parameters that decide whether a contender starts, since the same contender may start in another
+# environment, or with fewer pairs.
 _WHERE = tuple(one for one in of_kinds(Kind.PLACE, Kind.LAYOUT) if one.field != "dimension")
 _CONTENDER_FIELDS = tuple(one.field for one in of_kinds(Kind.CONTENDER))
 _contender_values = attrgetter(*_CONTENDER_FIELDS)
 _place_values = attrgetter(*(one.field for one in _WHERE))
-# Names that differ from trial to trial: of sessions (sm and six digits), paths, numbers.
+# Parts of messages that differ between trials: names of sessions (sm and six digits), paths,
+# numbers.
 _NAMES = re.compile(r"\bsm[0-9a-f]{6}[\w.-]*|/[\w./+-]+|\b0x[0-9a-f]+\b|\d+")
 
 
 @dataclass
 class FailedStarts:
-    """The failures of one run of the bench, and what follows from them."""
+    """The failures of a run, and the contenders that are left out."""
 
-    say: Callable[[str], object]  # a line for people about each contender that is left out
-    stopped: str = ""  # why the run stops, with the remedy; empty: it goes on
-    _unsaid: str = ""
-    _tries: dict[Hashable, int] = field(default_factory=dict)  # failed starts in a row
-    _gone: set[Hashable] = field(default_factory=set)
+    say: Callable[[str], object]  # prints a line about each contender that is left out
+    stopped: str = ""  # reason why the run stops, with the remedy; empty: it continues
+    _unreported: str = ""
+    _tries: dict[Hashable, int] = field(default_factory=dict)  # consecutive failed starts
+    _left_out: set[Hashable] = field(default_factory=set)
     _begun: set[Hashable] = field(default_factory=set)  # contenders with a trial
-    _first_failures: dict[str, str] = field(default_factory=dict)  # reason: the contender
+    _first_failures: dict[str, str] = field(default_factory=dict)  # contender, by reason
 
     def take(self, record: Record) -> Record:
-        """Note how a trial ended. Return its record, which says so if its contender is left out
-        from now on."""
-        self._take_first(record)
+        """Take the outcome of a trial into account. Return its record, with `left_out` if its
+        contender is left out from now on."""
+        self._check_first(record)
         trial = record.trial
         key = _start_key(trial)
         if not could_not_start(record):
             self._tries[key] = 0
             return record
         self._tries[key] = self._tries.get(key, 0) + 1
-        if self._tries[key] < TRIES or key in self._gone:
+        if self._tries[key] < TRIES or key in self._left_out:
             return record
-        self._gone.add(key)
-        self._unsaid = f"left out: {_named(trial)}: could not start {TRIES} times: {record.message}"
+        self._left_out.add(key)
+        self._unreported = (
+            f"left out: {_name_of(trial)}: could not start {TRIES} times: {record.message}"
+        )
         return record.model_copy(update={"left_out": True})
 
     def report(self) -> None:
-        """Say, once, which contender is left out, after the line of its trial."""
-        if self._unsaid:
-            self.say(self._unsaid)
-        self._unsaid = ""
+        """Report a contender that is left out, after the line of its trial."""
+        if self._unreported:
+            self.say(self._unreported)
+        self._unreported = ""
 
     def is_left_out(self, trial: Trial) -> bool:
         """Return True if the trial's contender is left out."""
-        return _start_key(trial) in self._gone
+        return _start_key(trial) in self._left_out
 
-    def _take_first(self, record: Record) -> None:
-        """Stop the run if this is the second contender whose first trial fails for one reason."""
+    def _check_first(self, record: Record) -> None:
+        """Stop the run if the first trials of two contenders fail for the same reason."""
         trial = record.trial
         contender = _contender_values(trial)
         if record.serves_others or contender in self._begun:
@@ -76,7 +80,7 @@ class FailedStarts:
         self._begun.add(contender)
         if record.status != "failed" or is_disturbed(record):
             return
-        reason = normalised(record.message, trial)
+        reason = normalise(record.message, trial)
         other = self._first_failures.setdefault(reason, trial.called)
         if other != trial.called and not self.stopped:
             remedy = "" if "; " in record.message else "; see `switchmark doctor`"
@@ -87,10 +91,10 @@ class FailedStarts:
 
 
 def _start_key(trial: Trial) -> Hashable:
-    """A key that is equal in trials of which all can start, or none. The bare wire has the same
-    ends whichever switch's place it takes, if the kind of port is the same."""
-    means = trial.port_kind if trial.switch == WIRE else _contender_values(trial)
-    return trial.switch, means, _place_values(trial)
+    """Return a key that is equal for trials that can start only together. For the baseline, only
+    the port kind of the contender counts."""
+    contender = trial.port_kind if trial.switch == WIRE else _contender_values(trial)
+    return trial.switch, contender, _place_values(trial)
 
 
 def could_not_start(record: Record) -> bool:
@@ -99,16 +103,18 @@ def could_not_start(record: Record) -> bool:
     return record.status == "failed" and not is_deployed
 
 
-def normalised(message: str, trial: Trial) -> str:
-    """The message without what differs between trials that fail for the same reason."""
+def normalise(message: str, trial: Trial) -> str:
+    """Replace the parts of a message that differ between trials that fail for the same reason."""
     for name in sorted({trial.switch, trial.called}, key=len, reverse=True):
         message = message.replace(name, "SWITCH")
     return _NAMES.sub("N", message)
 
 
-def _named(trial: Trial) -> str:
-    """The contender, and where and with how many pairs it cannot start, if not as usual."""
-    more = [
-        one.words(value) for one in _WHERE if (value := getattr(trial, one.field)) != one.default
+def _name_of(trial: Trial) -> str:
+    """Return the contender, with the place and layout in which it cannot start, if not default."""
+    details = [
+        parameter.words(value)
+        for parameter in _WHERE
+        if (value := getattr(trial, parameter.field)) != parameter.default
     ]
-    return ", ".join([trial.called, *more])
+    return ", ".join([trial.called, *details])

@@ -1,4 +1,4 @@
-"""The page size of DPDK's memory in a run: one for all trials that leave it to the run."""
+"""The page size of DPDK's memory, which is the same for all trials of a run with the default."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from switchmark.trial.plan import with_pages
 
 
 def choose_pages(steps: Sequence[Step]) -> tuple[list[Step], PageChoice | None]:
-    """Give all trials that leave the page size to the run the same one. Return the steps with it,
-    and why it was chosen; None if no trial depends on it."""
+    """Choose one page size for all trials that do not set it. Return the steps with this size, and
+    the reason for it; None if no trial depends on it."""
     pages = choose([step.plan for step in steps])
     if pages is None:
         return list(steps), None
@@ -34,8 +34,8 @@ def choose_pages(steps: Sequence[Step]) -> tuple[list[Step], PageChoice | None]:
 def with_such_pages(
     campaign: CampaignDefinition, steps: list[Step], pages: PageChoice | None
 ) -> tuple[list[Step], list[str], list[str]]:
-    """Return the steps whose switch can have the pages that were chosen, why others are left out,
-    and why the start is refused."""
+    """Return the steps whose switch works with the chosen pages, reasons why others are left out,
+    and reasons why the start is refused."""
     if (problem := _no_hugepages(steps)) is not None:
         return steps, [], [f"{campaign.name}: page_size huge: {problem}; or use page_size: auto"]
     if pages is None or not pages.is_small:
@@ -48,17 +48,17 @@ def with_such_pages(
     if not unable:
         return steps, [], []
     problems = [f"{name}: works in hugepages only: {pages.reason}" for name in sorted(unable)]
-    kept = [step for step in steps if step.plan.switch.name not in unable]
-    if campaign.skip_unavailable and any(not step.is_baseline for step in kept):
-        wires = {step.baseline.id for step in kept if step.baseline is not None}
-        needed = [s for s in kept if not s.is_baseline or s.plan.trial.id in wires]
+    able = [step for step in steps if step.plan.switch.name not in unable]
+    if campaign.skip_unavailable and any(not step.is_baseline for step in able):
+        wires = {step.baseline.id for step in able if step.baseline is not None}
+        needed = [s for s in able if not s.is_baseline or s.plan.trial.id in wires]
         return needed, problems, []
     return steps, [], [f"{campaign.name}: {problem}" for problem in problems]
 
 
 def _no_hugepages(steps: Iterable[Step]) -> str | None:
-    """Return why DPDK cannot start in hugepages here, if a trial asks for them; too few of them are
-    another reason."""
+    """Return why DPDK cannot use hugepages here, if a trial requires them. The number of hugepages
+    is checked elsewhere."""
     plans = (step.plan for step in steps)
     if not any(
         plan.trial.page_size == PageSize.HUGE.value and uses_dpdk_memory(plan) for plan in plans
@@ -69,8 +69,8 @@ def _no_hugepages(steps: Iterable[Step]) -> str | None:
 
 
 def check_pages(run: Run, steps: Iterable[Step]) -> None:
-    """Raise UnavailableError if the run cannot go on, since its trials had other pages than they
-    would have now: all trials of a run have the same."""
+    """Raise UnavailableError if the run cannot be resumed, because its earlier trials had another
+    page size than its next trials."""
     for step in steps:
         trial, planned = step.plan.trial, planned_kib(step.plan)
         if trial.page_size != AUTO or planned is None or not run.path_of(trial.id).exists():
@@ -82,6 +82,6 @@ def check_pages(run: Run, steps: Iterable[Step]) -> None:
             raise UnavailableError(
                 f"{run.directory}: DPDK's memory had {in_words(used)}, and would have "
                 f"{in_words(planned)} now",
-                remedy="begin a new run without --resume, or let the machine "
-                "have the hugepages that it had (switchmark doctor)",
+                remedy="begin a new run without --resume, or restore the hugepages of the machine "
+                "(switchmark doctor)",
             )

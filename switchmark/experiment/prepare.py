@@ -1,6 +1,6 @@
-"""The trials that a campaign starts on a machine, and all reasons to refuse the start.
+"""Prepares a campaign on a machine: its trials, and all reasons to refuse the start.
 
-`plan` prints them and `run` starts them: both get them from here, so that they cannot differ.
+Commands `plan` and `run` both use this file, so that they cannot differ.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Prepared:
 
     campaign: CampaignDefinition  # without the switches that are left out
     steps: list[Step]
-    left_out: list[str]  # why each of these was left out, under `skip_unavailable`
+    left_out: list[str]  # reasons why contenders are left out, for `skip_unavailable`
     instead: str | None  # for `first_available`: values left out, the reasons, and substitutes
-    refused: list[str]  # why the start is refused, a line each; empty: it is not
-    pages: PageChoice | None = None  # the page size of trials that leave it to the run
+    refused: list[str]  # reasons why the start is refused
+    pages: PageChoice | None = None  # the page size of trials that do not set it
 
     def check(self) -> None:
         """Raise UnavailableError if the start is refused."""
@@ -59,27 +59,27 @@ class Prepared:
 
 def prepare(
     campaign: CampaignDefinition,
-    there: Installed,
+    installed: Installed,
     *,
     baselines: bool = True,
     site: Site | None = None,
     target: Target | None = None,
 ) -> Prepared:
-    """Plan the steps of a campaign on this machine, or on the described machine `target`. `site` is
-    the other host; without it (`plan` connects to no host) its programs are not checked.
+    """Plan the steps of a campaign on this machine, or on the described machine `target`. Programs
+    of the remote host are only checked if `site` is given.
 
-    Raises `UsageError` for an impossible campaign, `UnavailableError` for too few cores."""
-    campaign, choices = _choose_first(campaign, there, target)
-    campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
+    Raise `UsageError` for an impossible campaign, and `UnavailableError` for too few cores."""
+    campaign, choices = _choose_first(campaign, installed, target)
+    campaign, left_out = leave_out_unable(campaign, installed.switches, installed.environments)
     refused: list[str] = []
     if campaign.skip_unavailable:
-        campaign, absent, refused = _leave_out_absent(campaign, there, target)
+        campaign, absent, refused = _leave_out_absent(campaign, installed, target)
         left_out += absent
     if target is not None:
         cores = Cores(target.cpus, [cpu.id for cpu in target.cpus], campaign.tuning)
     else:
         cores = Cores(facts.read_cpus(), tuned=campaign.tuning)
-    steps = plan_steps(campaign, there, baselines=baselines, site=site, cores=cores)
+    steps = plan_steps(campaign, installed, baselines=baselines, site=site, cores=cores)
     pages: PageChoice | None = None
     if target is not None:
         refused += _lacked_by(target, steps)
@@ -100,7 +100,7 @@ def prepare(
         if not refused:
             steps, missing, refused = _fitting(campaign, steps)
             left_out += missing
-        if not refused:  # a switch that is not here cannot say what it needs
+        if not refused:  # the memory needs of a switch are unknown if it is not installed
             short = too_little_memory([step.plan for step in steps], hugepages.pools())
             refused += [f"{campaign.name}: {problem}" for problem in short]
     left_out, refused = list(dict.fromkeys(left_out)), list(dict.fromkeys(refused))
@@ -115,16 +115,16 @@ def prepare(
 
 
 def _tuning_problems(profile: str) -> list[str]:
-    """The reason why settings of a profile cannot be made here; none if it makes none."""
+    """Return the reason why the settings of a profile cannot be made here; empty if they can."""
     problem = place.missing(place.Facility.KERNEL_SETTINGS) if tuning.parse(profile) else None
     return [f"tuning {profile} cannot be set here: {problem.refusal}"] if problem else []
 
 
 def _choose_first(
-    campaign: CampaignDefinition, there: Installed, target: Target | None
+    campaign: CampaignDefinition, installed: Installed, target: Target | None
 ) -> tuple[CampaignDefinition, list[Choice]]:
-    """Apply `first_available`: take the first environments and switches that can be had."""
-    absence = _absence_here(there.switches) if target is None else _absence_on(target)
+    """Apply `first_available`: choose the first environments and switches that are available."""
+    absence = _absence_here(installed.switches) if target is None else _absence_on(target)
     limits = place.limits()
 
     def environment_problem(name: str) -> Availability:
@@ -133,11 +133,11 @@ def _choose_first(
         return ENVIRONMENTS[name]().availability()
 
     def switch_problem(sweep: Sweep, name: str) -> Availability:
-        answer = refusal(sweep, name, there.switches, there.environments)
+        answer = refusal(sweep, name, installed.switches, installed.environments)
         if not answer.available:
             return answer
-        crowded = no_room_to_poll(there.switches[name], limits) if target is None else None
-        return crowded or absence(sweep, name)
+        no_room = no_room_to_poll(installed.switches[name], limits) if target is None else None
+        return no_room or absence(sweep, name)
 
     return choose(campaign, environment_problem, switch_problem)
 
@@ -147,7 +147,7 @@ def _available_unless(problems: Sequence[str]) -> Availability:
 
 
 def _refused_by_engine(campaign: CampaignDefinition, steps: list[Step]) -> list[str]:
-    """Return why no trial could start an engine, or some trials could not."""
+    """Return why trials cannot start an engine."""
     plans = [step.plan for step in sorted(steps, key=lambda step: step.is_baseline)]
     try:
         refused = refused_command_lines(find_engine(), plans)
@@ -159,16 +159,16 @@ def _refused_by_engine(campaign: CampaignDefinition, steps: list[Step]) -> list[
 def _fitting(
     campaign: CampaignDefinition, steps: list[Step]
 ) -> tuple[list[Step], list[str], list[str]]:
-    """Return the steps that fit into the limits of this place, why others are left out, and why
-    the start is refused, each with the first trial that it is about."""
+    """Return the steps that fit into the limits of this place, reasons why others are left out, and
+    reasons why the start is refused, each with the first trial that has this problem."""
     limits = place.limits()
     problems: dict[Refusal, str] = {}
     fitting = []
     for step in steps:
-        found = misfits(step.plan, limits, small_pages=step.plan.small_pages)
-        for problem in found:
+        misfit = misfits(step.plan, limits, small_pages=step.plan.small_pages)
+        for problem in misfit:
             problems.setdefault(problem, f"{to_notation(step.plan.trial)}: {problem}")
-        fitting += [] if found else [step]
+        fitting += [] if misfit else [step]
     if not problems:
         return steps, [], []
     contenders = [step for step in fitting if not step.is_baseline]
@@ -189,18 +189,18 @@ def _lacked_by(target: Target, steps: list[Step]) -> list[str]:
 
 
 def _leave_out_absent(
-    campaign: CampaignDefinition, there: Installed, target: Target | None
+    campaign: CampaignDefinition, installed: Installed, target: Target | None
 ) -> tuple[CampaignDefinition, list[str], list[str]]:
-    """Leave out the switches that the machine lacks, before a connect mode is chosen that all
-    switches share. Return the campaign, why each is left out, and why nothing can start."""
-    answer_of = _absence_here(there.switches) if target is None else _absence_on(target)
+    """Leave out the switches that the machine lacks, before the choice of a connect mode that all
+    switches share. Return the campaign, the reasons, and why nothing can start."""
+    answer_of = _absence_here(installed.switches) if target is None else _absence_on(target)
     sweeps, reasons = [], []
     for sweep in campaign.sweeps:
-        found = {switch: answer_of(sweep, switch) for switch in sweep.switch}
-        present = tuple(switch for switch, answer in found.items() if answer.available)
+        answers = {switch: answer_of(sweep, switch) for switch in sweep.switch}
+        present = tuple(switch for switch, answer in answers.items() if answer.available)
         reasons += [
             str(answer.refusal) if target else f"{_called(sweep, switch)}: {answer.refusal}"
-            for switch, answer in found.items()
+            for switch, answer in answers.items()
             if not answer.available
         ]
         sweeps += [sweep.model_copy(update={"switch": present})] if present else []
@@ -226,27 +226,25 @@ def _absence_on(target: Target) -> _Absence:
 
 
 def _absence_here(capabilities: Mapping[str, Capabilities]) -> _Absence:
-    """Return a function that says whether this machine runs a switch in one of the ways that a
-    sweep allows: its programs and connect modes. Each way is tried once."""
+    """Return a function that checks if this machine runs a switch with one of the programs and
+    connect modes of a sweep. Each combination is tried once."""
     known: dict[tuple[str, str, ConnectMode], Availability] = {}
 
     def try_once(switch: str, program: str, mode: ConnectMode) -> Availability:
-        way = switch, program, mode
-        if way not in known:
-            made = configured(SWITCHES[switch](), "", program)
-            known[way] = availability_for(made, mode)
-        return known[way]
+        key = switch, program, mode
+        if key not in known:
+            known[key] = availability_for(configured(SWITCHES[switch](), "", program), mode)
+        return known[key]
 
     def answer_of(sweep: Sweep, switch: str) -> Availability:
-        able = capabilities[switch].connect_modes
         modes = [mode for mode in sweep.connect_mode if mode is not None]
         if None in sweep.connect_mode:
-            modes += able
+            modes += capabilities[switch].connect_modes
         answers = [
             try_once(switch, program, mode)
             for program in sweep.program
             for mode in dict.fromkeys(modes)
         ]
-        return next((one for one in answers if one.available), answers[0])
+        return next((answer for answer in answers if answer.available), answers[0])
 
     return answer_of

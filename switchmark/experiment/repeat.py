@@ -1,8 +1,8 @@
-"""Repetitions until every figure is known well enough, or patience or time ends.
+"""Repeats trials until every interval is narrow enough, or the repetitions or the time end.
 
-After the campaign's own repetitions, whole blocks follow that hold only the trials whose 95 %
-confidence interval is still wider than asked, in random order as before. Each look is at a level of
-its own, so that stopping at a narrow interval does not make it too narrow (boundaries.py).
+After the campaign's repetitions, blocks in random order follow that contain only the trials whose
+95 % confidence interval is still too wide. Each interim analysis has its own level, so that
+stopping at a narrow interval does not make it too narrow (boundaries.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from switchmark.statistics.outliers import strange_repetitions
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Where a trial's repetitions ended, in words for people."""
+    """The state of a trial after its last repetition."""
 
     trial: Trial  # repetition 0
     count: int
@@ -35,7 +35,7 @@ class Ending:
 def more_blocks(
     run: Run, campaign: CampaignDefinition, steps: Sequence[Step]
 ) -> Iterator[list[Step]]:
-    """The blocks still to run; each is asked for once the one before is stored."""
+    """Yield the remaining blocks. The caller stores a block before it requests the next."""
     if campaign.until_ci is None:
         return
     draw = random.Random(f"{campaign.seed}/more").random
@@ -55,13 +55,13 @@ def more_blocks(
 
 
 def ending_of(run: Run, campaign: CampaignDefinition, trial: Trial, repetitions: int) -> Ending:
-    """How the first so many repetitions of a trial end. A trial that always fails is done: more
-    repetitions would show nothing new."""
+    """Return the state of a trial after the first `repetitions`. A trial that always fails needs no
+    more repetitions."""
     figures = dict(_figures(run, trial, repetitions))
     numbers, values = list(figures), [value for value, _ in figures.values()]
     step = max((step for _, step in figures.values()), default=0.0)
     rule = StoppingRule.after_each(campaign.repetitions, campaign.max_repetitions)
-    level = rule.level_at(max(rule.looks[0], len(values)))
+    level = rule.level_at(max(rule.analyses[0], len(values)))
     half = estimate(values, level).relative_half_width if values else None
     strange = strange_repetitions(values, numbers, "{:.6g}".format, step)
     narrow = not values or (half is not None and half <= (campaign.until_ci or 1.0))
@@ -69,7 +69,7 @@ def ending_of(run: Run, campaign: CampaignDefinition, trial: Trial, repetitions:
 
 
 def endings(run: Run, campaign: CampaignDefinition, steps: Sequence[Step]) -> list[Ending]:
-    """How every trial of the campaign ended."""
+    """Return the state of each trial at the end of the campaign."""
     return [
         ending_of(run, campaign, step.plan.trial, campaign.max_repetitions)
         for step in _first(steps)
@@ -77,8 +77,8 @@ def endings(run: Run, campaign: CampaignDefinition, steps: Sequence[Step]) -> li
 
 
 def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[tuple[int, tuple[float, float]]]:
-    """Yield the figures of the trials that finished by their repetition, each with the step in
-    which it moves (0: none)."""
+    """Yield the repetition, the figure, and the resolution of the figure (0: unknown) of each
+    finished trial."""
     for repetition in range(repetitions):
         trial_id = trial.repeated(repetition).id
         if not run.path_of(trial_id).exists():
@@ -91,5 +91,5 @@ def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[tuple[int, tu
 
 
 def _first(steps: Sequence[Step]) -> list[Step]:
-    """The first repetition of each trial that the campaign asks for; baselines are made once."""
-    return [one for one in steps if one.plan.trial.repetition == 0 and not one.is_baseline]
+    """Return the first repetition of each trial that is not a baseline."""
+    return [step for step in steps if step.plan.trial.repetition == 0 and not step.is_baseline]

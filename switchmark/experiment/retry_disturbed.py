@@ -1,7 +1,7 @@
-"""A trial that other programs disturbed is measured again, as often as the campaign allows.
+"""Repeats a trial that other programs disturbed, as often as the campaign permits.
 
-Which of the measurements is kept is decided by how busy the others were, never by the figure: that
-would choose the results one likes. All figures are in the record that is kept.
+The load of the other programs decides which measurement counts, and never the figure, since a
+choice by the figure would bias the result. The record has the figures of all measurements.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ DISTURBED = {"disturbed", "throttled"}
 
 
 def retry_disturbed(measure: Callable[[], Record], more: int) -> Record:
-    """The record of the first undisturbed measurement or, where `more` repeats brought none, of the
-    least disturbed one. A measurement that fails is not repeated, unless
-    other programs kept its engine from its core."""
-    tried = [measure()]
-    while len(tried) <= more and is_disturbed(tried[-1]):
-        tried.append(measure())
-    if len(tried) == 1:
-        return tried[0]
-    kept = min(tried, key=lambda one: (one.status == "failed", is_disturbed(one), _others(one)))
-    return kept.model_copy(update={"attempts": [_attempt(one) for one in tried]})
+    """Return the record of the first undisturbed measurement or, after `more` repetitions, of the
+    least disturbed one. A failed measurement is only repeated if other programs used the core of
+    its engine."""
+    records = [measure()]
+    while len(records) <= more and is_disturbed(records[-1]):
+        records.append(measure())
+    if len(records) == 1:
+        return records[0]
+    best = min(records, key=lambda r: (r.status == "failed", is_disturbed(r), _other_cores(r)))
+    return best.model_copy(update={"attempts": [_attempt(record) for record in records]})
 
 
 def is_disturbed(record: Record) -> bool:
-    """Return True if other programs, or other guests of the hypervisor, were busy meanwhile, or
-    kept an engine from its core until there was nothing to measure, or a CPU quota was used up."""
+    """Return True if other programs or other guests of the hypervisor disturbed the measurement, or
+    made it fail, or if a CPU quota was used up."""
     if record.status == "failed":
         return STARVED in record.message
     return record.verdict is not None and not DISTURBED.isdisjoint(record.verdict.marks)
 
 
-def _others(record: Record) -> float:
-    """The cores that others used, on the host where they used more."""
+def _other_cores(record: Record) -> float:
+    """Return the number of cores that other programs used, on the more disturbed host."""
     if record.cpu is None:
         return 0.0
-    return max(one.taken_cores for one in hosts_used(record.far_host, record.cpu))
+    return max(host.taken_cores for host in hosts_used(record.far_host, record.cpu))
 
 
 def _attempt(record: Record) -> Attempt:
@@ -49,7 +49,7 @@ def _attempt(record: Record) -> Attempt:
         started_at=record.started_at,
         figure=figure,
         unit=unit,
-        others_cores=_others(record),
+        others_cores=_other_cores(record),
         disturbed=is_disturbed(record),
         message=record.message,
     )

@@ -1,7 +1,7 @@
 """Sends a campaign's records to a store, between its trials.
 
-The folder comes first: a record that the store cannot take now lies there, and goes with the last
-push, or with `switchmark store push`. While frames flow nothing is sent.
+Records are written to the results folder first. If the store cannot be reached, they are sent at
+the end of the campaign, or by `switchmark store push`. Nothing is sent during a measurement.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class StoreUpload:
     """An observer that stores every record after its trial."""
 
     def __init__(self, address: StoreAddress, say: Callable[[str], None]) -> None:
-        """Raises UsageError where no store is set up there; one that cannot be reached is tried
-        again later."""
+        """Raise UsageError if there is no store at the address. A store that cannot be reached is
+        tried again at the end."""
         self._address = address
         self._say = say
         self._folder: Path | None = None
@@ -33,21 +33,20 @@ class StoreUpload:
             with open_store(address):
                 pass
         except StoreAwayError as error:
-            self._is_away(error)
+            self._set_away(error)
 
     def opened(self, folder: Path) -> None:
-        """The campaign writes into this folder."""
+        """Note the folder of the campaign."""
         self._folder = folder
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
-        """Do nothing: frames flow soon."""
+        """Do nothing before a measurement."""
 
     def live(self, forwarded_pps: float | None) -> None:
-        """Do nothing: frames flow."""
+        """Do nothing during a measurement."""
 
     def trial_ended(self, record: Record) -> None:
-        """Store the record, unless the store could not be reached before: a campaign does not wait
-        for it again."""
+        """Send the record. After a failure, the campaign does not wait for the store again."""
         if self._away or self._folder is None:
             return
         try:
@@ -58,10 +57,10 @@ class StoreUpload:
                 else:
                     push_record(store, self._folder, record.trial_id)
         except SwitchmarkError as error:
-            self._is_away(error)
+            self._set_away(error)
 
     def finish(self) -> bool:
-        """Store what is not stored yet; returns whether everything is."""
+        """Send the remaining records. Return True if all records are stored."""
         if self._folder is None:
             return True
         try:
@@ -69,13 +68,14 @@ class StoreUpload:
                 push_folder(store, self._folder)
         except SwitchmarkError as error:
             self._say(
-                f"not all is stored ({error}); all is kept in {self._folder}, later: switchmark "
-                f"store push {shlex.join([str(self._folder), '--store', str(self._address)])}"
+                f"not all records are in the store ({error}); they are in {self._folder}; send "
+                "them with: switchmark store push "
+                f"{shlex.join([str(self._folder), '--store', str(self._address)])}"
             )
             return False
         self._say(f"stored as {self._folder.name} in {self._address}")
         return True
 
-    def _is_away(self, error: SwitchmarkError) -> None:
+    def _set_away(self, error: SwitchmarkError) -> None:
         self._away = True
-        self._say(f"the store takes nothing now ({error}); records are kept in the results folder")
+        self._say(f"cannot reach the store ({error}); records stay in the results folder")

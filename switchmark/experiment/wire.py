@@ -1,7 +1,7 @@
-"""The bare wire that a trial is judged by: the same trial without a switch, on the same cores.
+"""The baseline of a trial: the same trial without a switch, on the same cores.
 
-The table of parameters says which values differ in it, trial/wire.py where it is; what depends on
-the trial's cores is decided here.
+The table of parameters lists the values that differ in a baseline, and trial/wire.py its location.
+This file sets the values that depend on the trial's cores.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from switchmark.model.trial import Trial
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.wire import bare_wire, judging_wire
 
-CEILING_RUN_S = 3.0  # kept of the saturating run over the wire that a search is bounded by
+CEILING_RUN_S = 3.0  # measured window of the saturating baseline of a search
 
 
-def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
-    """The trial over the bare wire that judges this one; None for the wire itself.
+def baseline_of(plan: TrialPlan, capabilities: Capabilities) -> Trial | None:
+    """Return the baseline of a trial; None for a baseline itself.
 
-    Its placement must be the trial's own, with the switch's cores left idle. Between hosts the wire
-    is their cable, where that can carry the trial; else it is one on this host."""
+    Its placement is that of the trial, with idle cores instead of the switch. Between hosts, the
+    baseline uses their cable if the cable can carry the trial, and otherwise this host alone."""
     trial, wire = plan.trial, judging_wire(plan)
     if wire is None:
         return None
     changes = over_wire(trial) | dict(wire)
-    if trial.method != PLAIN:  # a method of many trials wants one saturating run
+    if trial.method != PLAIN:  # the baseline of a method of many trials is one saturating trial
         trimmed_s = plan.policy.warm_up_s + plan.policy.cool_down_s
         changes |= saturating() | {"duration_s": trimmed_s + CEILING_RUN_S}
     return trial.model_copy(
@@ -36,14 +36,13 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
         | {
             "switch": WIRE,
             "connect_mode": ConnectMode.CROSS_CONNECT,
-            "spare_cores": 0 if can.in_kernel else trial.switch_cores,
+            "spare_cores": 0 if capabilities.in_kernel else trial.switch_cores,
         }
     )
 
 
 def load_at(plan: TrialPlan) -> dict[str, Any]:
-    """Everything that a ceiling (or a floor) depends on, which the trial and the bare wire have in
-    common."""
+    """Return the parameters that a trial and its baseline share."""
     wire = plan.trial.model_copy(update=over_wire(plan.trial) | dict(bare_wire(plan)))
     ends = wire.model_dump(mode="json", include={"port_kind", "io"})
     return load_of(wire, ceiling=True) | ends

@@ -53,10 +53,10 @@ def _lines(watch: MachineWatch) -> Iterator[Finding]:
             "the host did not move your cores, so all trials can be compared",
         )
     else:
-        near, far = f"{levels.near_ns:.0f}", f"{levels.far_ns:.0f}"
+        fast, slow = f"{levels.fast_ns:.0f}", f"{levels.slow_ns:.0f}"
         yield Finding(
             topic,
-            f"{near} or {far} ns between cores {_cores(watch)}",
+            f"{fast} or {slow} ns between cores {_cores(watch)}",
             Level.NOTE,
             f"the host moves your cores {_how_often(watch)}, and rates depend on the time of a "
             "cache line; comparisons take the state of each trial into account",
@@ -72,7 +72,7 @@ def _how_often(watch: MachineWatch) -> str:
 
 def _clock(watch: MachineWatch) -> Iterator[Finding]:
     if watch.clock is not None and watch.slowed_share > SLOWED_WORTH_NAMING:
-        quick, slow = watch.clock.near_ns, watch.clock.far_ns
+        quick, slow = watch.clock.fast_ns, watch.clock.slow_ns
         yield Finding(
             "CPU speed",
             f"one addition takes {quick:.2f} or {slow:.2f} ns",

@@ -87,7 +87,7 @@ def measure_r_plus(
     points = [budgeted.measure(trial_s, SATURATING)]
     stopped: Literal["precise", "repetitions", "budget"] = "repetitions"
     while len(points) < max_repetitions:
-        if rule.is_look(len(points)):
+        if rule.is_analysis(len(points)):
             reached = _estimate(points, rule, is_last=False).relative_half_width
             if reached is not None and reached <= precision:
                 stopped = "precise"

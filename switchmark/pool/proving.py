@@ -20,7 +20,7 @@ from psycopg import Connection
 from pydantic import ValidationError
 
 from switchmark.errors import UsageError
-from switchmark.experiment.block_schedule import Course
+from switchmark.experiment.block_schedule import BlockSchedule
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter_table import point_of
 from switchmark.model.trial import Trial
@@ -201,7 +201,7 @@ class _TestbedSchedule:
         self._ended: set[str] = set()
         self._seen: dict[tuple[str, int], Observed] = {}  # by first trial and repetition
         self._lists: Iterator[list[Trial]] = iter(
-            Course(trials, campaign.seed, proving, self._has_ended, self._observed)
+            BlockSchedule(trials, campaign.seed, proving, self._has_ended, self._observed)
         )
         self.measured: int | None = None  # the number of the block that was last taken
         self.following: NextBlock | None = None

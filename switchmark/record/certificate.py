@@ -34,7 +34,7 @@ class CertifiedFigure(Value):
     within_below: Amount | None = None  # the permitted error below zero, if it differs
     frames: Count = 0  # that were counted, where counts are exact
     turns: Count = 0
-    by_state: dict[str, float] = Field(default_factory=dict)  # median error, near and far
+    by_state: dict[str, float] = Field(default_factory=dict)  # median error, fast and slow
     why: str = ""  # it was not tried, or what it would take
 
 

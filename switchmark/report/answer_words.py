@@ -28,7 +28,7 @@ FIGURES = {
 }
 
 # The two states of a machine, as readers see them.
-_STATES: dict[State | None, str] = {State.NEAR: "fast", State.FAR: "slow"}
+_STATES: dict[State | None, str] = {State.FAST: "fast", State.SLOW: "slow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ def _states(answer: PointAnswer) -> str:
     """The two states of the machine, if it had two and the ratios differ by them."""
     if answer.lines is None or not any(one.state for lead in answer.leads for one in lead.ratios):
         return ""
-    fast, slow = answer.lines.near_ns, answer.lines.far_ns
+    fast, slow = answer.lines.fast_ns, answer.lines.slow_ns
     return f" (fast, slow: a cache line takes {fast:.0f}, {slow:.0f} ns between the cores)"
 
 

@@ -28,8 +28,8 @@ _ROOM = 0.05
 _UNUSED = "not used"
 _SYMBOLS = {
     "": "circle",
-    "near": "circle",
-    "far": "diamond-open",
+    "fast": "circle",
+    "slow": "diamond-open",
     "changed": "diamond-wide-open",
     _UNUSED: "x-thin-open",
 }
@@ -121,8 +121,8 @@ def _of_answer(
     title = f"{name.capitalize()}, {answer_words.where(answer, answers)}"
     note = ""
     if answer.lines is not None:
-        near, far = answer.lines.near_ns, answer.lines.far_ns
-        note = f"near, far: a cache line takes {near:.0f}, {far:.0f} ns between the cores. "
+        fast, slow = answer.lines.fast_ns, answer.lines.slow_ns
+        note = f"fast, slow: a cache line takes {fast:.0f}, {slow:.0f} ns between the cores. "
     left = [
         f"{count} {'trial' if count == 1 else 'trials'} ({why})"
         for why, count in answer.left_out.items()

@@ -119,10 +119,10 @@ def _remark(ratio: LeadRatio) -> str:
 
 def _states(answer: PointAnswer) -> str:
     states = {one.state for lead in answer.leads for one in lead.ratios}
-    if answer.lines is None or not states & {State.NEAR, State.FAR}:
+    if answer.lines is None or not states & {State.FAST, State.SLOW}:
         return ""
-    near, far = answer.lines.near_ns, answer.lines.far_ns
-    return f" Fast, slow: a cache line takes {near:.0f}, {far:.0f} ns between the cores."
+    fast, slow = answer.lines.fast_ns, answer.lines.slow_ns
+    return f" Fast, slow: a cache line takes {fast:.0f}, {slow:.0f} ns between the cores."
 
 
 def _span(answers: Sequence[PointAnswer]) -> tuple[float, float]:

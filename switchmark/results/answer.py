@@ -183,10 +183,10 @@ def answer(
         for exact_point, testbed, group in _comparable_groups(point, everywhere, proving):
             was_decided = False
             for place, metric in enumerate(metrics_of(group)):
-                looks = looks_at(group, metric, proving, whole_s, was_decided=was_decided)
+                analyses = analyses_of(group, metric, proving, whole_s, was_decided=was_decided)
                 if place == 0:
-                    was_decided = not looks.needed
-                result = _answer(exact_point, group, metric, place == 0, looks, proving, names)
+                    was_decided = not analyses.needed
+                result = _answer(exact_point, group, metric, place == 0, analyses, proving, names)
                 results.append(replace(result, testbed=testbed))
     return results
 
@@ -243,7 +243,7 @@ def metrics_of(observed: Iterable[Observed]) -> list[Metric]:
     return list(dict.fromkeys(metric for item in observed for metric in item.figures))
 
 
-def looks_at(
+def analyses_of(
     observed: Sequence[Observed],
     metric: Metric,
     proving: Proving,
@@ -257,15 +257,17 @@ def looks_at(
     decision did: about this figure, or (`was_decided`) about the figure that decides."""
     contenders = {item.contender: item.trial for item in observed}
     rule, blocks = proving.rule(list(contenders.values()), whole_round_s), blocks_of(observed)
-    if not proving.stops and blocks > rule.looks[-1]:  # a later command added repetitions
-        rule = replace(rule, looks=(blocks,))
-    looks = InterimAnalyses(metric, rule, proving.prove, list(contenders))
+    if not proving.stops and blocks > rule.analyses[-1]:  # a later command added repetitions
+        rule = replace(rule, analyses=(blocks,))
+    analyses = InterimAnalyses(metric, rule, proving.prove, list(contenders))
     for count in range(1 if proving.stops else blocks, blocks + 1):
-        looks.after([item for item in observed if item.block < count], count)
-    was_planned = rule.is_look(blocks) and (was_decided or not proving.stops or not looks.needed)
+        analyses.after([item for item in observed if item.block < count], count)
+    was_planned = rule.is_analysis(blocks) and (
+        was_decided or not proving.stops or not analyses.needed
+    )
     if not was_planned:
-        looks.after(observed, blocks, is_last=True)
-    return looks
+        analyses.after(observed, blocks, is_last=True)
+    return analyses
 
 
 def _answer(
@@ -273,7 +275,7 @@ def _answer(
     observed: list[Observed],
     metric: Metric,
     decides: bool,
-    looks: InterimAnalyses,
+    analyses: InterimAnalyses,
     proving: Proving,
     names: Mapping[str, str],
 ) -> PointAnswer:
@@ -285,7 +287,7 @@ def _answer(
     levels = filter(None, levels_of(trials).values())
     # The usual time of a pair of trials, with the time of the bench around them.
     pair_s = 2 * statistics.median(item.end_s - item.start_s for item in observed)
-    compared = {frozenset((pair.a, pair.b)): pair for pair in looks.comparisons}
+    compared = {frozenset((pair.a, pair.b)): pair for pair in analyses.comparisons}
 
     def leads_of(order: Iterable[RankedContender]) -> Iterator[Lead]:
         for better, other in combinations(order, 2):

@@ -22,7 +22,7 @@ from switchmark.results.ranking import baseline_of, headline
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run
 from switchmark.results.run_info import RunDefinition
-from switchmark.statistics.boundaries import StoppingRule, planned_looks
+from switchmark.statistics.boundaries import StoppingRule, planned_analyses
 from switchmark.statistics.comparison import ratio_of
 from switchmark.statistics.defaults import CONFIDENCE
 from switchmark.statistics.means import Estimate, estimate
@@ -70,11 +70,12 @@ class _InterimAnalyses:
         level = 1 - (settings.confidence or CONFIDENCE)
         if settings.budget_s is not None:
             return cls(
-                planned_looks(max(2, math.ceil(settings.budget_s / max(trial_s, 0.1)))), level
+                planned_analyses(max(2, math.ceil(settings.budget_s / max(trial_s, 0.1)))), level
             )
         if settings.until_ci is not None:
             return cls(
-                StoppingRule.after_each(settings.repetitions, settings.max_repetitions).looks, level
+                StoppingRule.after_each(settings.repetitions, settings.max_repetitions).analyses,
+                level,
             )
         return cls((), level)
 

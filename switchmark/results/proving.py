@@ -16,9 +16,14 @@ from switchmark.model.capabilities import PROGRAM_OVERHEAD_S
 from switchmark.model.trial import Trial
 from switchmark.record.metric import Metric
 from switchmark.results.blocks import Observed, as_block_trials
-from switchmark.statistics.boundaries import StoppingRule, planned_looks
+from switchmark.statistics.boundaries import StoppingRule, planned_analyses
 from switchmark.statistics.defaults import BUDGET_S, CONFIDENCE, PROVE
-from switchmark.statistics.sequential import PairedComparison, look, look_that_proves, still_needed
+from switchmark.statistics.sequential import (
+    PairedComparison,
+    analyse,
+    analysis_that_proves,
+    still_needed,
+)
 
 USUAL_TRIAL_S = 0.5
 # Standard deviation of the logarithm of the ratio of a pair within a state, in our measurements.
@@ -96,7 +101,7 @@ class Proving:
         quickest_s = sum(sorted(map(self.turn_s, contenders))[:2])
         most = max(2, self.blocks, math.ceil(self.budget_s / quickest_s))
         expected = min(most, max(1, round(self.budget_s / whole_round_s)))
-        return StoppingRule(planned_looks(most), 1 - self.confidence, family, expected=expected)
+        return StoppingRule(planned_analyses(most), 1 - self.confidence, family, expected=expected)
 
     def turn_s(self, trial: Trial) -> float:
         """Return the usual time of a trial in seconds, including the overhead."""
@@ -115,8 +120,8 @@ def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float 
     Every block gives a pair, but a block in which the machine changes its state is lost."""
     block_s = 2 * (USUAL_TRIAL_S + PROGRAM_OVERHEAD_S)
     usable = 1.0 if dwell_s is None else math.exp(-USUAL_TRIAL_S / dwell_s)
-    rule = StoppingRule(planned_looks(math.ceil(BUDGET_S / block_s)), 1 - CONFIDENCE)
-    blocks = look_that_proves(rule, prove, USUAL_DEVIATION, usable)
+    rule = StoppingRule(planned_analyses(math.ceil(BUDGET_S / block_s)), 1 - CONFIDENCE)
+    blocks = analysis_that_proves(rule, prove, USUAL_DEVIATION, usable)
     return None if blocks is None else blocks * block_s
 
 
@@ -133,9 +138,9 @@ class InterimAnalyses:
 
     def after(self, observed: Sequence[Observed], blocks: int, *, is_last: bool = False) -> None:
         """Analyse after `blocks` blocks, if an analysis is planned or if it is the last one."""
-        if not is_last and not self.rule.is_look(blocks):
+        if not is_last and not self.rule.is_analysis(blocks):
             return
-        self.comparisons = look(
+        self.comparisons = analyse(
             as_block_trials(observed, self.metric),
             self.rule,
             blocks,

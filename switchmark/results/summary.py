@@ -74,7 +74,7 @@ def _stopping_rule(run_directory: Path) -> StoppingRule | None:
 
 def _set_levels(slice_groups: Iterable[Group], rule: StoppingRule) -> None:
     for group in slice_groups:
-        count = min(max(rule.looks[0], len(group.finished)), rule.looks[-1])
+        count = min(max(rule.analyses[0], len(group.finished)), rule.analyses[-1])
         group.finished.level = rule.level_at(count)
 
 

@@ -19,7 +19,7 @@ from typing import Self
 
 import numpy as np
 
-FIRST_LOOK = 8  # blocks; fewer blocks do not show their spread
+FIRST_ANALYSIS = 8  # blocks; fewer blocks do not show their spread
 GROWTH = 1.3  # ratio of the numbers of blocks at successive analyses
 EXPECTED_SHARE = 0.8  # share of the level that is spent by the expected number of blocks
 # Total levels, for the interpolation of p-values.
@@ -32,15 +32,15 @@ class StoppingRule:
     """The counts of blocks (or repetitions) at which figures are tested, and the level of each
     interim analysis."""
 
-    looks: tuple[int, ...]
+    analyses: tuple[int, ...]
     level: float = 0.05  # probability of a false claim in any analysis, divided among
     family: int = 1  # this number of simultaneous comparisons (Bonferroni)
     expected: int | None = None  # blocks by which most of the level may be spent
 
     def __post_init__(self) -> None:
-        rises = all(a < b for a, b in zip(self.looks, self.looks[1:], strict=False))
-        if not self.looks or self.looks[0] < 2 or not rises:
-            raise ValueError(f"looks {self.looks}: rising counts from 2 on are needed")
+        rises = all(a < b for a, b in zip(self.analyses, self.analyses[1:], strict=False))
+        if not self.analyses or self.analyses[0] < 2 or not rises:
+            raise ValueError(f"analyses {self.analyses}: rising counts from 2 on are needed")
         if not 0 < self.level < 1 or self.family < 1:
             raise ValueError(
                 f"a level lies between 0 and 1, not {self.level} for {self.family} comparisons"
@@ -52,22 +52,22 @@ class StoppingRule:
         first = max(2, first)
         return cls(tuple(range(first, max(first, last) + 1)))
 
-    def is_look(self, count: int) -> bool:
+    def is_analysis(self, count: int) -> bool:
         """Return True if an interim analysis is planned after this number of blocks."""
-        return count in self.looks
+        return count in self.analyses
 
     def level_at(self, count: int, *, is_last: bool = False) -> float:
         """Return the two-sided level of the interval after `count` blocks.
 
         `is_last`: the time is over before the last planned analysis, and the rest of the level is
         spent now. Raises ValueError if no analysis is planned at `count`."""
-        if not self.is_look(count) and not is_last:
+        if not self.is_analysis(count) and not is_last:
             raise ValueError(
-                f"no interim analysis is planned after {count} blocks, only after {self.looks}"
+                f"no interim analysis is planned after {count} blocks, only after {self.analyses}"
             )
-        before = tuple(look for look in self.looks if look < count)
+        before = tuple(planned for planned in self.analyses if planned < count)
         share = self.level / self.family
-        budgets = [self._alpha_spent_by(look, share) for look in (*before, count)]
+        budgets = [self._alpha_spent_by(planned, share) for planned in (*before, count)]
         if is_last:
             budgets[-1] = share
         return _levels((*before, count), tuple(budgets))[-1]
@@ -75,7 +75,7 @@ class StoppingRule:
     def _alpha_spent_by(self, count: int, share: float) -> float:
         """Return the part of a level that may be spent by the analysis after `count` blocks. It
         depends only on `count`, so that it also holds for unplanned analyses."""
-        last = max(self.looks[-1], count)
+        last = max(self.analyses[-1], count)
         expected = last if self.expected is None else min(self.expected, last)
         if expected == last:
             return spent(count / last, share)
@@ -94,18 +94,18 @@ class StoppingRule:
         at = math.log(max(p, nominal[0]))
         return math.exp(float(np.interp(at, np.log(nominal), np.log(whole))))
 
-    def next_look(self, count: int) -> int | None:
+    def next_analysis(self, count: int) -> int | None:
         """Return the count of the first analysis after `count` blocks; None after the last one."""
-        return next((look for look in self.looks if look > count), None)
+        return next((planned for planned in self.analyses if planned > count), None)
 
 
-def planned_looks(most: int, first: int = FIRST_LOOK) -> tuple[int, ...]:
+def planned_analyses(most: int, first: int = FIRST_ANALYSIS) -> tuple[int, ...]:
     """Return the counts of analyses from `first` on in growing steps; the last count is `most`."""
-    looks, count = [], float(first)
+    analyses, count = [], float(first)
     while count * math.sqrt(GROWTH) < most:
-        looks.append(round(count))
+        analyses.append(round(count))
         count = max(count * GROWTH, count + 1)
-    return (*looks, max(most, 2))
+    return (*analyses, max(most, 2))
 
 
 def spent(fraction: float, level: float) -> float:

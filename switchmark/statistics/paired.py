@@ -42,13 +42,13 @@ Array = NDArray[np.floating[Any]]
 class LogRatio:
     """One block's observation of two contenders: ln(figure of a / figure of b).
 
-    `far_a`, `far_b`: the share of their time that the machine was in its slow state; None if the
+    `slow_a`, `slow_b`: the share of their time that the machine was in its slow state; None if the
     machine has one state."""
 
     block: int
     log_ratio: float
-    far_a: float | None = None
-    far_b: float | None = None
+    slow_a: float | None = None
+    slow_b: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ def pairs_of(
             continue
         figure_a, figure_b = of_block[a], of_block[b]
         # If the cores of a contender have one state, the state of the other contender counts.
-        far_a = figure_b.far if figure_a.far is None else figure_a.far
-        far_b = far_a if figure_b.far is None else figure_b.far
-        pairs.append(LogRatio(block, math.log(figure_a.figure / figure_b.figure), far_a, far_b))
+        slow_a = figure_b.slow if figure_a.slow is None else figure_a.slow
+        slow_b = slow_a if figure_b.slow is None else figure_b.slow
+        pairs.append(LogRatio(block, math.log(figure_a.figure / figure_b.figure), slow_a, slow_b))
     return pairs
 
 
@@ -94,7 +94,7 @@ def ratio_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> PairedRatio | N
 
     Pairs across states require an estimate of the slowdown, which widens the interval. The pairs
     within one state are used alone if their interval must be narrower."""
-    alike = [pair for pair in pairs if pair.far_a == pair.far_b]
+    alike = [pair for pair in pairs if pair.slow_a == pair.slow_b]
     apart = len(pairs) - len(alike)
     columns = _columns(pairs)[:, :2]
     if apart >= _LEAST_ACROSS and _reach(columns, level) < _reach(_ones(len(alike)), level):
@@ -109,9 +109,9 @@ def ratios_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> list[PairedRat
     A state in which either contender ran in fewer than five blocks gets no ratio: its few pairs
     are part of the common ratio, and are left out if states have separate ratios."""
     states = states_of(pairs)
-    judged_apart = len(states) == 2 and all(_enough(pairs, far) for far in (0.0, 1.0))
+    judged_apart = len(states) == 2 and all(_enough(pairs, slow) for slow in (0.0, 1.0))
     if judged_apart and states_differ_p(pairs) < STATES_DIFFER:
-        sides = ((State.NEAR, -HALF), (State.FAR, HALF))
+        sides = ((State.FAST, -HALF), (State.SLOW, HALF))
         columns = _columns(pairs)
         found = [
             _ratio(pairs, columns, np.asarray([1.0, 0.0, side]), level / 2, state)
@@ -124,8 +124,8 @@ def ratios_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> list[PairedRat
 
 def states_of(pairs: Sequence[LogRatio]) -> set[State]:
     """Return the states of these pairs; empty if the machine has one state."""
-    shares = {share for pair in pairs for share in (pair.far_a, pair.far_b)}
-    return {state for state, far in ((State.NEAR, 0.0), (State.FAR, 1.0)) if far in shares}
+    shares = {share for pair in pairs for share in (pair.slow_a, pair.slow_b)}
+    return {state for state, slow in ((State.FAST, 0.0), (State.SLOW, 1.0)) if slow in shares}
 
 
 def states_differ_p(pairs: Sequence[LogRatio]) -> float:
@@ -136,17 +136,17 @@ def states_differ_p(pairs: Sequence[LogRatio]) -> float:
     return float(2 * stdtr(found[2], -abs(found[0]) / found[1])) if found else 1.0
 
 
-def _enough(pairs: Sequence[LogRatio], far: float) -> bool:
+def _enough(pairs: Sequence[LogRatio], slow: float) -> bool:
     """Return True if both contenders ran in this state often enough."""
-    sides = zip(*((pair.far_a == far, pair.far_b == far) for pair in pairs), strict=True)
+    sides = zip(*((pair.slow_a == slow, pair.slow_b == slow) for pair in pairs), strict=True)
     return all(sum(side) >= MIN_PAIRS for side in sides)
 
 
 def _columns(pairs: Sequence[LogRatio]) -> Array:
     """Return the design matrix: the ratio, the slowdown, and the difference of the slowdowns."""
-    far_a = np.asarray([pair.far_a or 0.0 for pair in pairs])
-    far_b = np.asarray([pair.far_b or 0.0 for pair in pairs])
-    return np.column_stack([np.ones(len(pairs)), far_a - far_b, (far_a + far_b) / 2 - HALF])
+    slow_a = np.asarray([pair.slow_a or 0.0 for pair in pairs])
+    slow_b = np.asarray([pair.slow_b or 0.0 for pair in pairs])
+    return np.column_stack([np.ones(len(pairs)), slow_a - slow_b, (slow_a + slow_b) / 2 - HALF])
 
 
 def _ones(count: int) -> Array:

@@ -20,7 +20,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.boundaries import FIRST_LOOK, StoppingRule
+from switchmark.statistics.boundaries import FIRST_ANALYSIS, StoppingRule
 from switchmark.statistics.defaults import PROVE
 from switchmark.statistics.means import LEVEL
 from switchmark.statistics.paired import (
@@ -91,7 +91,7 @@ def judge(ratio: PairedRatio, prove: float = PROVE) -> Outcome:
     return Outcome.HIGHER if ratio.low > 1 else Outcome.LOWER
 
 
-def look(
+def analyse(
     trials: Sequence[BlockTrial],
     rule: StoppingRule,
     blocks: int,
@@ -147,7 +147,7 @@ def compare(
     ]
     further: int | None = None
     # Without a ratio only pairs of one state count towards the fewest that a ratio takes.
-    alike = sum(one.far_a == one.far_b for one in pairs)
+    alike = sum(one.slow_a == one.slow_b for one in pairs)
     if not decisions and alike:
         further = max(1, math.ceil((FEWEST_PAIRS - alike) * blocks / alike))
     elif needed:
@@ -172,7 +172,7 @@ def blocks_instead(a: Sequence[float], b: Sequence[float], prove: float = PROVE)
     value = math.exp(statistics.fmean(logs[0]) - statistics.fmean(logs[1]))
     ratio = PairedRatio(value, value, value, pairs, error, pairs - 1)
     needed = pairs_needed(ratio, LEVEL, prove)
-    return max(FIRST_LOOK, math.ceil(needed)) if needed < BEYOND_HOPE else None
+    return max(FIRST_ANALYSIS, math.ceil(needed)) if needed < BEYOND_HOPE else None
 
 
 def pairs_needed(ratio: PairedRatio, level: float, prove: float) -> float:
@@ -186,7 +186,7 @@ def pairs_needed(ratio: PairedRatio, level: float, prove: float) -> float:
     return (reach * ratio.log_error / gap) ** 2 * ratio.pairs
 
 
-def look_that_proves(
+def analysis_that_proves(
     rule: StoppingRule, lead: float, deviation: float, usable: float = 1.0
 ) -> int | None:
     """Return the blocks after which a lead is proven in `POWER` of campaigns, for this deviation of
@@ -194,7 +194,7 @@ def look_that_proves(
     interim analysis proves it."""
     from scipy.special import ndtri, stdtrit
 
-    for count in rule.looks:
+    for count in rule.analyses:
         pairs = int(count * usable)
         if pairs < MIN_PAIRS:
             continue

@@ -35,8 +35,8 @@ class Machine:
     slice_correlation: float = 0.5  # correlation of a slice with the previous slice
     drift_per_minute: float = 0.0  # change of ln(rate)
     wrong_labels: float = 0.0  # share of trials with line times of the other state
-    near_line_ns: float = 26.0
-    far_line_ns: float = 148.0
+    fast_line_ns: float = 26.0
+    slow_line_ns: float = 148.0
     line_sd: float = 0.03
 
 
@@ -58,17 +58,17 @@ def blocks(
 ) -> list[BlockTrial]:
     """Simulate `count` blocks of all contenders in random order.
 
-    `rates` has each contender's figure in the near state, or in the near and the far state; the
+    `rates` has each contender's figure in the fast state, or in the fast and the slow state; the
     default of the latter is the former divided by `slowdown`."""
     names = list(rates)
     turn_s = design.trial_s + design.overhead_s
     order = np.concatenate([generator.permutation(len(names)) for _ in range(count)])
     starts = np.arange(order.size) * turn_s
     edges = _state_edges(machine, order.size * turn_s + 1.0, generator)
-    near, far = _rates_by_state(machine, rates)
+    fast, slow = _rates_by_state(machine, rates)
     deployed = np.arange(order.size) // (len(names) * design.blocks_per_deployment)
     errors = generator.normal(0, machine.deployment_sd, (deployed[-1] + 1, len(names)))
-    samples = _samples(machine, design, edges, starts, (near[order], far[order]), generator)
+    samples = _samples(machine, design, edges, starts, (fast[order], slow[order]), generator)
     samples *= np.exp(errors[deployed, order])[:, None]
     lines = _lines(machine, edges, starts, starts + design.trial_s, generator)
     return [
@@ -92,12 +92,12 @@ def _rates_by_state(
         rate if isinstance(rate, tuple) else (rate, rate / machine.slowdown)
         for rate in rates.values()
     ]
-    near, far = np.asarray(pairs, float).T
-    return near, far
+    fast, slow = np.asarray(pairs, float).T
+    return fast, slow
 
 
 def _state_edges(machine: Machine, duration_s: float, generator: np.random.Generator) -> Array:
-    """Return the times at which the state changes; the machine is near before those with even
+    """Return the times at which the state changes; the machine is fast before those with even
     numbers. The first time is before 0 in half of the campaigns, so that either state may come
     first."""
     if machine.slowdown == 1:
@@ -109,7 +109,7 @@ def _state_edges(machine: Machine, duration_s: float, generator: np.random.Gener
 
 
 def _near_until(edges: Array, times: Array) -> Array:
-    """Return the seconds in the near state from 0 until each of `times`."""
+    """Return the seconds in the fast state from 0 until each of `times`."""
     places = np.concatenate([[min(0.0, edges[0])], edges])
     is_near = np.arange(edges.size) % 2 == 0
     spent = np.concatenate([[0.0], np.cumsum(np.diff(places) * is_near)])
@@ -124,7 +124,7 @@ def _samples(
     rates: tuple[Array, Array],
     generator: np.random.Generator,
 ) -> Array:
-    """Return the slices of each trial, one row a trial; `rates` has the near and the far rates."""
+    """Return the slices of each trial, one row a trial; `rates` has the fast and the slow rates."""
     slices = max(1, round(design.trial_s / machine.slice_s))
     length = design.trial_s / slices
     times = starts[:, None] + np.arange(slices + 1) * length
@@ -143,7 +143,7 @@ def _lines(
 ) -> Array:
     """Return the times of a cache line before and after each trial, in ns."""
     times = np.stack([np.maximum(begins - LINE_READING_S, 0), ends + LINE_READING_S])
-    is_far = np.searchsorted(edges, times, side="right") % 2 == 1
-    is_far = is_far ^ (generator.random(begins.size) < machine.wrong_labels)
-    level = np.where(is_far, machine.far_line_ns, machine.near_line_ns)
+    is_slow = np.searchsorted(edges, times, side="right") % 2 == 1
+    is_slow = is_slow ^ (generator.random(begins.size) < machine.wrong_labels)
+    level = np.where(is_slow, machine.slow_line_ns, machine.fast_line_ns)
     return level * np.exp(generator.normal(0, machine.line_sd, times.shape))

@@ -68,7 +68,7 @@ class StagedRatio:
     low: float | None = None  # interval that holds in both analyses together; None: unknown spread
     high: float | None = None
     stages: tuple[StageEstimate, ...] = ()
-    early_looks: int = 0  # possible analyses of an unfinished first stage; 0: finished
+    early_analyses: int = 0  # possible analyses of an unfinished first stage; 0: finished
 
     def p_of(self, ratio: float) -> float | None:
         """Return the two-sided p-value of this ratio, for all analyses so far and to come. A ratio
@@ -79,8 +79,8 @@ class StagedRatio:
             return None
         deviates = [stage.deviate(math.log(ratio)) for stage in self.stages]
         alone = 2 * float(ndtr(-abs(deviates[0])))
-        if self.early_looks:
-            return min(1.0, alone * self.early_looks * LEVEL / EARLY_LEVEL)
+        if self.early_analyses:
+            return min(1.0, alone * self.early_analyses * LEVEL / EARLY_LEVEL)
         p = RULE.overall(FIRST, alone)
         if len(deviates) > 1:
             both = abs(sum(deviates)) / math.sqrt(2)
@@ -123,10 +123,10 @@ def ratio_in_stages(above: Stages, below: Stages, planned: int = 0) -> StagedRat
     if not stages:
         return StagedRatio(ratio_of([*chain(*below)], [*chain(*above)]).value)
     if planned:
-        early_looks = max(1, planned - 2)  # after each block from the second to the last but one
-        ends = stages[0].interval(EARLY_LEVEL / early_looks)
+        early_analyses = max(1, planned - 2)  # after each block from the second to the last but one
+        ends = stages[0].interval(EARLY_LEVEL / early_analyses)
         low, value, high = map(_exp, (ends[0], stages[0].log_ratio, ends[1]))
-        return StagedRatio(value, low, high, stages[:1], early_looks)
+        return StagedRatio(value, low, high, stages[:1], early_analyses)
     low, high = stages[0].interval(RULE.level_at(FIRST))
     estimate = stages[0].log_ratio
     if len(stages) > 1:

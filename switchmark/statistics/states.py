@@ -1,4 +1,4 @@
-"""The state of the machine during each trial: near, far, or changed while it ran.
+"""The state of the machine during each trial: fast, slow, or changed while it ran.
 
 A host moves virtual cores, and then a cache line between two of them takes 150 ns instead of 30,
 and rates change with it. The line times of a campaign are split into two groups (two_bands.py). The
@@ -40,8 +40,8 @@ class State(StrEnum):
     """The state of the machine during a trial."""
 
     ONLY = "only"  # the machine has one state, or the cores do not differ
-    NEAR = "near"  # short times of cache lines
-    FAR = "far"
+    FAST = "fast"  # short times of cache lines
+    SLOW = "slow"
     CHANGED = "changed"  # during the trial, which then belongs to neither state
 
 
@@ -49,8 +49,8 @@ class State(StrEnum):
 class LineTimes:
     """The two levels of a cache line's time in a campaign."""
 
-    near_ns: float  # medians
-    far_ns: float
+    fast_ns: float  # medians
+    slow_ns: float
     border_ns: float  # geometric mean of the two nearest times of the groups
 
 
@@ -60,16 +60,16 @@ def find_states(lines_ns: Iterable[float]) -> LineTimes | None:
     if logs.size < 4:
         return None
     split, _ = best_split(logs)
-    near, far = logs[:split], logs[split:]
-    if min(near.size, far.size) < 2:
+    fast, slow = logs[:split], logs[split:]
+    if min(fast.size, slow.size) < 2:
         return None
-    gap = float(np.median(far) - np.median(near))
-    distance = math.sqrt(2) * gap / math.hypot(_spread(near), _spread(far))
+    gap = float(np.median(slow) - np.median(fast))
+    distance = math.sqrt(2) * gap / math.hypot(_spread(fast), _spread(slow))
     if gap < math.log(LEAST_FACTOR) or distance < LEAST_DISTANCE:
         return None
-    near_ns, far_ns = (math.exp(float(np.median(group))) for group in (near, far))
-    border_ns = math.exp(float(near[-1] + far[0]) / 2)
-    return LineTimes(near_ns, far_ns, border_ns)
+    fast_ns, slow_ns = (math.exp(float(np.median(group))) for group in (fast, slow))
+    border_ns = math.exp(float(fast[-1] + slow[0]) / 2)
+    return LineTimes(fast_ns, slow_ns, border_ns)
 
 
 def label(trials: Sequence[BlockTrial]) -> list[State]:
@@ -120,7 +120,7 @@ def _label(trial: BlockTrial, lines: LineTimes | None, is_read: bool) -> State:
         return State.CHANGED
     if not sides:
         return State.ONLY
-    return State.FAR if sides.pop() else State.NEAR
+    return State.SLOW if sides.pop() else State.FAST
 
 
 @lru_cache(maxsize=8192)  # each interim analysis needs all trials of a campaign again
@@ -202,13 +202,13 @@ LEAST_STRETCH = 0.5  # smallest part of a trial that is usable if the state chan
 
 @dataclass(frozen=True, slots=True)
 class StateFigure:
-    """A figure, and the share of its time in the far state."""
+    """A figure, and the share of its time in the slow state."""
 
     figure: float
-    far: float | None  # 0: near; None: the machine, or the contender's cores, have one state
+    slow: float | None  # 0: fast; None: the machine, or the contender's cores, have one state
 
 
-_SHARES = {State.ONLY: None, State.NEAR: 0.0, State.FAR: 1.0}
+_SHARES = {State.ONLY: None, State.FAST: 0.0, State.SLOW: 1.0}
 
 
 def state_figures(trials: Sequence[BlockTrial]) -> list[StateFigure | None]:
@@ -225,23 +225,25 @@ def _state_figure(trial: BlockTrial, state: State, lines: LineTimes | None) -> S
         return None
     if state is not State.CHANGED:
         return StateFigure(trial.figure, _SHARES[state])
-    is_far = [lines is not None and line > lines.border_ns for line in lines_of(trial)]
-    return _changed(trial, trial.figure, is_far) if lines is not None and len(is_far) > 1 else None
+    is_slow = [lines is not None and line > lines.border_ns for line in lines_of(trial)]
+    return (
+        _changed(trial, trial.figure, is_slow) if lines is not None and len(is_slow) > 1 else None
+    )
 
 
-def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> StateFigure | None:
-    """Return the figure of a trial in which the state changed; `is_far` has the state before and
+def _changed(trial: BlockTrial, figure: float, is_slow: Sequence[bool]) -> StateFigure | None:
+    """Return the figure of a trial in which the state changed; `is_slow` has the state before and
     after the trial."""
     step = step_of(trial.samples)
     if step is None:
         return StateFigure(figure, HALF)
     samples = np.asarray(trial.samples)
-    if is_far[0] == is_far[-1]:  # there and back
-        part, far = np.delete(samples, slice(*step)), is_far[0]
+    if is_slow[0] == is_slow[-1]:  # there and back
+        part, slow = np.delete(samples, slice(*step)), is_slow[0]
         if part.size < LEAST_STRETCH * samples.size:
             return None
     else:
         place, _ = best_split(np.log(samples))  # the change that fits the samples best
         is_first = 2 * place >= samples.size
-        part, far = (samples[:place], is_far[0]) if is_first else (samples[place:], is_far[-1])
-    return StateFigure(figure * float(part.mean() / samples.mean()), float(far))
+        part, slow = (samples[:place], is_slow[0]) if is_first else (samples[place:], is_slow[-1])
+    return StateFigure(figure * float(part.mean() / samples.mean()), float(slow))

@@ -3,11 +3,11 @@ overload."""
 
 from __future__ import annotations
 
-from switchmark.certify.support.frame_faults import DROP, OWN, Fault
+from switchmark.certify.support.frame_faults import DROP, PRIVATE, Fault
 from switchmark.switch.support import bpf
 
 HELPER_RANDOM = 7
-BEGUN, FRAMES, UNTIL = OWN, OWN + 8, OWN + 16
+BEGUN, FRAMES, UNTIL = PRIVATE, PRIVATE + 8, PRIVATE + 16
 
 
 def dropped_at_random(share: float) -> Fault:

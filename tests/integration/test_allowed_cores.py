@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.certify.support.stand import planned
+from switchmark.certify.support.rig import plan_for
 from switchmark.host.cores.affinity import restricted_to
 from switchmark.host.host import Session
 from switchmark.host.kernel import procfs
@@ -69,7 +69,7 @@ def test_every_thread_stays_on_the_allowed_core(name: str, limit: str, session: 
     if limit == "cpuset" and not (switch.capabilities.polling or name.startswith("ovs")):
         pytest.skip("this switch chooses no cores; the mask is sufficient")
     with restricted_to([CORE]) if limit == "mask" else in_cpuset():
-        plan = planned(switch)
+        plan = plan_for(switch)
         used = {core for own in plan.placement.application_cores.values() for core in own}
         assert used | set(plan.placement.switch_cores) == {CORE}
         with Deployment(session, plan) as deployment:

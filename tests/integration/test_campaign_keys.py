@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from switchmark.certify.support.stand import planned
+from switchmark.certify.support.rig import plan_for
 from switchmark.host.session import open_session
 from switchmark.record import Record
 from switchmark.switch.linux_bridge import LinuxBridge
@@ -63,7 +63,7 @@ def run_once(
     watched: str, observe: Callable[[WatchingEnvironment], None], settings: dict[str, str]
 ) -> tuple[Record, list[SeenFrame]]:
     """Run one trial."""
-    plan = planned(LinuxBridge(), **settings)
+    plan = plan_for(LinuxBridge(), **settings)
     patient = plan.placement.model_copy(update={"catch_up_us": 2_000_000})  # skips no frame
     environment = WatchingEnvironment(plan.environment, watched)
     with open_session(measuring=False) as session:

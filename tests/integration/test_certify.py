@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.certify.registry import TRUTHS
+from switchmark.certify.registry import CHECKS
 from switchmark.record import Certificate
 from switchmark.record.certificate import NOT_TRIED, PROVEN, REFUTED
 from switchmark.results.certified import certified, of_records
@@ -40,7 +40,7 @@ def found(bench: Bench) -> tuple[int, Certificate]:
 
 def with_truths(test: object) -> object:
     """Add a row to the table of reference checks for each truth."""
-    for reference in TRUTHS.values():
+    for reference in CHECKS.values():
         scale, unit = TOLERANCES[reference.unit]
         within = "exact" if reference.is_exact else f"{reference.within * scale:g}{unit}"
         test = truth(reference.meaning, reference.against, "kernel", within)(test)
@@ -52,7 +52,7 @@ def with_truths(test: object) -> object:
 @pytest.mark.alone
 @pytest.mark.slow
 @with_truths
-@pytest.mark.parametrize("name", TRUTHS)
+@pytest.mark.parametrize("name", CHECKS)
 def test_no_figure_is_refuted(found: tuple[int, Certificate], name: str) -> None:
     figures = [one for one in found[1].figures if one.truth == name]
     assert figures

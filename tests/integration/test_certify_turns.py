@@ -1,5 +1,6 @@
-"""One round of each reference check of `certify` in every run of the checks; whole certificates
-take minutes (test_certify.py). If a round is off, more follow, judged by certify's own rule."""
+"""A round of each reference check of `certify`, in every run of the checks. Whole certificates take
+minutes (test_certify.py). If a round has an error, more rounds follow, which the rule of `certify`
+judges."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from switchmark.certify.registry import TRUTHS
+from switchmark.certify.registry import CHECKS
 from switchmark.certify.support.certification import SETTINGS
+from switchmark.certify.support.reference_check import ReferenceCheck, RigKind, Round
+from switchmark.certify.support.rig import Rig, deploy
 from switchmark.certify.support.series import Series
-from switchmark.certify.support.stand import Rig, deployed
-from switchmark.certify.support.truth import Stand, Truth, Turn
 from switchmark.errors import ContradictoryCounts, TrialFailed, UnavailableError
 from switchmark.record.certificate import REFUTED
-from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.statistics.boundaries import FIRST_ANALYSIS
 from switchmark.switch.linux_bridge import LinuxBridge
 from tests.integration.machine import needs_root
 
@@ -29,40 +30,45 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def rig(request: pytest.FixtureRequest, module_state_dir: None) -> Iterator[Rig]:
-    """The deployment of a rig, for all of its reference checks."""
-    with deployed(LinuxBridge(), io="raw-mmsg", **SETTINGS[request.param]) as deployment:
-        yield deployment
+    """The deployment that checks of one kind share."""
+    with deploy(LinuxBridge(), io="raw-mmsg", **SETTINGS[request.param]) as rig:
+        yield rig
 
 
 @pytest.mark.parametrize(
     ("rig", "name"),
-    [(one.stand, name) for stand in Stand for name, one in TRUTHS.items() if one.stand is stand],
+    [
+        (one.rig_kind, name)
+        for stand in RigKind
+        for name, one in CHECKS.items()
+        if one.rig_kind is stand
+    ],
     indirect=["rig"],
     scope="module",
 )
-def test_turn_agrees_with_the_truth(rig: Rig, name: str) -> None:
-    truth = TRUTHS[name]
-    series = Series(truth)
-    for _ in range(FIRST_LOOK):
+def test_round_agrees_with_reference(rig: Rig, name: str) -> None:
+    check = CHECKS[name]
+    series = Series(check)
+    for _ in range(FIRST_ANALYSIS):
         try:
-            found = truth.turn(rig)
+            result = check.measure(rig)
         except UnavailableError as error:
             pytest.skip(str(error))
-        except TrialFailed as error:  # without a core there is no figure
-            series.failed(str(error), 0, contradicts=isinstance(error, ContradictoryCounts))
+        except TrialFailed as error:  # other programs used the cores
+            series.add_failure(str(error), 0, contradicts=isinstance(error, ContradictoryCounts))
         else:
-            if agrees(truth, found):
+            if agrees(check, result):
                 return
-            series.add(found, None, 0)
-        assert series.outcome != REFUTED, (series.turns, series.failures)
-    pytest.skip(f"machine too busy to decide: {[one.errors for one in series.turns]}, "
-                f"{series.failures}")  # fmt: skip
+            series.add(result, None, 0)
+        assert series.outcome != REFUTED, (series.rounds, series.failures)
+    errors = [round_.errors for round_ in series.rounds]
+    pytest.skip(f"machine too busy for a decision: {errors}, {series.failures}")
 
 
-def agrees(truth: Truth, turn: Turn) -> bool:
-    """Return True if there are figures and all are within tolerance; NaN figures do not count."""
-    errors = {name: error for name, error in turn.errors.items() if not math.isnan(error)}
+def agrees(check: ReferenceCheck, result: Round) -> bool:
+    """Return True if there are known errors, and all are within the tolerance."""
+    errors = {name: error for name, error in result.errors.items() if not math.isnan(error)}
     return bool(errors) and all(
-        -truth.tolerance_below(name) <= error <= truth.tolerance(name)
+        -check.tolerance_below(name) <= error <= check.tolerance(name)
         for name, error in errors.items()
     )

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from switchmark.certify.support.stand import Rig, deployed
+from switchmark.certify.support.rig import Rig, deploy
 from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed
 from switchmark.host.cores.counters import HardwareCounters
@@ -120,7 +120,7 @@ def test_tshark_agrees_on_frames_and_rate() -> None:
     """The kernel's times of the frames decide which frames count and give the rate, so that the
     start of the capture and late output do not matter."""
     tshark = need("tshark")
-    with deployed(LinuxBridge()) as rig:
+    with deploy(LinuxBridge()) as rig:
         device = node_of(rig, 1).spec.port.device_inside
         command = [*within(rig, 1), tshark, "-i", str(device), "-f", "udp", "-l", "-B", "16",
                    "-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len"]  # fmt: skip
@@ -171,14 +171,14 @@ def test_tshark_agrees_on_frames_and_rate() -> None:
 @pytest.fixture(scope="module")
 def sockets(module_state_dir: None) -> Iterator[Rig]:
     """A bridge between applications on UDP sockets, which send one datagram a system call."""
-    with deployed(LinuxBridge(), io="udp", burst="1") as rig:
+    with deploy(LinuxBridge(), io="udp", burst="1") as rig:
         yield rig
 
 
 @pytest.fixture(scope="module")
 def polling(module_state_dir: None) -> Iterator[Rig]:
     """A polling switch."""
-    with deployed(reference()) as rig:
+    with deploy(reference()) as rig:
         yield rig
 
 
@@ -225,7 +225,7 @@ def test_iperf3_saturates_at_a_similar_rate(sockets: Rig) -> None:
 @truth("latency, round trip", "sockperf, ping", "other tool", "a factor of 2.2")
 def test_sockperf_and_ping_agree_on_round_trips() -> None:
     sockperf, ping = need("sockperf"), need("ping")
-    with deployed(LinuxBridge(), dimension="latency", io="udp", rate="2000") as rig:
+    with deploy(LinuxBridge(), dimension="latency", io="udp", rate="2000") as rig:
         trial = rig.plan.trial.model_copy(update={"duration_s": 0.5})
         peer = address(rig, 1)
         # Both poll, as the bench's applications do. A sleeping program takes 30 us or more to wake.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from switchmark.certify.support.stand import Rig, deployed, set_priority
+from switchmark.certify.support.rig import Rig, deploy, set_priority
 from switchmark.host.cores.cpu_limit import find_hierarchy
 from switchmark.method import recovery
 from switchmark.method.reconfiguration import reconfigure
@@ -58,7 +58,7 @@ def rig(request: pytest.FixtureRequest, module_state_dir: None) -> Iterator[Rig]
     if not availability.available:
         pytest.skip(f"{switch.name}: {availability.reason}")
     mode = WITH_A_TABLE.get(request.param)
-    with deployed(switch, **({"connect_mode": mode} if mode else {})) as deployment:
+    with deploy(switch, **({"connect_mode": mode} if mode else {})) as deployment:
         yield deployment
 
 
@@ -222,7 +222,7 @@ def wait(done: Callable[[], bool], look: Callable[[], object]) -> None:
 def test_cpu_limit_holds_for_restarted_switch() -> None:
     if (hierarchy := find_hierarchy()) is None:
         pytest.skip("no control group hierarchy with the cpu controller is mounted here")
-    with deployed(reference(), cpu_limit="50%") as rig:
+    with deploy(reference(), cpu_limit="50%") as rig:
         limit = rig.deployment.running_switch.limit
         before = set(rig.deployment.switch.process_ids())
         assert limit is not None and limit.in_force()
@@ -240,7 +240,7 @@ def test_limiter_without_queue_recovers_at_once(monkeypatch: pytest.MonkeyPatch)
     again after it was killed and restarted."""
     for name, seconds in (("SHORTEST_RELIEF_S", 0.6), ("RESET_AT_S", 0.1), ("RESET_TAIL_S", 0.3)):
         monkeypatch.setattr(recovery, name, seconds)
-    with deployed(reference(limit_pps=LIMIT_PPS, limit_burst=400)) as rig:
+    with deploy(reference(limit_pps=LIMIT_PPS, limit_burst=400)) as rig:
 
         def recovered_s() -> float:
             found = recover(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from switchmark.certify.support.stand import planned
+from switchmark.certify.support.rig import plan_for
 from switchmark.host.session import open_session
 from switchmark.record import Record
 from switchmark.switch.support.base import Switch
@@ -29,7 +29,7 @@ SETTINGS = {
 
 def measured(switch: Switch) -> Record:
     """Return the record of a trial of this switch."""
-    plan = planned(switch, **SETTINGS)
+    plan = plan_for(switch, **SETTINGS)
     with open_session(measuring=False) as session:
         record = run_trial(
             session, plan, campaign="first-packet", run_id="first", provenance={},

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from switchmark.certify.support.stand import planned
+from switchmark.certify.support.rig import plan_for
 from switchmark.errors import TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.session import open_session
@@ -95,7 +95,7 @@ def deployed(
     switch = given_another_table(kind, change)
     if not switch.availability().available:
         pytest.skip(f"{switch.name}: {switch.availability().reason}")
-    plan = planned(switch, **settings)
+    plan = plan_for(switch, **settings)
     if tunnels:  # campaigns refuse IPv6, since the engine cannot send a load in its tunnels
         function = FunctionList.of("forward+vxlan")
         trial = plan.trial.changed(
@@ -180,7 +180,7 @@ def record_of(**settings: str) -> Record:
     switch = OvsNetdev()
     if not switch.availability().available:
         pytest.skip(f"{switch.name}: {switch.availability().reason}")
-    plan = planned(switch, duration="1s", **settings)
+    plan = plan_for(switch, duration="1s", **settings)
     with open_session() as session:
         record = run_trial(
             session, plan, campaign="lookups", run_id="lookups", baseline=Baseline(),

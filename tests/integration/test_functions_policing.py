@@ -12,7 +12,7 @@ from subprocess import Popen
 
 import pytest
 
-from switchmark.certify.support.stand import planned
+from switchmark.certify.support.rig import plan_for
 from switchmark.errors import TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.session import open_session
@@ -64,7 +64,7 @@ def measured(
     base = {"function": "forward+policer"}
     if name == "linux-router":
         base = {"function": "route+policer", "routes": "10"}
-    plan = planned(switch, **base, **POLICER)
+    plan = plan_for(switch, **base, **POLICER)
     table = plan.function_table()
     assert table is not None
     with open_session(measuring=False) as session, Deployment(session, plan) as deployment:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from switchmark.certify.support.stand import planned
+from switchmark.certify.support.rig import plan_for
 from switchmark.function.support import flows
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.session import open_session
@@ -32,7 +32,7 @@ SETTINGS = {"rate": "2k", "burst": "1", "duration": "1.2s", "interval": "100ms"}
 def measured(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Record:
     """Return the record of a trial of `linux-router` whose proof is left out."""
     monkeypatch.setattr(function_proof, "probes_of", lambda _table: [])
-    plan = planned(LinuxRouter(), **{**SETTINGS, **settings})
+    plan = plan_for(LinuxRouter(), **{**SETTINGS, **settings})
     with open_session(measuring=False) as session:
         record = run_trial(
             session, plan, campaign="functions", run_id="functions", provenance={},

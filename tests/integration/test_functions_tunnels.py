@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from switchmark.certify.support.stand import planned
+from switchmark.certify.support.rig import plan_for
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.session import open_session
 from switchmark.record import Record
@@ -71,7 +71,7 @@ def measured(kind: Any, change: Change = unchanged, **settings: str) -> Record:
     if not switch.availability().available:
         pytest.skip(f"{switch.name}: {switch.availability().reason}")
     for _ in range(ATTEMPTS):
-        plan = planned(Given(), **{**SETTINGS, **settings})
+        plan = plan_for(Given(), **{**SETTINGS, **settings})
         with open_session(measuring=False) as session:
             record = run_trial(
                 session, plan, campaign="tunnels", run_id="tunnels", provenance={},

@@ -22,7 +22,7 @@ from switchmark.cli.run_in_pool import _show
 from switchmark.pool.database import PoolDatabase
 from switchmark.results.answer import LeadVerdict, answer_run
 from switchmark.results.run_directory import open_run
-from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.statistics.boundaries import FIRST_ANALYSIS
 from switchmark.store.address import read_store_address
 from switchmark.store.source import StoreSource
 from switchmark.switch.registry import usual_overhead_s
@@ -319,14 +319,14 @@ def test_campaign_that_proves_ends_when_all_have_decided(rig: PoolRig) -> None:
     rig.agent("lab2")
     over = rig.wait_finished()
     assert over.testbeds == tuple(beds)
-    assert over.trials["finished"] >= 3 * 3 * FIRST_LOOK
+    assert over.trials["finished"] >= 3 * 3 * FIRST_ANALYSIS
     assert rig.exit_code("client") == 0
     check_campaign(rig)
     found = StoreSource(read_store_address(rig.store)).find(over.run_name)
     answers = answer_run(open_run(found.directory), {}, usual_overhead_s)
     assert [answer.testbed for answer in answers] == beds
     for answer in answers:
-        assert answer.blocks >= FIRST_LOOK
+        assert answer.blocks >= FIRST_ANALYSIS
         assert {lead.verdict for lead in answer.leads} == {LeadVerdict.AHEAD}
     verdicts = rig.folder / "verdicts.xml"
     database = PoolDatabase(read_store_address(rig.store))

@@ -23,7 +23,7 @@ from switchmark.pool.proving import NextBlock, TestbedSchedules, deciding_testbe
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
 from switchmark.record import Record
 from switchmark.results.run_info import RunInfo
-from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.statistics.boundaries import FIRST_ANALYSIS
 from switchmark.store.address import read_store_address
 from switchmark.store.database import connected
 from switchmark.store.errors import StoreConflictError
@@ -605,7 +605,7 @@ def test_every_agent_gets_the_same_next_block(db: Connection[Any], server: str) 
         with db.transaction():
             leases.finish(db, lease, following)
         blocks += 1
-    assert blocks == FIRST_LOOK  # a lead of 50 % is proven at the first interim analysis
+    assert blocks == FIRST_ANALYSIS  # a lead of 50 % is proven at the first interim analysis
     database.close()
 
 

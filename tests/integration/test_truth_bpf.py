@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from switchmark.certify.support.frame_faults import dropped, struck
-from switchmark.certify.support.stand import Rig, deployed
+from switchmark.certify.support.frame_faults import drop, inject
+from switchmark.certify.support.rig import Rig, deploy
 from switchmark.errors import TrialFailed
 from switchmark.method.ndr_pdr import search
 from switchmark.method.recovery import OVERLOAD, RELIEF
@@ -40,7 +40,7 @@ HELD_WITHIN_S = 0.03  # a window, a sample, and the delays of the bench
 def rig(module_state_dir: None) -> Iterator[Rig]:
     """One bridge for all tests. Both applications share a core; the sender catches up after
     pauses."""
-    with deployed(LinuxBridge(), application_cpus="1") as deployment:
+    with deploy(LinuxBridge(), application_cpus="1") as deployment:
         yield deployment
 
 
@@ -67,14 +67,14 @@ def test_search_finds_the_loss_ratio_of_every_nth_frame(rig: Rig) -> None:
             abs(passed / highest - (1 - 1 / DROP_EVERY)) > 1e-3,
         ])  # fmt: skip
 
-    with struck(rig.bridge, dropped(DROP_EVERY), 0):
+    with inject(rig.bridge, drop(DROP_EVERY), 0):
         find(0, 0, wrong)
 
 
 @truth("soak", "frames dropped at random by BPF", "kernel", "4 standard deviations")
 def test_soak_finds_the_share_of_randomly_dropped_frames(rig: Rig) -> None:
     def deviations() -> float:
-        with struck(rig.bridge, dropped_at_random(DROP_SHARE), 0) as truth_of_it:
+        with inject(rig.bridge, dropped_at_random(DROP_SHARE), 0) as truth_of_it:
             measurer = rig.measurer
             found = soak(measurer, 20_000, duration_s=1.5, window_s=0.5)
             assert truth_of_it.counts()[0] >= found.offered_frames
@@ -98,5 +98,5 @@ def test_recovery_is_the_time_without_frames_after_overload(rig: Rig) -> None:
         step = measurer.step_down(0.4, OVERLOAD * LIMIT_PPS, 0.8, RELIEF * LIMIT_PPS)
         return step.gap_s + (step.last_loss.seconds if step.last_loss else 0.0)
 
-    with struck(rig.bridge, held_after_overload(window_ns, limit, hold_ns), 0):
+    with inject(rig.bridge, held_after_overload(window_ns, limit, hold_ns), 0):
         find(HOLD_S, HELD_WITHIN_S, recovered_s)

@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 
-from switchmark.certify.support.stand import Rig, deployed
+from switchmark.certify.support.rig import Rig, deploy
 from switchmark.host.cores.cpu_time import process_cpu_s
 from switchmark.method.loss_vs_load import loss_vs_load
 from switchmark.method.plateau import sweep
@@ -54,7 +54,7 @@ def shaped(module_state_dir: None) -> Iterator[Rig]:
     """A bridge behind a token bucket. The applications share a core, so that the sender catches up
     after pauses of up to 9 ms, which fit into bucket and queue."""
     switch = LinuxBridge()
-    with deployed(switch, packet_size=str(FRAME_BYTES), application_cpus="1") as rig:
+    with deploy(switch, packet_size=str(FRAME_BYTES), application_cpus="1") as rig:
         shape(switch, RATE_PPS, FRAME_BYTES, BUCKET_S)
         yield rig
 
@@ -65,7 +65,7 @@ def metered(module_state_dir: None) -> Iterator[Rig]:
     switch = OvsNetdev()
     if not (availability := switch.availability()).available:
         pytest.skip(f"{switch.name}: {availability.reason}")
-    with deployed(switch, application_cpus="1") as rig:
+    with deploy(switch, application_cpus="1") as rig:
         meter(rig, RATE_PPS, 2 * BUCKET_S)
         yield rig
 
@@ -154,7 +154,7 @@ def test_round_trips_are_those_of_ping() -> None:
     """ping's path through the kernel is longer than that of raw sockets, and shorter by a little at
     most. Both cross the same two bridges, so the times are close."""
     switch = LinuxBridge()
-    with deployed(switch, dimension="latency", rate="1000", io="udp") as rig:
+    with deploy(switch, dimension="latency", rate="1000", io="udp") as rig:
         own_ns, ping_ns = [], []
         for _ in range(4):
             trial = rig.plan.trial.model_copy(update={"duration_s": 0.5})
@@ -181,7 +181,7 @@ def ping_median_ns(rig: Rig) -> float:
 @truth("CPU cost", "/proc/PID, from outside", "kernel", "0.1 s of 2 s")
 def test_cpu_time_agrees_with_the_kernel() -> None:
     """The engine's own CPU time of a run against the process's clock read from outside."""
-    with deployed(LinuxBridge()) as rig:
+    with deploy(LinuxBridge()) as rig:
         sender = rig.deployment.ends[0].a
         before = process_cpu_s(sender.spawned.pid)
         rig.measurer.measure(2.0, SATURATING)

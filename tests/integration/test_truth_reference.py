@@ -13,7 +13,7 @@ from functools import partial
 
 import pytest
 
-from switchmark.certify.support.stand import Rig, deployed
+from switchmark.certify.support.rig import Rig, deploy
 from switchmark.errors import TrialFailed
 from switchmark.method.plateau import sweep
 from switchmark.method.r_plus import measure_r_plus
@@ -64,7 +64,7 @@ def quiet_run(measurer: DeployedMeasurer, load_pps: float, duration_s: float = 0
 @pytest.mark.parametrize("every", [7, 100])
 def test_every_nth_frame_lost_is_counted_exactly(every: int) -> None:
     def off_by() -> float:
-        with deployed(reference(drop_every=every)) as rig:
+        with deploy(reference(drop_every=every)) as rig:
             offered, off = 0, 0
             for load in (700, 2_100, 7_000):
                 before = offered
@@ -87,7 +87,7 @@ def hits(frames: int, every: int) -> int:
 @truth("frames doubled", "every 50th sent twice by the reference", "ours", "exact")
 def test_duplicates_are_counted_exactly_without_gain() -> None:
     def off_by() -> float:
-        with deployed(reference(duplicate_every=50)) as rig:
+        with deploy(reference(duplicate_every=50)) as rig:
             measurer = rig.measurer
             point = quiet_run(measurer, 5_000)
         side, due = measurer.side_counts[-1], hits(point.offered_frames, 50)
@@ -99,7 +99,7 @@ def test_duplicates_are_counted_exactly_without_gain() -> None:
 
 @truth("frames reordered", "every 50th held by the reference", "ours", "exact but one")
 def test_reordering_is_counted_exactly_without_loss() -> None:
-    with deployed(reference(reorder_every=50), burst="2") as rig:
+    with deploy(reference(reorder_every=50), burst="2") as rig:
 
         def off_by() -> float:
             measurer = rig.measurer
@@ -116,7 +116,7 @@ def test_reordering_is_counted_exactly_without_loss() -> None:
 def limited(module_state_dir: None) -> Iterator[Rig]:
     """A reference with a set rate; it ends before others measure delays."""
     limit = reference(limit_pps=LIMIT_PPS, limit_burst=LIMIT_BURST)
-    with deployed(limit, burst="8") as rig:
+    with deploy(limit, burst="8") as rig:
         yield rig
 
 
@@ -182,7 +182,7 @@ def test_loss_at_random_is_within_its_interval() -> None:
     share = 0.003
 
     def deviations() -> float:
-        with deployed(reference(drop_share=str(share))) as rig:
+        with deploy(reference(drop_share=str(share))) as rig:
             found = soak(rig.measurer, 20_000, duration_s=1.5, window_s=0.5)
         if found.offered_frames <= 10_000:
             raise TrialFailed(f"the sender had its core for {found.offered_frames} frames")
@@ -198,7 +198,7 @@ def test_switch_paused_at_the_end_of_a_trial_loses_nothing() -> None:
     """The switch is stopped in the last third of a trial and continues 80 ms after the sender's
     end: the held frames are late but not lost."""
     duration_s, held_s = 0.3, 0.18
-    with deployed(reference(), rate="2000") as rig:
+    with deploy(reference(), rate="2000") as rig:
         (pid,) = rig.deployment.switch.process_ids()
 
         def lost() -> float:
@@ -235,7 +235,7 @@ def test_round_trips_are_the_floor_and_twice_the_set_delay() -> None:
 
 
 def shortest_round_trip_ns(delay_us: str) -> float:
-    with deployed(reference(delay_us=delay_us), dimension="latency", rate="2000") as rig:
+    with deploy(reference(delay_us=delay_us), dimension="latency", rate="2000") as rig:
         trial = rig.plan.trial.model_copy(update={"duration_s": LATENCY_RUN_S})
         figures = latency.measure(trial, rig.deployment.ends, SHORT, lambda: None).figures.latency
     assert figures is not None and figures.min_ns <= figures.percentiles_ns["50"]
@@ -249,13 +249,13 @@ def test_one_way_times_are_the_floor_and_the_set_delay() -> None:
 
 
 def shortest_one_way_ns(delay_us: str) -> float:
-    with deployed(reference(delay_us=delay_us)) as rig:
+    with deploy(reference(delay_us=delay_us)) as rig:
         _, found = rig.measurer.measure_latency(LATENCY_RUN_S, 2_000, 1)
     assert found.kind == "one_way" and found.min_ns <= found.percentiles_ns["50"]
     return found.min_ns
 
 
 def test_without_faults_nothing_is_lost() -> None:
-    with deployed(reference()) as rig:
+    with deploy(reference()) as rig:
         find(0, 0, lambda: quiet_run(rig.measurer, 5_000).lost_frames)
         assert rig.measurer.measure(0.3, SATURATING).offered_frames > 0

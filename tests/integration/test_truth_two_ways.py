@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from switchmark.certify.support.frame_faults import delayed, struck
-from switchmark.certify.support.stand import Rig, deployed
+from switchmark.certify.support.frame_faults import delay, inject
+from switchmark.certify.support.rig import Rig, deploy
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.trial.deployed_measurer import DeployedMeasurer
 from tests.integration.machine import needs_root
@@ -32,7 +32,7 @@ ASKED = {"bidirectional": "true", "method": "one-way", "burst": "4"}
 def test_each_direction_has_its_own_times() -> None:
     """Frames that enter by port 0 go forward, frames that enter by port 1 go back."""
     probes = {"rate": str(RATE_PPS), "probe_rate": str(PROBE_RATE_PPS)}
-    with deployed(LinuxBridge(), **ASKED, **probes) as rig:
+    with deploy(LinuxBridge(), **ASKED, **probes) as rig:
         for port in (0, 1):
             find(0, 0, lambda port=port: wrong_directions(rig, port))
 
@@ -41,7 +41,7 @@ def wrong_directions(rig: Rig, slow_port: int) -> int:
     """Return the number of directions with wrong times when one port is slow. Load and probes of
     both directions are complete."""
     measurer = DeployedMeasurer(rig.plan.trial, rig.deployment.streams, lambda: None)
-    with struck(rig.bridge, delayed(DELAY_NS), slow_port):
+    with inject(rig.bridge, delay(DELAY_NS), slow_port):
         point, found = measurer.measure_latency(DURATION_S, 2 * RATE_PPS, 4)
     slow, other = found.directions if slow_port == 0 else reversed(found.directions)
     assert slow.latency.min_ns >= DELAY_NS, "no frame is faster than the program"

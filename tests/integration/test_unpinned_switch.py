@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from switchmark.certify.support.stand import planned
+from switchmark.certify.support.rig import plan_for
 from switchmark.host.kernel.procfs import threads_of
 from switchmark.host.session import open_session
 from switchmark.record import Record
@@ -40,7 +40,7 @@ def run(switch_cpus: str) -> tuple[Record, set[frozenset[int]]]:
 def run_once(switch_cpus: str) -> tuple[Record, set[frozenset[int]]]:
     """Run one trial."""
     options = {"rate": "2k", "burst": "1", "cpu_limit": "50%", **SHORT}
-    plan = planned(reference(), switch_cpus=switch_cpus, **options)
+    plan = plan_for(reference(), switch_cpus=switch_cpus, **options)
     allowed: set[frozenset[int]] = set()
 
     def look(_: float | None) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.certify.support.stand import Rig, deployed, planned
+from switchmark.certify.support.rig import Rig, deploy, plan_for
 from switchmark.engine.binary import find_engine
 from switchmark.host.kernel import procfs
 from switchmark.host.session import open_session
@@ -61,12 +61,12 @@ def test_switch_keeps_the_requested_mode(make: type[Switch], mode: ConnectMode) 
     switch = make()
     if not switch.availability().available:
         pytest.skip(f"{switch.name}: {switch.availability().reason}")
-    with deployed(switch, connect_mode=mode.value) as rig:
+    with deploy(switch, connect_mode=mode.value) as rig:
         assert found(rig) == ""
 
 
 def test_switch_in_another_mode_is_detected() -> None:
-    with deployed(CarelessBridge(), connect_mode=STATIC.value) as rig:
+    with deploy(CarelessBridge(), connect_mode=STATIC.value) as rig:
         assert "a table of addresses passed" in found(rig)
 
 
@@ -80,7 +80,7 @@ def judged(
     """Run a whole trial; return its record.
 
     After some samples, `act` is called with the process id of the application in the role `on`."""
-    plan = planned(switch, **{**SHORT, **settings})
+    plan = plan_for(switch, **{**SHORT, **settings})
     with open_session(measuring=False) as session:
 
         def observe(pps: float | None) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from switchmark.certify.support.stand import planned
+from switchmark.certify.support.rig import plan_for
 from switchmark.host.kernel.device_settings import enable_offloads
 from switchmark.host.kernel.namespaces import inside
 from switchmark.host.session import open_session
@@ -57,7 +57,7 @@ def measured(switch: str, **settings: str) -> Record:
     with open_session(measuring=False) as session:
         return run_trial(
             session,
-            planned(SWITCHES[switch](), **settings),
+            plan_for(SWITCHES[switch](), **settings),
             campaign="workloads",
             run_id="abc123",
             baseline=Baseline(),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from switchmark.certify.support.decision import judge, rule_for
-from switchmark.certify.support.stand import CpuTimes, Rig
+from switchmark.certify.support.rig import CpuTimes, Rig
 from switchmark.errors import TrialFailed
 from switchmark.host.cores.cpu_time import MachineTime
 from switchmark.method.back_to_back import back_to_back
@@ -99,7 +99,7 @@ def find(
             if abs(value - truth) <= within:
                 return
             outcome = f"{value:.6g}"
-        cores, stolen_s = clocks.others_cores(), MachineTime.read().stolen_s - stolen_s
+        cores, stolen_s = clocks.other_cores(), MachineTime.read().stolen_s - stolen_s
         calm += cores <= DISTURBED_CORES and stolen_s < STOLEN_S
         story_lines.append(
             f"{outcome} while others used {cores:.1f} cores and {stolen_s:.2f} s were stolen"
@@ -129,7 +129,7 @@ def find_difference(
     order = random.Random(1)
     differences: dict[str, list[float]] = {name: [] for name in truths}
     open_names, busy = set(truths), 0
-    for turn in range(1, rule.looks[-1] + 1):
+    for turn in range(1, rule.analyses[-1] + 1):
         names = [floor, *sorted(open_names)]
         order.shuffle(names)
         clocks = CpuTimes.read()
@@ -137,8 +137,8 @@ def find_difference(
             values = {name: measure(name) for name in names}
             for name in open_names:
                 differences[name].append(values[name] - values[floor] - truths[name])
-        busy += clocks.others_cores() > DISTURBED_CORES
-        for name in sorted(open_names) if rule.is_look(turn) else ():
+        busy += clocks.other_cores() > DISTURBED_CORES
+        for name in sorted(open_names) if rule.is_analysis(turn) else ():
             found = judge(differences[name], within, rule)
             if found.outcome == REFUTED:
                 pytest.fail(f"{name}: off by {found.low:g} to {found.high:g}: {differences}")
@@ -146,10 +146,10 @@ def find_difference(
                 open_names.remove(name)
         if not open_names:
             return
-        if rule.is_look(turn) and turn >= BUSY_TURNS and busy > turn / 2:
+        if rule.is_analysis(turn) and turn >= BUSY_TURNS and busy > turn / 2:
             pytest.skip(f"other programs were busy in {busy} of {turn} turns: {differences}")
     pytest.skip(
-        f"machine too noisy to decide within {within:g} in {rule.looks[-1]} turns: {differences}"
+        f"machine too noisy to decide within {within:g} in {rule.analyses[-1]} turns: {differences}"
     )
 
 

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from switchmark.certify.support.stand import AUTOGROUP_NICE, set_autogroup_nice
+from switchmark.certify.support.rig import AUTOGROUP_NICE, set_autogroup_nice
 
 ROOT = Path(__file__).parent.parent.parent
 SSHD = "/usr/sbin/sshd"

@@ -71,7 +71,7 @@ class Machine:
     def resumed_at(self) -> list[datetime]:
         return self.resumed
 
-    def is_far(self, at_s: float) -> bool:
+    def is_slow(self, at_s: float) -> bool:
         while self._changes[-1] < at_s:
             self._changes.append(self._changes[-1] + self._draw.expovariate(1 / self.dwell_s))
         return sum(change < at_s for change in self._changes) % 2 == 1
@@ -89,7 +89,7 @@ class Machine:
         if trial.called in self.fails:
             self.records[trial.id] = synthetic_failure(trial).model_copy(update=times)
             return
-        before, after = (self.is_far(at_s) for at_s in (begun_s, self.now_s))
+        before, after = (self.is_slow(at_s) for at_s in (begun_s, self.now_s))
         factor = (0.5 if before else 1.0) * (1 + self._draw.gauss(0, self.sd))
         if before != after:
             factor *= self._draw.uniform(0.6, 1.4)

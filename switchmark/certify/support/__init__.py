@@ -1,1 +1,1 @@
-"""Code that several truths share: deployments, the kernel's own counts and times, and decisions."""
+"""Code that several reference checks share: rigs, counts and times of the kernel, and decisions."""

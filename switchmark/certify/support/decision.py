@@ -1,12 +1,13 @@
-"""Whether a figure is as true as is claimed: proven, refuted, or not yet known.
+"""Decides whether a figure is within its tolerance: proven, refuted, or undecided.
 
-Every turn gives one error, measured less true. The median error has its interval of order
-statistics at planned looks (statistics/boundaries.py): noise that only ever adds, or a turn that
-other programs spoilt, moves a median little. A figure is proven when the whole interval lies
-within the tolerance, refuted when it lies outside of it.
+Each round gives one error, measured minus true value. The interval of the median error is computed
+by order statistics at planned interim analyses (statistics/boundaries.py), since noise that only
+makes times longer, or a disturbed round, hardly changes a median. A figure is proven if the whole
+interval lies within the tolerance, and refuted if it lies outside.
 
-Counts are no matter of tolerance: proven when none of so many frames was counted wrong that, at
-95 %, fewer than one in 10^5 is (the rule of three); refuted when three turns were wrong.
+Counts have no tolerance. They are proven if enough frames were counted without an error that, with
+95 % confidence, fewer than one in 10^5 is wrong (rule of three), and refuted after three rounds
+with errors.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from switchmark.record.certificate import PROVEN, REFUTED, UNDECIDED, Outcome
-from switchmark.statistics.boundaries import StoppingRule, planned_looks
+from switchmark.statistics.boundaries import StoppingRule, planned_analyses
 from switchmark.statistics.means import LEVEL
 from switchmark.statistics.order_statistics import ranks_of
 from switchmark.statistics.shares import share_interval
 
-MOST_TURNS = 40
-FRAMES_DUE = 300_000  # without a wrong one: at 95 % fewer than one in 10^5 is wrong
-WRONG_TURNS = 3  # refute a count; one might be a stranger's frame
+MOST_ROUNDS = 40
+FRAMES_DUE = 300_000  # correct frames that prove, at 95 %, an error rate below one in 10^5
+WRONG_ROUNDS = 3  # rounds that refute a count; a single error may be a frame of another program
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedErrors:
-    """The conclusion from the errors so far."""
+    """The decision from the errors so far."""
 
     outcome: Outcome
-    low: float  # the interval of the error; of a count, of the share of frames
+    low: float  # interval of the error; for a count, of the share of wrong frames
     high: float
-    turns: int
-    turns_to_go: int = 0  # about, where it is undecided
+    rounds: int
+    rounds_to_go: int = 0  # estimate for an undecided figure
 
 
-def rule_for(quantities: int, most_turns: int = MOST_TURNS) -> StoppingRule:
-    """The looks at figures that are claimed together, and the level of each."""
-    return StoppingRule(planned_looks(most_turns), family=max(1, quantities))
+def rule_for(quantities: int, most_rounds: int = MOST_ROUNDS) -> StoppingRule:
+    """Return the interim analyses of figures that are claimed together."""
+    return StoppingRule(planned_analyses(most_rounds), family=max(1, quantities))
 
 
 def judge(
@@ -50,41 +51,42 @@ def judge(
     below: float | None = None,
     is_last: bool = False,
 ) -> JudgedErrors:
-    """Judge errors against a tolerance (`below` zero maybe another): at a planned look, or at the
-    last when time has run out; in between nothing is decided."""
+    """Compare errors with a tolerance; `below` is that of errors below zero. Only a planned interim
+    analysis decides, or the last one, if the time is over."""
     lowest = -(within if below is None else below)
-    turns = len(errors)
-    if not turns or not (rule.is_look(turns) or is_last):
-        return JudgedErrors(UNDECIDED, -math.inf, math.inf, turns, _next(rule, turns))
-    low, high = median_interval(errors, rule.level_at(turns, is_last=is_last))
+    rounds = len(errors)
+    if not rounds or not (rule.is_analysis(rounds) or is_last):
+        return JudgedErrors(UNDECIDED, -math.inf, math.inf, rounds, _next(rule, rounds))
+    low, high = median_interval(errors, rule.level_at(rounds, is_last=is_last))
     if low > within or high < lowest:
-        return JudgedErrors(REFUTED, low, high, turns)
+        return JudgedErrors(REFUTED, low, high, rounds)
     if lowest <= low and high <= within:
-        return JudgedErrors(PROVEN, low, high, turns)
-    further = _next(rule, turns)
+        return JudgedErrors(PROVEN, low, high, rounds)
+    further = _next(rule, rounds)
     if math.isfinite(high - low):
-        further = max(further, math.ceil(turns * (((high - low) / (within - lowest)) ** 2 - 1)))
-    return JudgedErrors(UNDECIDED, low, high, turns, further)
+        further = max(further, math.ceil(rounds * (((high - low) / (within - lowest)) ** 2 - 1)))
+    return JudgedErrors(UNDECIDED, low, high, rounds, further)
 
 
 def judge_counts(
     wrong: Sequence[float], frames: Sequence[int], due: int = FRAMES_DUE
 ) -> JudgedErrors:
-    """Judge counts: for each turn the frames counted wrong, and all frames."""
-    counted, errors = sum(frames), sum(abs(one) for one in wrong)
+    """Judge the numbers of wrong frames, and of all frames, of each round."""
+    counted, errors = sum(frames), sum(map(abs, wrong))
     low, high = share_of_errors(errors, counted)
-    turns = len(wrong)
-    off = sum(one != 0 for one in wrong)
-    if off >= WRONG_TURNS:
-        return JudgedErrors(REFUTED, low, high, turns)
-    if not off and counted >= due:
-        return JudgedErrors(PROVEN, low, high, turns)
-    left = math.ceil(max(due - counted, counted if off else 0) * turns / max(1, counted))
-    return JudgedErrors(UNDECIDED, low, high, turns, max(1, left))
+    rounds = len(wrong)
+    wrong_rounds = sum(error != 0 for error in wrong)
+    if wrong_rounds >= WRONG_ROUNDS:
+        return JudgedErrors(REFUTED, low, high, rounds)
+    if not wrong_rounds and counted >= due:
+        return JudgedErrors(PROVEN, low, high, rounds)
+    frames_left = max(due - counted, counted if wrong_rounds else 0)
+    left = math.ceil(frames_left * rounds / max(1, counted))
+    return JudgedErrors(UNDECIDED, low, high, rounds, max(1, left))
 
 
 def median_interval(values: Sequence[float], level: float) -> tuple[float, float]:
-    """The observations that bound the median, except with the chance `level` (sign test)."""
+    """Return the observations that contain the median with confidence 1 - `level` (sign test)."""
     low, high = ranks_of(len(values), 0.5, level)
     if low is None or high is None:
         return -math.inf, math.inf
@@ -93,10 +95,10 @@ def median_interval(values: Sequence[float], level: float) -> tuple[float, float
 
 
 def share_of_errors(wrong: float, frames: int) -> tuple[float, float]:
-    """The interval of the share of frames that are counted wrong; one-sided if none was."""
+    """Return the interval of the share of wrong frames; one-sided if no frame was wrong."""
     return share_interval(min(wrong, frames), frames, LEVEL if wrong else 2 * LEVEL)
 
 
-def _next(rule: StoppingRule, turns: int) -> int:
-    look = rule.next_look(turns)
-    return look - turns if look else 1
+def _next(rule: StoppingRule, rounds: int) -> int:
+    analysis = rule.next_analysis(rounds)
+    return analysis - rounds if analysis else 1

@@ -1,9 +1,9 @@
-"""The time from the call that sent a frame to the return of the call that got it, by the kernel.
+"""Times frames by the kernel, from the call that sends to the return of the call that receives.
 
-It is an absolute time, by CLOCK_MONOTONIC, that neither the engine's clock nor its code made. Two
-BPF programs look at the system calls of the two applications. When a sending call begins, its time
-is kept; when a receiving call returns with something, the time since is kept. A frame that was sent
-while another was on its way is left out, with that one.
+These are absolute times by CLOCK_MONOTONIC, independent of the engine's clock and code. Two BPF
+programs trace the system calls of the two applications. They store the time at which a sending call
+begins, and the time from it to the return of a receiving call with a frame. Two frames that are on
+their way at the same time are both left out.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from switchmark.switch.support.bpf import Instruction
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """The numbers of the calls that carry frames."""
+    """The numbers of the system calls that carry frames."""
 
     send: tuple[int, ...]  # one frame: sendto, sendmsg
-    send_many: int  # sendmmsg, which returns how many
+    send_many: int  # sendmmsg, which returns the number of frames
     receive: tuple[int, ...]
     receive_many: int
 
@@ -37,43 +37,43 @@ CALLS = {
     "x86_64": Calls((44, 46), 307, (45, 47), 299),
     "aarch64": Calls((206, 211), 269, (207, 212), 243),
 }
-MOST = 4096  # times that are kept; a power of two
+MOST = 4096  # number of stored times, a power of two
 LEAST_TIMES = 50
-BELOW_NS = 1_000  # the shortest time may be too low: by rounding, or as that of a frame left out
-ALONE_SHARE = 0.85  # of the frames, for a median
-# In the one value of the map: when the frame on its way was sent, which thread of each process is
-# in which such call, how many frames are on their way, how many times have been kept, and these.
+BELOW_NS = 1_000  # the shortest time may be too low, by rounding or because of a frame left out
+ALONE_SHARE = 0.85  # least share of frames with a time, for a median
+# Offsets in the map's value: the time at which the frame on its way was sent; the call and thread
+# of each process; the numbers of frames on their way and of stored times; the stored times.
 SENT, SENDERS_CALL, RECEIVERS_CALL, ON_THE_WAY, COUNT, TIMES = 0, 8, 24, 40, 48, 56
-THREAD = 8  # behind the number of the call
-STACKED = -16  # where a program keeps which thread it is
+THREAD = 8  # offset of the thread after the number of the call
+STACKED = -16  # offset of the thread on a program's stack
 VALUE_BYTES = TIMES + 8 * MOST
 
 
 class CallTimes:
-    """The times that the programs have kept so far."""
+    """The times that the programs have stored so far."""
 
     def __init__(self, map_fd: int) -> None:
         self._map_fd = map_fd
 
     def times_ns(self) -> list[int]:
-        """The times of the last frames (4096 at most) from call to return, in ns."""
+        """Return the times of the last frames (at most 4096) in ns."""
         value = bpf_calls.look_up(self._map_fd, 0, VALUE_BYTES)
         (count,) = struct.unpack_from("=Q", value, COUNT)
         return list(struct.unpack_from(f"={min(count, MOST)}Q", value, TIMES))
 
 
 def why_not(io: Io) -> str | None:
-    """Why this I/O cannot be timed so: it moves frames without a system call for each."""
+    """Return why this I/O cannot be timed in this way; None if each frame has a system call."""
     if io in (Io.UDP, Io.UDP_MMSG, Io.RAW, Io.RAW_MMSG):
         return None
     return f"{io.value} makes no system call for each frame that could be timed"
 
 
-def middle_and_least(times_ns: Sequence[int], frames: int) -> tuple[float, float]:
-    """The median and the shortest time, in ns.
+def median_and_least(times_ns: Sequence[int], frames: int) -> tuple[float, float]:
+    """Return the median and the shortest time, in ns.
 
-    The median is NaN where too many of the frames were not alone on their way: these were the late
-    ones. Raises `TrialFailed` where there are too few for either."""
+    The median is NaN if too many frames were not alone on their way, since those frames were late.
+    Raise `TrialFailed` if there are too few times."""
     if len(times_ns) < LEAST_TIMES:
         raise TrialFailed(f"only {len(times_ns)} frames were alone on their way")
     alone = len(times_ns) >= ALONE_SHARE * min(frames, MOST)
@@ -81,13 +81,13 @@ def middle_and_least(times_ns: Sequence[int], frames: int) -> tuple[float, float
 
 
 @contextmanager
-def calls_timed(sender_pid: int, receiver_pid: int) -> Iterator[CallTimes]:
-    """Time the frames from one process to the other (or to itself: round trips).
+def time_calls(sender_pid: int, receiver_pid: int) -> Iterator[CallTimes]:
+    """Time the frames from one process to another, or round trips if both are the same process.
 
-    Raises `UnavailableError` where the kernel has no such tracepoints."""
+    Raise `UnavailableError` if the kernel lacks the tracepoints."""
     calls = CALLS.get(platform.machine())
     if calls is None:
-        raise UnavailableError(f"system calls of {platform.machine()} are not known by number")
+        raise UnavailableError(f"the numbers of system calls of {platform.machine()} are unknown")
     sender, receiver = (sender_pid, SENDERS_CALL), (receiver_pid, RECEIVERS_CALL)
     if sender_pid == receiver_pid:
         receiver = sender
@@ -98,32 +98,33 @@ def calls_timed(sender_pid: int, receiver_pid: int) -> Iterator[CallTimes]:
             ("sys_enter", _entering(map_fd, sender, receiver, calls)),
             ("sys_exit", _returning(map_fd, sender, receiver, calls)),
         ):
-            made = bpf_calls.load_program(
+            program_fd = bpf_calls.load_program(
                 bpf_calls.PROG_TYPE_RAW_TRACEPOINT,
                 bpf.assemble(program),
                 "a program for tracepoints",
-                licence_name=b"GPL",  # or it may not read the clock
+                licence_name=b"GPL",  # the kernel requires it for reading the clock
             )
-            stack.callback(os.close, made)
-            stack.callback(os.close, bpf_calls.attach_to_tracepoint(made, tracepoint))
+            stack.callback(os.close, program_fd)
+            stack.callback(os.close, bpf_calls.attach_to_tracepoint(program_fd, tracepoint))
         yield CallTimes(map_fd)
 
 
 OUT = [bpf.set_to(0, 0).at("out"), bpf.leave()]
-Process = tuple[int, int]  # its number, and where the call that it is in is kept
+Process = tuple[int, int]  # process id, and offset of its present call
 
 
 def _begin(map_fd: int, sender: Process, receiver: Process) -> list[Instruction]:
-    """r6 = the program's context, r7 = the value, r8 = the process, one of these two."""
+    """Set r6 to the program's context, r7 to the map's value, r8 to the process id. Leave the
+    program if this is another process."""
     return [
         bpf.move(6, 1),
         bpf.call(bpf.HELPER_PID),
         bpf.store(64, 10, STACKED, 0),
         bpf.move(8, 0),
         bpf.shift_right(8, 32),
-        bpf.jump_if_equal(8, sender[0], "ours"),
+        bpf.jump_if_equal(8, sender[0], "match"),
         bpf.jump_unless_equal(8, receiver[0], "out"),
-        bpf.set_to(2, 0).at("ours"),
+        bpf.set_to(2, 0).at("match"),
         bpf.store(32, 10, -4, 2),
         *bpf.find_value(map_fd, -4, "out"),
         bpf.move(7, 0),
@@ -131,17 +132,18 @@ def _begin(map_fd: int, sender: Process, receiver: Process) -> list[Instruction]
 
 
 def _entering(map_fd: int, sender: Process, receiver: Process, calls: Calls) -> list[Instruction]:
-    """Keep which thread is in which call; of one that sends, the time, if none is on its way."""
+    """Store the call of the thread. For a sending call, also store the time, if no frame is on its
+    way."""
     return [
         *_begin(map_fd, sender, receiver),
-        bpf.load(64, 9, 6, 8),  # which call
+        bpf.load(64, 9, 6, 8),  # number of the call
         bpf.load(64, 1, 10, STACKED),
         bpf.jump_unless_equal(8, receiver[0], "sender"),
-        *(bpf.jump_if_equal(9, one, "receives") for one in (*calls.receive, calls.receive_many)),
+        *(bpf.jump_if_equal(9, call, "receives") for call in (*calls.receive, calls.receive_many)),
         bpf.jump_unless_equal(8, sender[0], "out"),
         *(
-            bpf.jump_if_equal(9, one, "sends").at("sender" if one == calls.send_many else None)
-            for one in (calls.send_many, *calls.send)
+            bpf.jump_if_equal(9, call, "sends").at("sender" if call == calls.send_many else None)
+            for call in (calls.send_many, *calls.send)
         ),
         bpf.jump("out"),
         bpf.store(64, 7, receiver[1], 9).at("receives"),
@@ -160,19 +162,19 @@ def _entering(map_fd: int, sender: Process, receiver: Process, calls: Calls) -> 
 
 
 def _returning(map_fd: int, sender: Process, receiver: Process, calls: Calls) -> list[Instruction]:
-    """Keep the time since a call received a frame, the only one on its way."""
+    """Store the time of a frame that a call has received, if it was alone on its way."""
     return [
         *_begin(map_fd, sender, receiver),
-        bpf.load(64, 9, 6, 8),  # what the call returns
+        bpf.load(64, 9, 6, 8),  # return value of the call
         bpf.load(64, 2, 10, STACKED),
         bpf.set_to(3, 0),
         bpf.jump_unless_equal(8, sender[0], "receiver"),
         bpf.load(64, 1, 7, sender[1] + THREAD),
         bpf.jump_unless_same(1, 2, "out"),
         bpf.load(64, 1, 7, sender[1]),
-        bpf.store(64, 7, sender[1], 3),  # it is in none any more
+        bpf.store(64, 7, sender[1], 3),  # no present call
         bpf.jump_if_equal(1, calls.send_many, "sent many"),
-        *(bpf.jump_if_equal(1, one, "sent one") for one in calls.send),
+        *(bpf.jump_if_equal(1, call, "sent one") for call in calls.send),
         bpf.jump_if_equal(8, receiver[0], "returned"),
         bpf.jump("out"),
         bpf.load(64, 1, 7, receiver[1] + THREAD).at("receiver"),
@@ -182,9 +184,9 @@ def _returning(map_fd: int, sender: Process, receiver: Process, calls: Calls) ->
         bpf.jump_unless_positive(9, "out").at("returned"),
         bpf.jump_if_equal(1, calls.receive_many, "got"),
         bpf.set_to(9, 1),
-        *(bpf.jump_if_equal(1, one, "got") for one in calls.receive),
+        *(bpf.jump_if_equal(1, call, "got") for call in calls.receive),
         bpf.jump("out"),
-        # Before it is off its way, or it might be the next one's.
+        # Load the time before the count decreases, since the next frame then overwrites it.
         bpf.load(64, 8, 7, SENT).at("got"),
         bpf.set_to(1, 0),
         bpf.subtract(1, 9),
@@ -203,7 +205,7 @@ def _returning(map_fd: int, sender: Process, receiver: Process, calls: Calls) ->
         bpf.join(7, 1),
         bpf.store(64, 7, TIMES, 0),
         bpf.jump("out"),
-        # One frame was counted when the call began: more or fewer were sent.
+        # One frame was counted when the call began. Correct the count.
         bpf.jump_unless_positive(9, "none").at("sent one"),
         bpf.jump("out"),
         bpf.jump_unless_positive(9, "none").at("sent many"),

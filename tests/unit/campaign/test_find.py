@@ -21,7 +21,7 @@ from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.parameter_table import BY_NAME, KEYS
 from switchmark.model.parameter_type import Parameter
-from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.statistics.boundaries import FIRST_ANALYSIS
 from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, INSTALLED, KNOWN, SWITCHES
 
 REPOSITORY = Path(__file__).parents[3]
@@ -98,7 +98,7 @@ def test_quick_is_what_the_first_look_needs() -> None:
     assert {t.environment for t in trials} == {"lxc"}
     assert {t.connect_mode for t in trials} == {CROSS}, "the same work for all"
     baselines_s = 8 * 0.5  # the bare wire: two kinds, two sizes, two dimensions, once
-    blocks_s = FIRST_LOOK * estimate(campaign, trials).measuring_s
+    blocks_s = FIRST_ANALYSIS * estimate(campaign, trials).measuring_s
     assert blocks_s + baselines_s <= 100.0, "there is time for what is around the trials"
 
 

@@ -227,7 +227,9 @@ def test_run_is_resumed_in_its_own_place_only(
         execute._refuse_another_choice(begun, folder)
         return
     container = quick_in(Kind.CONTAINER, NEVER_IN_A_CONTAINER).campaign
-    with pytest.raises(UsageError, match="was begun with switch basicfwd, linux-bridge, ovs-dpdk"):
+    with pytest.raises(
+        UsageError, match="the run began with switch basicfwd, linux-bridge, ovs-dpdk"
+    ):
         execute._refuse_another_choice(container, folder)
 
 

@@ -1,4 +1,4 @@
-"""A stand that cannot be deployed: what this machine cannot do is not tried, all else is open."""
+"""Certification on a rig that cannot be deployed: not tried, or undecided for a temporary cause."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from switchmark.record.certificate import NOT_TRIED, UNDECIDED, CertifiedOutcome
         (SwitchmarkError("ip: exit code 1"), UNDECIDED),
     ],
 )
-def test_only_what_cannot_be_tried_here_is_not_tried(
+def test_failed_deployment_is_not_tried_or_undecided(
     error: SwitchmarkError, outcome: CertifiedOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextmanager
-    def deployed(*_given: object, **_settings: str) -> Iterator[None]:
+    def deploy(*_arguments: object, **_settings: str) -> Iterator[None]:
         raise error
         yield
 
-    monkeypatch.setattr(certification, "deployed", deployed)
+    monkeypatch.setattr(certification, "deploy", deploy)
     monkeypatch.setattr(certification, "machine_facts", dict)
-    one = Certification(
+    run = Certification(
         SimpleNamespace(),  # type: ignore[arg-type]
         PortKind.VETH, Io.RAW_MMSG, 10.0, lambda *_: None, names=("counts", "one-way"),
     )  # fmt: skip
-    figures = one.run().figures
+    figures = run.run().figures
     assert [(figure.outcome, figure.why) for figure in figures] == [(outcome, str(error))] * 2

@@ -12,7 +12,7 @@ import pytest
 
 from switchmark.cli import main
 from switchmark.results.run_directory import open_run
-from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.statistics.boundaries import FIRST_ANALYSIS
 from switchmark.statistics.paired import METHOD
 from switchmark.statistics.sequential import blocks_instead
 from tests.unit.block_fakes import Machine, campaign, run_all
@@ -149,7 +149,7 @@ def test_blocks_in_place_of_two_runs() -> None:
 
     clear = blocks_instead(figures(1e6, 0.01), figures(1.2e6, 0.01), 0.05)
     close = blocks_instead(figures(1e6, 0.1), figures(1.06e6, 0.1), 0.05)
-    assert clear == FIRST_LOOK
+    assert clear == FIRST_ANALYSIS
     # (2.8 * 0.1 * sqrt(2) / ln 1.06) ** 2 is 46; the spread of thirty values is known to a quarter.
     assert close is not None and 20 < close < 120
     assert blocks_instead([1.0], [1.1, 1.2], 0.05) is None

@@ -1,4 +1,4 @@
-"""A campaign that proves: blocks, when contenders drop out, when it ends, and going on."""
+"""The block schedule of a campaign that proves: blocks, dropping out, the end, resuming."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from switchmark.report.answer_words import by_contender, by_point
 from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, answer
 from switchmark.results.blocks import WITHOUT_RATIO, as_block_trials, observe
 from switchmark.results.proving import Proving
-from switchmark.statistics.boundaries import FIRST_LOOK
-from switchmark.statistics.sequential import look
+from switchmark.statistics.boundaries import FIRST_ANALYSIS
+from switchmark.statistics.sequential import analyse
 from switchmark.statistics.states import State
 from switchmark.switch.registry import usual_overhead_s
 from tests.unit.block_fakes import BEGIN, OVERHEAD_S, Killed, Machine, campaign, run_all, steps_of
@@ -26,28 +26,28 @@ THREE = "switch: [linux-bridge, basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 2m
 
 
 def answers(machine: Machine, text: str = THREE) -> list[PointAnswer]:
-    observed = [observe(one, machine.resumed) for one in machine.records.values()]
+    observed = [observe(item, machine.resumed) for item in machine.records.values()]
     return answer(observed, Proving.of(campaign(text).model_dump(), usual_overhead_s), {})
 
 
 def verdicts(found: PointAnswer) -> dict[tuple[str, str], LeadVerdict]:
-    return {(one.ahead, one.behind): one.verdict for one in found.leads}
+    return {(item.ahead, item.behind): item.verdict for item in found.leads}
 
 
 def measure_blocks(machine: Machine, text: str, blocks: int) -> None:
-    """Measure so many blocks of all switches of the campaign, whatever they prove."""
+    """Measure this number of blocks of all switches of the campaign."""
     for repetition in range(blocks):
         for sweep in campaign(text).sweeps:
             for switch in sweep.switch:
                 machine.measure(_trial(text, switch, repetition))
 
 
-def test_clear_leads_are_proven_at_the_first_look_and_the_campaign_ends() -> None:
+def test_clear_leads_end_campaign_at_first_analysis() -> None:
     machine = Machine({"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
     run_all(machine, campaign(THREE))
-    assert len(machine.order) == 3 * FIRST_LOOK
+    assert len(machine.order) == 3 * FIRST_ANALYSIS
     (found,) = answers(machine)
-    assert [one.contender for one in found.ranking] == ["basicfwd", "ovs-dpdk", "linux-bridge"]
+    assert [item.contender for item in found.ranking] == ["basicfwd", "ovs-dpdk", "linux-bridge"]
     assert set(verdicts(found).values()) == {LeadVerdict.AHEAD}
     lead = found.between("ovs-dpdk", "basicfwd")
     assert lead is not None and lead.ahead == "basicfwd"
@@ -55,28 +55,30 @@ def test_clear_leads_are_proven_at_the_first_look_and_the_campaign_ends() -> Non
     assert lead.further_s is None
 
 
-def test_every_block_holds_each_contender_once_in_random_order() -> None:
+def test_block_has_each_contender_once_in_random_order() -> None:
     machine = Machine({"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 6e6})
     run_all(machine, campaign(THREE))
-    blocks = [machine.order[k : k + 3] for k in range(0, 3 * FIRST_LOOK, 3)]
-    assert [{number for number, _ in block} for block in blocks] == [{k} for k in range(FIRST_LOOK)]
+    blocks = [machine.order[k : k + 3] for k in range(0, 3 * FIRST_ANALYSIS, 3)]
+    assert [{number for number, _ in block} for block in blocks] == [
+        {k} for k in range(FIRST_ANALYSIS)
+    ]
     assert all(len({switch for _, switch in block}) == 3 for block in blocks)
     assert len({tuple(switch for _, switch in block) for block in blocks}) > 1
 
 
-def test_a_decided_contender_drops_out_and_its_time_goes_to_the_others() -> None:
+def test_decided_contender_drops_out() -> None:
     machine = Machine({"linux-bridge": 0.4e6, "basicfwd": 10.2e6, "ovs-dpdk": 10e6}, sd=0.05)
     run_all(machine, campaign(THREE))
     measured = [number for number, switch in machine.order if switch == "linux-bridge"]
     longest = [number for number, switch in machine.order if switch == "basicfwd"]
     assert len(measured) < len(longest)
-    assert measured == list(range(len(measured))), "no block is left out before"
+    assert measured == list(range(len(measured))), "it is in every block before"
     (found,) = answers(machine)
     lead = found.between("basicfwd", "linux-bridge")
-    assert lead is not None and lead.verdict is LeadVerdict.AHEAD, "once decided, always decided"
+    assert lead is not None and lead.verdict is LeadVerdict.AHEAD, "a decision is final"
 
 
-def test_the_budget_is_kept_and_the_undecided_say_what_they_would_take() -> None:
+def test_undecided_campaign_ends_with_its_budget() -> None:
     machine = Machine({"basicfwd": 10.6e6, "ovs-dpdk": 10e6}, sd=0.2)
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 40s"
     course = run_all(machine, campaign(text))
@@ -88,54 +90,56 @@ def test_the_budget_is_kept_and_the_undecided_say_what_they_would_take() -> None
     assert lead.further_s is not None and lead.further_s > 0
 
 
-def test_two_alike_are_the_same_within_the_smallest_lead_worth_knowing() -> None:
+def test_equal_contenders_are_the_same_within_prove() -> None:
     machine = Machine({"basicfwd": 10e6, "ovs-dpdk": 10e6}, sd=0.02, dwell_s=1e9)
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nprove: 5%\nbudget: 3m"
     run_all(machine, campaign(text))
     (found,) = answers(machine, text)
     (lead,) = found.leads
     assert lead.verdict is LeadVerdict.SAME
-    assert machine.now_s < 120, "it ended before its time"
+    assert machine.now_s < 120, "it ended before its budget"
 
 
-def test_states_are_told_apart_and_trials_in_which_they_changed_count_with_one_of_them() -> None:
+def test_trials_with_a_changed_state_count() -> None:
     machine = Machine({"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=4.0)
     run_all(machine, campaign(THREE))
     (found,) = answers(machine)
     assert found.lines is not None
-    assert (found.lines.near_ns, found.lines.far_ns) == pytest.approx((30.0, 150.0))
-    states = [trial.state for one in found.ranking for trial in one.measured]
-    assert set(states) == {State.NEAR, State.FAR, State.CHANGED}
+    assert (found.lines.fast_ns, found.lines.slow_ns) == pytest.approx((30.0, 150.0))
+    states = [trial.state for item in found.ranking for trial in item.measured]
+    assert set(states) == {State.FAST, State.SLOW, State.CHANGED}
     assert not found.left_out
     pairs = max(lead.pairs for lead in found.leads)
-    assert pairs == found.blocks, "every block tells something"
+    assert pairs == found.blocks, "every block gives pairs"
     assert set(verdicts(found).values()) == {LeadVerdict.AHEAD}
 
 
-def test_points_take_turns_and_end_by_themselves() -> None:
+def test_points_alternate_and_end_separately() -> None:
     rates = {"basicfwd": 12e6, "ovs-dpdk": 6e6}
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64, 1500\nbudget: 2m"
     machine = Machine(rates, dwell_s=1e9)
     run_all(machine, campaign(text))
-    sizes = [one.trial.packet_size_bytes for one in machine.records.values()]
-    assert len(sizes) == 4 * FIRST_LOOK
-    assert all(sizes[k] == sizes[k + 1] for k in range(0, len(sizes), 2)), "a block is of a point"
+    sizes = [item.trial.packet_size_bytes for item in machine.records.values()]
+    assert len(sizes) == 4 * FIRST_ANALYSIS
+    assert all(sizes[k] == sizes[k + 1] for k in range(0, len(sizes), 2)), (
+        "a block belongs to one test point"
+    )
     assert len(answers(machine, text)) == 2
 
 
-def test_a_contender_that_always_fails_is_given_up() -> None:
+def test_contender_that_always_fails_is_given_up() -> None:
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, fails=("linux-bridge",), dwell_s=1e9)
     run_all(machine, campaign(THREE))
-    failed = [one for one in machine.order if one[1] == "linux-bridge"]
+    failed = [item for item in machine.order if item[1] == "linux-bridge"]
     assert len(failed) == GIVEN_UP_AFTER
     (found,) = answers(machine)
     assert verdicts(found) == {("basicfwd", "ovs-dpdk"): LeadVerdict.AHEAD}
     assert found.left_out == {"failed": GIVEN_UP_AFTER}
-    assert asdict(found)["left_out"] == {"failed": GIVEN_UP_AFTER}, "as others make JSON of it"
+    assert asdict(found)["left_out"] == {"failed": GIVEN_UP_AFTER}, "JSON output uses asdict"
 
 
 @pytest.mark.parametrize("killed_after", [1, 7, 25, 40])
-def test_a_killed_campaign_goes_on_at_the_very_trial(killed_after: int) -> None:
+def test_killed_campaign_continues_at_the_same_trial(killed_after: int) -> None:
     rates = {"linux-bridge": 0.4e6, "basicfwd": 10.3e6, "ovs-dpdk": 10e6}
     whole = Machine(rates, dwell_s=1e9)
     run_all(whole, campaign(THREE))
@@ -149,13 +153,13 @@ def test_a_killed_campaign_goes_on_at_the_very_trial(killed_after: int) -> None:
     common = min(len(whole.order), len(machine.order))
     assert machine.order[: killed_after + 3] == whole.order[: killed_after + 3]
     assert len(machine.order) == len(set(machine.order)), "nothing is measured twice"
-    assert common >= 3 * FIRST_LOOK
+    assert common >= 3 * FIRST_ANALYSIS
     spent_s = len(machine.order) * TRIAL_S
-    assert spent_s <= 120, "the pause is not of its time"
+    assert spent_s <= 120, "the pause does not count"
 
 
-def test_failed_trials_run_again_when_a_proving_campaign_is_resumed() -> None:
-    """They did so only in campaigns that do not prove."""
+def test_failed_trials_run_again_after_resume() -> None:
+    """Earlier, this was only the case in campaigns that do not prove."""
     rates = {"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 6e6}
     machine = Machine(rates, fails=("linux-bridge",), dwell_s=1e9)
     run_all(machine, campaign(THREE))
@@ -170,7 +174,7 @@ def test_failed_trials_run_again_when_a_proving_campaign_is_resumed() -> None:
     assert "failed" not in machine.statuses().values()
 
 
-def test_a_spent_budget_differs_from_a_decision() -> None:
+def test_spent_budget_differs_from_decision() -> None:
     """A resumed run that measures nothing then names the reason."""
     rates = {"basicfwd": 10.6e6, "ovs-dpdk": 10e6}
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 40s"
@@ -199,7 +203,7 @@ def test_pairs_are_not_made_across_an_interruption() -> None:
     assert lead.pairs == found.blocks - 1
 
 
-def test_the_answer_of_a_set_number_of_blocks() -> None:
+def test_fixed_number_of_blocks_proves_a_lead() -> None:
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nrepetitions: 10"
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
     measure_blocks(machine, text, 10)
@@ -207,14 +211,14 @@ def test_the_answer_of_a_set_number_of_blocks() -> None:
     assert verdicts(found) == {("basicfwd", "ovs-dpdk"): LeadVerdict.AHEAD}
 
 
-def test_a_proven_lead_goes_before_typical_figures() -> None:
-    """One of two was measured only while the machine was slow. Its typical figure is the lower one
-    therefore, but within blocks it is ahead."""
+def test_proven_lead_precedes_typical_figures() -> None:
+    """One contender was measured only while the machine was slow. Its typical figure is therefore
+    lower, but within blocks it is ahead."""
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nrepetitions: 30"
     slow_from, switches = 18, ("basicfwd", "ovs-dpdk")
 
     class Turning(Machine):
-        def is_far(self, at_s: float) -> bool:
+        def is_slow(self, at_s: float) -> bool:
             return at_s >= slow_from * len(switches) * TRIAL_S - 0.01
 
     machine = Turning({"basicfwd": 7.5e6, "ovs-dpdk": 6e6})
@@ -234,21 +238,21 @@ def test_a_proven_lead_goes_before_typical_figures() -> None:
     assert lead.startswith("basicfwd is ahead block by block, 1.23x (")
 
 
-def test_leads_are_seen_from_the_best_whoever_is_ahead_in_a_state() -> None:
+def test_leads_are_relative_to_the_best_contender() -> None:
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nrepetitions: 9"
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
     measure_blocks(machine, text, 9)
     (found,) = answers(machine, text)
-    near = LeadRatio(1.5, 1.25, 2.0, 9, LeadVerdict.AHEAD, State.NEAR)
-    far = LeadRatio(1.0, 0.98, 1.02, 9, LeadVerdict.SAME, State.FAR)
-    lead = Lead("ovs-dpdk", "basicfwd", LeadVerdict.DEPENDS, (near, far), 9, None)
+    fast = LeadRatio(1.5, 1.25, 2.0, 9, LeadVerdict.AHEAD, State.FAST)
+    slow = LeadRatio(1.0, 0.98, 1.02, 9, LeadVerdict.SAME, State.SLOW)
+    lead = Lead("ovs-dpdk", "basicfwd", LeadVerdict.DEPENDS, (fast, slow), 9, None)
     found = replace(found, leads=(lead,))
     first, second = by_contender(found, [found]).lines
     assert (first.contender, first.lead) == ("basicfwd", "")
     ratios = "ovs-dpdk 1.5x (1.25 to 2) while fast, no lead of 5 % or more while slow"
     assert second.lead == f"depends on the state of the machine: {ratios}"
     assert by_point(found, [found]).endswith(f"; depends on the state of the machine: {ratios}")
-    unclear = replace(near, low=0.5, verdict=LeadVerdict.UNDECIDED, state=None)
+    unclear = replace(fast, low=0.5, verdict=LeadVerdict.UNDECIDED, state=None)
     lead = replace(lead, verdict=LeadVerdict.UNDECIDED, ratios=(unclear,), further_s=60.0)
     found = replace(found, leads=(lead,))
     assert by_contender(found, [found]).lines[1].lead == (
@@ -257,14 +261,12 @@ def test_leads_are_seen_from_the_best_whoever_is_ahead_in_a_state() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "blocks"),
+    ("keys", "blocks"),
     [("until_ci: 2%", 12), ("repetitions: 5\nuntil_ci: 2%", 9), ("repetitions: 5", 9)],
 )
-def test_every_block_counts_for_the_leads_of_a_campaign_without_a_budget(
-    asked: str, blocks: int
-) -> None:
-    """It ends by its figures (`until_ci`), or has more blocks than were asked for first."""
-    text = f"switch: [basicfwd, ovs-dpdk]\npacket_size: 64\n{asked}"
+def test_all_blocks_count_in_campaign_without_budget(keys: str, blocks: int) -> None:
+    """The campaign ends by `until_ci`, or a later command added blocks."""
+    text = f"switch: [basicfwd, ovs-dpdk]\npacket_size: 64\n{keys}"
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
     measure_blocks(machine, text, blocks)
     (found,) = answers(machine, text)
@@ -273,7 +275,7 @@ def test_every_block_counts_for_the_leads_of_a_campaign_without_a_budget(
     assert lead.ratios[0].low < 2 < lead.ratios[0].high < 3
 
 
-def test_an_answer_has_the_interval_of_the_look_that_ended_the_campaign() -> None:
+def test_interval_has_the_level_of_the_last_analysis() -> None:
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 2m"
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
     run_all(machine, campaign(text))
@@ -282,19 +284,19 @@ def test_an_answer_has_the_interval_of_the_look_that_ended_the_campaign() -> Non
     proving = Proving.of(campaign(text).model_dump(), usual_overhead_s)
     trials = [step.plan.trial for step in steps_of(campaign(text))]
     rule = proving.rule(trials, proving.round_s(trials))
-    observed = [observe(one) for one in machine.records.values()]
+    observed = [observe(item) for item in machine.records.values()]
     blocks = as_block_trials(observed, found.metric)
     ((at_it,), (at_the_end,)) = (
-        [decision.ratio for decision in one.decisions]
+        [decision.ratio for decision in item.decisions]
         for spends_all in (False, True)
-        for one in look(blocks, rule, found.blocks, is_last=spends_all)
+        for item in analyse(blocks, rule, found.blocks, is_last=spends_all)
     )
-    widths = [math.log(one.high / one.low) for one in (lead.ratios[0], at_it, at_the_end)]
-    assert found.blocks == FIRST_LOOK
+    widths = [math.log(item.high / item.low) for item in (lead.ratios[0], at_it, at_the_end)]
+    assert found.blocks == FIRST_ANALYSIS
     assert widths[0] == pytest.approx(widths[1]) and widths[1] > 1.1 * widths[2]
 
 
-def test_a_contender_whose_figure_is_0_is_named() -> None:
+def test_contender_with_figure_0_is_left_out() -> None:
     text = "switch: [basicfwd, ovs-dpdk, linux-bridge]\npacket_size: 64\nrepetitions: 5"
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6, "linux-bridge": 0.0}, dwell_s=1e9)
     measure_blocks(machine, text, 5)
@@ -303,14 +305,14 @@ def test_a_contender_whose_figure_is_0_is_named() -> None:
 
 
 def _trial(text: str, switch: str, repetition: int) -> Trial:
-    steps = [one for one in steps_of(campaign(text)) if one.plan.trial.switch == switch]
+    steps = [item for item in steps_of(campaign(text)) if item.plan.trial.switch == switch]
     return steps[0].plan.trial.repeated(repetition)
 
 
-def test_a_set_number_of_blocks_is_kept_to() -> None:
-    asked = campaign(f"{THREE}\nrepetitions: 2")
-    assert not asked.proves
-    assert asked.repetitions == 2
+def test_campaign_with_repetitions_does_not_prove() -> None:
+    fixed = campaign(f"{THREE}\nrepetitions: 2")
+    assert not fixed.proves
+    assert fixed.repetitions == 2
     assert campaign(THREE).proves
     assert campaign("switch: [basicfwd, ovs-dpdk]\nprove: 5%").budget_s == 600
 
@@ -324,13 +326,13 @@ def test_a_set_number_of_blocks_is_kept_to() -> None:
         ("prove: 0%", "must be above 0 %"),
     ],
 )
-def test_what_cannot_be_asked(text: str, message: str) -> None:
+def test_impossible_rules_are_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         campaign(f"switch: [basicfwd, ovs-dpdk]\npacket_size: 64\n{text}")
 
 
-def test_contenders_on_different_cores_are_compared_with_their_states() -> None:
-    """Lines between other cores take other times, and tell the same states."""
+def test_contenders_on_different_cores_have_states() -> None:
+    """Lines between other cores have other times, but the same states."""
     elsewhere = {"ovs-dpdk": [0, 2, 3], "linux-bridge": [1, 0]}
     rates = {"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 11e6}
     machine = Machine(rates, cores=elsewhere)
@@ -339,19 +341,21 @@ def test_contenders_on_different_cores_are_compared_with_their_states() -> None:
     assert found.lines is not None
     lead = found.between("basicfwd", "ovs-dpdk")
     assert lead is not None and lead.verdict is LeadVerdict.AHEAD
-    assert all(one.low < 12 / 11 < one.high for one in lead.ratios)
-    assert all(one.high / one.low < 1.2 for one in lead.ratios)
+    assert all(item.low < 12 / 11 < item.high for item in lead.ratios)
+    assert all(item.high / item.low < 1.2 for item in lead.ratios)
 
 
-def test_looks_are_planned_for_what_the_campaign_is() -> None:
-    """The more there is to measure in the time, the fewer blocks are reckoned with, and the more
-    of the level is there for the first look."""
+def test_analyses_depend_on_the_size_of_the_campaign() -> None:
+    """A larger campaign expects fewer blocks in its budget, so the first analysis may spend more of
+    the level."""
     proving = Proving.of(campaign(THREE).model_dump(), usual_overhead_s)
-    made = [step.plan.trial for step in steps_of(campaign(THREE))]
-    alone = proving.rule(made, proving.round_s(made))
-    shared = proving.rule(made, 4 * proving.round_s(made))
-    assert alone.expected == round(120 / sum(0.5 + usual_overhead_s(one.switch) for one in made))
+    trials = [step.plan.trial for step in steps_of(campaign(THREE))]
+    alone = proving.rule(trials, proving.round_s(trials))
+    shared = proving.rule(trials, 4 * proving.round_s(trials))
+    assert alone.expected == round(
+        120 / sum(0.5 + usual_overhead_s(item.switch) for item in trials)
+    )
     assert shared.expected == round(alone.expected / 4)
-    assert alone.looks == shared.looks
-    assert alone.looks[-1] * 2 * (0.5 + 0.2) <= 125, "two contenders fill the time"
-    assert shared.level_at(FIRST_LOOK) > 2 * alone.level_at(FIRST_LOOK)
+    assert alone.analyses == shared.analyses
+    assert alone.analyses[-1] * 2 * (0.5 + 0.2) <= 125, "two contenders fill the time"
+    assert shared.level_at(FIRST_ANALYSIS) > 2 * alone.level_at(FIRST_ANALYSIS)

@@ -1,4 +1,4 @@
-"""Ceilings are kept for this machine and point, and for no other."""
+"""Stored baselines apply to their machine and point only."""
 
 from __future__ import annotations
 
@@ -48,17 +48,19 @@ def wire(dimension: str = "throughput", **changes: object) -> TrialPlan:
     return plan_for(trial(dimension, switch="direct", **changes), FakeSwitch("direct"))
 
 
-def test_a_ceiling_is_found_again_for_any_switch_at_the_point(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path / "new", MACHINE)
-    assert kept.find(plan_for()) == Baseline()
+def test_stored_baseline_applies_to_any_switch(tmp_path: Path) -> None:
+    calibrations = Calibrations(tmp_path / "new", MACHINE)
+    assert calibrations.find(plan_for()) == Baseline()
     record = measured(wire())
-    assert kept.keep(wire(), record)
-    found = kept.find(plan_for())
+    assert calibrations.keep(wire(), record)
+    found = calibrations.find(plan_for())
     assert record.throughput is not None
     assert found.forwarded_pps == record.throughput.forwarded_pps
     assert found.source.startswith("calibration of 20")
     paced = plan_for(trial(rate_pps=1000))
-    assert kept.find(paced).forwarded_pps == found.forwarded_pps, "a ceiling holds at any rate"
+    assert calibrations.find(paced).forwarded_pps == found.forwarded_pps, (
+        "a ceiling applies to any rate"
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,13 +73,13 @@ def test_a_ceiling_is_found_again_for_any_switch_at_the_point(tmp_path: Path) ->
         {"dimension": "latency"},
     ],
 )
-def test_another_point_has_no_ceiling(tmp_path: Path, other: dict[str, object]) -> None:
-    kept = Calibrations(tmp_path, MACHINE)
-    kept.keep(wire(), measured(wire()))
-    assert kept.find(plan_for(trial(**other))) == Baseline()  # type: ignore[arg-type]
+def test_another_point_has_no_baseline(tmp_path: Path, other: dict[str, object]) -> None:
+    calibrations = Calibrations(tmp_path, MACHINE)
+    calibrations.keep(wire(), measured(wire()))
+    assert calibrations.find(plan_for(trial(**other))) == Baseline()  # type: ignore[arg-type]
 
 
-def test_another_machine_or_placement_has_none(tmp_path: Path) -> None:
+def test_another_machine_or_placement_has_no_baseline(tmp_path: Path) -> None:
     Calibrations(tmp_path, MACHINE).keep(wire(), measured(wire()))
     for change in ({"kernel": "6.19"}, {"engine": "2"}, {"cpu_model": "another"}):
         assert Calibrations(tmp_path, MACHINE | change).find(plan_for()) == Baseline()
@@ -87,30 +89,30 @@ def test_another_machine_or_placement_has_none(tmp_path: Path) -> None:
     assert here.find(with_port_kind(plan_for(), PortKind.VHOST_USER)) == Baseline()
 
 
-def test_a_floor_is_of_its_rate(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path, MACHINE)
+def test_floor_applies_to_its_rate_only(tmp_path: Path) -> None:
+    calibrations = Calibrations(tmp_path, MACHINE)
     plan = wire("latency", rate_pps=100)
-    assert kept.keep(plan, measured(plan))
-    assert kept.find(plan_for(trial("latency", rate_pps=100))).rtt_median_ns
-    assert kept.find(plan_for(trial("latency", rate_pps=200))) == Baseline()
+    assert calibrations.keep(plan, measured(plan))
+    assert calibrations.find(plan_for(trial("latency", rate_pps=100))).rtt_median_ns
+    assert calibrations.find(plan_for(trial("latency", rate_pps=200))) == Baseline()
 
 
-def test_only_sound_ceilings_are_kept(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path, MACHINE)
-    assert not kept.keep(plan_for(), measured(plan_for())), "a switch is no wire"
+def test_only_valid_baselines_are_stored(tmp_path: Path) -> None:
+    calibrations = Calibrations(tmp_path, MACHINE)
+    assert not calibrations.keep(plan_for(), measured(plan_for())), "this is not a baseline"
     paced = wire(rate_pps=1000)
-    assert not kept.keep(paced, measured(paced)), "a paced wire shows no ceiling"
+    assert not calibrations.keep(paced, measured(paced)), "a set rate shows no ceiling"
     record = measured(wire())
     assert record.verdict is not None
     disturbed = record.verdict.model_copy(update={"marks": ["disturbed"]})
-    assert not kept.keep(wire(), record.model_copy(update={"verdict": disturbed}))
+    assert not calibrations.keep(wire(), record.model_copy(update={"verdict": disturbed}))
 
 
-def test_over_the_cable_both_machines_count(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path, MACHINE)
+def test_baseline_over_cable_depends_on_both_machines(tmp_path: Path) -> None:
+    calibrations = Calibrations(tmp_path, MACHINE)
     record = measured(wire())
-    assert kept.keep(between(wire()), record)
-    assert kept.find(between(plan_for())).forwarded_pps is not None
+    assert calibrations.keep(between(wire()), record)
+    assert calibrations.find(between(plan_for())).forwarded_pps is not None
     chain = between(plan_for(trial(scenario="loopback-2", environment="netns")))
     assert point_of(chain)["scenario"] == point_of(between(wire(scenario="p2p")))["scenario"]
     for other in (
@@ -121,44 +123,44 @@ def test_over_the_cable_both_machines_count(tmp_path: Path) -> None:
         between(plan_for(trial(pairs=2))),
         between(plan_for(trial(io="udp"))),
     ):
-        assert kept.find(other) == Baseline()
+        assert calibrations.find(other) == Baseline()
     assert not over_cable(plan_for()) and over_cable(between(plan_for()))
 
 
-def test_the_applications_on_sockets_are_judged_by_the_same_io_at_the_cable(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path, MACHINE)
-    kept.keep(between(wire(io="dpdk")), measured(wire(io="dpdk")))
+def test_baseline_over_cable_has_the_io_of_sockets(tmp_path: Path) -> None:
+    calibrations = Calibrations(tmp_path, MACHINE)
+    calibrations.keep(between(wire(io="dpdk")), measured(wire(io="dpdk")))
     by_socket = with_port_kind(plan_for(), PortKind.VHOST_USER)
-    assert kept.find(between(by_socket)).forwarded_pps is not None
-    assert kept.find(between(plan_for())) == Baseline(), "raw sockets"
+    assert calibrations.find(between(by_socket)).forwarded_pps is not None
+    assert calibrations.find(between(plan_for())) == Baseline(), "raw sockets"
 
 
-def test_forgotten_and_damaged_ones_are_not_found(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path, MACHINE)
-    kept.keep(wire(), measured(wire()))
+def test_forgotten_and_damaged_baselines_are_not_found(tmp_path: Path) -> None:
+    calibrations = Calibrations(tmp_path, MACHINE)
+    calibrations.keep(wire(), measured(wire()))
     (file,) = tmp_path.glob("*.json")
     text = file.read_text()
     file.write_text(text[: len(text) // 2])
-    assert kept.find(plan_for()) == Baseline()
+    assert calibrations.find(plan_for()) == Baseline()
     file.write_text(text)
-    kept.forget(plan_for())
-    assert kept.find(plan_for()) == Baseline()
+    calibrations.forget(plan_for())
+    assert calibrations.find(plan_for()) == Baseline()
 
 
-def test_a_place_that_cannot_be_written_costs_nothing_but_the_keeping() -> None:
+def test_unwritable_directory_stores_no_baseline() -> None:
     assert not Calibrations(Path("/proc/none"), MACHINE).keep(wire(), measured(wire()))
 
 
-def test_this_machine_tells_its_facts() -> None:
+def test_machine_facts_have_all_keys() -> None:
     facts = machine_facts()
     assert {"cpu_model", "microcode", "kernel", "governor", "cores", "engine"} <= set(facts)
     assert point_of(plan_for())["io"] == "raw-mmsg"
 
 
-def test_ceilings_are_of_the_machine_as_the_campaign_tunes_it(
+def test_baselines_belong_to_the_tuned_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that are asked for anew, too."""
+    """This also applies to `recalibrate`."""
     machine = dict(MACHINE)
     used: list[Any] = []
     tuned = MACHINE | {"governor": "performance"}
@@ -168,29 +170,29 @@ def test_ceilings_are_of_the_machine_as_the_campaign_tunes_it(
         return {}
 
     def run_campaign(*arguments: object) -> bool:
-        used.extend(one for one in arguments if isinstance(one, Calibrations))
+        used.extend(item for item in arguments if isinstance(item, Calibrations))
         return True
 
     monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(calibration, "machine_facts", lambda: dict(machine))
     for name, value in (
         ("_clean_up", lambda _: None),
-        ("prepare", lambda one, *_, **__: Prepared(one, [Step(plan_for(), None)], [], None, [])),
+        ("prepare", lambda item, *_, **__: Prepared(item, [Step(plan_for(), None)], [], None, [])),
         ("open_session", lambda: nullcontext(SESSION)),
         ("_tune", tune),
         ("run_campaign", run_campaign),
     ):
         monkeypatch.setattr(execute, name, value)
-    there = installed()
-    campaign = load_text("switch: linux-bridge\n", "unit.yaml", there.known)
-    before, now = (Calibrations(tmp_path / "cache/calibration", one) for one in (MACHINE, tuned))
-    for kept in (before, now):
-        assert kept.keep(wire(), measured(wire()))
+    parts = installed()
+    campaign = load_text("switch: linux-bridge\n", "unit.yaml", parts.known)
+    before, now = (Calibrations(tmp_path / "cache/calibration", item) for item in (MACHINE, tuned))
+    for calibrations in (before, now):
+        assert calibrations.keep(wire(), measured(wire()))
     request = Request(
         campaign_text="", observer=cast(Observer, None), say=lambda _: None, quiet=True,
         results=tmp_path / "results", recalibrate=True,
     )  # fmt: skip
-    execute.execute(campaign, there, request)
-    assert [one.machine for one in used] == [tuned]
+    execute.execute(campaign, parts, request)
+    assert [item.machine for item in used] == [tuned]
     assert now.find(plan_for()) == Baseline()
-    assert before.find(plan_for()) != Baseline(), "it was not measured as the machine is now"
+    assert before.find(plan_for()) != Baseline(), "the tuned machine does not replace it"

@@ -1,4 +1,4 @@
-"""A whole campaign on fakes: order, resuming, failures, the time left."""
+"""A campaign with fakes: order, resuming, failures, the remaining time."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    with new_run(tmp_path) as made:
-        yield made
+    with new_run(tmp_path) as run:
+        yield run
 
 
 def new_run(root: Path) -> Run:
@@ -52,16 +52,16 @@ def new_run(root: Path) -> Run:
 
 @dataclass
 class Watcher:
-    """An observer that notes what it sees, and looks at the disk at each moment."""
+    """An observer that stores the events, and the number of stored records at each trial."""
 
     run: Run
-    seen: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
     stored: list[int] = field(default_factory=list)
     left_s: list[float] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
-        self.seen.append(f"{number}/{total} {plan.trial.switch} {plan.trial.packet_size_bytes}")
+        self.events.append(f"{number}/{total} {plan.trial.switch} {plan.trial.packet_size_bytes}")
         self.stored.append(len(self.run.paths()))
         self.left_s.append(left_s)
 
@@ -69,14 +69,14 @@ class Watcher:
         pass
 
     def trial_ended(self, record: Record) -> None:
-        assert self.run.read(record.trial_id) == record, "stored before it is told"
+        assert self.run.read(record.trial_id) == record, "it is stored before the observer gets it"
         self.records.append(record)
 
 
 def step(size: int = 64, baseline: Trial | None = None, fail_at: str = "", **changes: Any) -> Step:
-    asked = trial(packet_size_bytes=size, **changes)
-    switch = FakeSwitch(asked.switch, fail_at=fail_at)
-    return Step(plan_for(asked, switch, FakeEnvironment()), baseline)
+    planned = trial(packet_size_bytes=size, **changes)
+    switch = FakeSwitch(planned.switch, fail_at=fail_at)
+    return Step(plan_for(planned, switch, FakeEnvironment()), baseline)
 
 
 def go(run: Run, steps: list[Step]) -> tuple[list[Record], Watcher]:
@@ -86,52 +86,52 @@ def go(run: Run, steps: list[Step]) -> tuple[list[Record], Watcher]:
 
 
 def test_each_record_is_stored_before_the_next_trial_begins(run: Run) -> None:
-    made, watcher = go(run, [step(64), step(128), step(256)])
+    records, watcher = go(run, [step(64), step(128), step(256)])
     assert watcher.stored == [0, 1, 2]
-    assert watcher.seen == ["1/3 linux-bridge 64", "2/3 linux-bridge 128", "3/3 linux-bridge 256"]
-    assert [record.status for record in made] == ["finished"] * 3
+    assert watcher.events == ["1/3 linux-bridge 64", "2/3 linux-bridge 128", "3/3 linux-bridge 256"]
+    assert [record.status for record in records] == ["finished"] * 3
     for path in run.paths():
         assert json.loads(path.read_text())["provenance"] == {"kernel": "fake"}
 
 
-def test_a_disturbed_trial_is_measured_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the end of its patience; one record is stored, and no other trial is."""
+def test_disturbed_trial_is_measured_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is repeated up to the limit, and one record is stored."""
     monkeypatch.setattr(retry_disturbed, "is_disturbed", lambda record: True)
     watcher = Watcher(run)
     steps = [step(64), step(128)]
     run_campaign(SESSION, run, "unit", steps, dict, watcher, repeat_disturbed=2)
-    made = watcher.records
-    assert [len(record.attempts) for record in made] == [3, 3]
-    assert watcher.seen == ["1/2 linux-bridge 64", "2/2 linux-bridge 128"]
-    assert list(run.records()) == made
+    records = watcher.records
+    assert [len(record.attempts) for record in records] == [3, 3]
+    assert watcher.events == ["1/2 linux-bridge 64", "2/2 linux-bridge 128"]
+    assert list(run.records()) == records
 
 
-def test_a_campaign_stops_before_a_trial_that_may_not_begin(run: Run) -> None:
-    """It keeps what it has, and goes on there."""
+def test_campaign_stops_before_refused_trial(run: Run) -> None:
+    """The next run continues there."""
     watcher, steps = Watcher(run), [step(64), step(128), step(256)]
-    asked: list[int] = []
+    sizes: list[int] = []
 
-    def may_begin(one: Trial) -> bool:
-        asked.append(one.packet_size_bytes)
-        return len(asked) < 3
+    def may_begin(item: Trial) -> bool:
+        sizes.append(item.packet_size_bytes)
+        return len(sizes) < 3
 
     def measure() -> bool:
         return run_campaign(SESSION, run, "unit", steps, dict, watcher, may_begin=may_begin)
 
     assert not measure() and len(run.paths()) == 2
-    asked.clear()
-    assert measure() and asked == [256], "nothing is measured twice"
-    assert [one.trial.packet_size_bytes for one in watcher.records] == [64, 128, 256]
+    sizes.clear()
+    assert measure() and sizes == [256], "nothing is measured twice"
+    assert [item.trial.packet_size_bytes for item in watcher.records] == [64, 128, 256]
 
 
-def test_a_trial_that_fails_does_not_stop_the_others(run: Run) -> None:
-    made, _ = go(run, [step(64), step(128, fail_at="start switch"), step(256)])
-    assert [record.status for record in made] == ["finished", "failed", "finished"]
-    assert made[1].message == "start switch failed"
+def test_failed_trial_does_not_stop_the_others(run: Run) -> None:
+    records, _ = go(run, [step(64), step(128, fail_at="start switch"), step(256)])
+    assert [record.status for record in records] == ["finished", "failed", "finished"]
+    assert records[1].message == "start switch failed"
 
 
 @pytest.mark.parametrize("place", ["_baseline", "_for_one_run", "provenance", "certificates"])
-def test_nothing_around_a_trial_stops_the_others(
+def test_failure_around_a_trial_does_not_stop_the_others(
     run: Run, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
@@ -154,20 +154,20 @@ def test_nothing_around_a_trial_stops_the_others(
     run_campaign(
         SESSION, run, "unit", [step(64), step(128)], provenance, watcher, certificates=certificates
     )
-    assert [one.status for one in watcher.records] == ["failed", "finished"]
+    assert [item.status for item in watcher.records] == ["failed", "finished"]
     assert watcher.records[0].message == "an odd answer"
 
 
-def test_a_record_that_no_file_can_hold_is_a_failed_trial(run: Run) -> None:
+def test_record_that_is_not_json_is_a_failed_trial(run: Run) -> None:
     odd = iter([object(), 1, 2])
     watcher = Watcher(run)
     provenance = lambda: {"odd": next(odd)}  # noqa: E731
     run_campaign(SESSION, run, "unit", [step(64), step(128)], provenance, watcher)
-    assert [one.status for one in watcher.records] == ["failed", "finished"]
+    assert [item.status for item in watcher.records] == ["failed", "finished"]
     assert "not written" in watcher.records[0].message
 
 
-def test_a_disk_that_is_full_ends_the_campaign(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_ends_the_campaign(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -177,25 +177,25 @@ def test_a_disk_that_is_full_ends_the_campaign(run: Run, monkeypatch: pytest.Mon
     assert run.paths() == []
 
 
-def test_only_what_is_missing_runs_again(run: Run) -> None:
+def test_only_missing_trials_run_again(run: Run) -> None:
     first, _ = go(run, [step(64), step(128, fail_at="wait_converged")])
-    kept = run.path_of(first[0].trial_id)
-    before = kept.stat()
-    made, watcher = go(run, [step(64), step(128), step(256)])
-    assert watcher.seen == ["2/3 linux-bridge 128", "3/3 linux-bridge 256"]
-    assert [record.trial.packet_size_bytes for record in made] == [128, 256]
-    assert (kept.stat().st_mtime_ns, kept.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    path = run.path_of(first[0].trial_id)
+    before = path.stat()
+    records, watcher = go(run, [step(64), step(128), step(256)])
+    assert watcher.events == ["2/3 linux-bridge 128", "3/3 linux-bridge 256"]
+    assert [record.trial.packet_size_bytes for record in records] == [128, 256]
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
     assert run.read(first[1].trial_id).status == "finished"
     assert [record.message for record in run.earlier_failures()] == ["wait_converged failed"]
 
 
-def test_a_finished_campaign_has_nothing_to_do(run: Run) -> None:
+def test_finished_campaign_measures_nothing(run: Run) -> None:
     go(run, [step(64)])
-    made, watcher = go(run, [step(64)])
-    assert made == [] and watcher.seen == []
+    records, watcher = go(run, [step(64)])
+    assert records == [] and watcher.events == []
 
 
-def test_an_interruption_keeps_what_is_finished(run: Run) -> None:
+def test_interruption_keeps_finished_trials(run: Run) -> None:
     class Interrupted(FakeSwitch):
         def wait_converged(self) -> None:
             raise KeyboardInterrupt
@@ -207,34 +207,34 @@ def test_an_interruption_keeps_what_is_finished(run: Run) -> None:
 
 
 def test_trials_are_judged_by_their_stored_baseline(run: Run) -> None:
-    """The fakes forward 4500/s on the wire, too: as much as the trial."""
+    """The fake baseline forwards 4500/s, as the trial does."""
     wire = step(64, switch="direct")
-    _, own = go(run, [wire, step(64, baseline=wire.plan.trial)])[0]
-    assert own.limit is not None and own.limit.factor == "generator"
-    assert "100% of the baseline" in own.limit.evidence
-    assert own.verdict is not None and "no-baseline" not in own.verdict.marks
+    _, judged = go(run, [wire, step(64, baseline=wire.plan.trial)])[0]
+    assert judged.limit is not None and judged.limit.factor == "generator"
+    assert "100% of the baseline" in judged.limit.evidence
+    assert judged.verdict is not None and "no-baseline" not in judged.verdict.marks
 
 
 @pytest.mark.parametrize("fault", ["fails", "floods", "missing"])
-def test_a_baseline_that_must_not_be_used_is_none(run: Run, fault: str) -> None:
+def test_invalid_baseline_is_not_used(run: Run, fault: str) -> None:
     wire = step(64, switch="direct", fail_at="wait_converged" if fault == "fails" else "")
     if fault == "floods":
         wire.plan.switch.witness = [0, 5, 10, 15, 20, 25, 30, 35]  # type: ignore[attr-defined]
     steps = [step(64, baseline=wire.plan.trial)]
-    made, _ = go(run, steps if fault == "missing" else [wire, *steps])
-    own = made[-1]
-    assert own.status == "finished"
-    assert own.verdict is not None and "no-baseline" in own.verdict.marks
+    records, _ = go(run, steps if fault == "missing" else [wire, *steps])
+    judged = records[-1]
+    assert judged.status == "finished"
+    assert judged.verdict is not None and "no-baseline" in judged.verdict.marks
     if fault == "floods":
-        assert made[0].verdict is not None and made[0].verdict.marks[0] == "flooding"
+        assert records[0].verdict is not None and records[0].verdict.marks[0] == "flooding"
 
 
-def test_time_of_a_trial() -> None:
+def test_latency_trial_takes_a_separate_warm_up() -> None:
     assert measuring_time_s(step(64, duration_s=7.0).plan) == 7.0
     latency = Step(
         plan_for(trial("latency", duration_s=7.0), FakeSwitch(), FakeEnvironment()), None
     )
-    assert measuring_time_s(latency.plan) == 7.4, "its warm-up is a run of its own"
+    assert measuring_time_s(latency.plan) == 7.4, "the warm-up is a separate run"
 
 
 def overhead(switch: str, seconds: float) -> Record:
@@ -242,7 +242,7 @@ def overhead(switch: str, seconds: float) -> Record:
     return synthetic_record(synthetic_trial(switch=switch), timing=timing)
 
 
-def test_the_time_left_is_guessed_first_and_learnt_then() -> None:
+def test_time_left_uses_overhead_of_finished_trials() -> None:
     bridge = [step(size) for size in (64, 128, 256)]
     other = [step(size, switch="ovs-dpdk") for size in (64, 128, 256)]
     left = TimeLeft([*bridge, *other])
@@ -252,18 +252,20 @@ def test_the_time_left_is_guessed_first_and_learnt_then() -> None:
     left.done(bridge[1], overhead("linux-bridge", 0.75))
     times = usual_overhead_s("ovs-dpdk") / usual_overhead_s("linux-bridge")
     factor_s = 2.5 + 3 * (2.0 + 0.5 * times)
-    assert left.estimate_s() == pytest.approx(factor_s), "the others': by the factor of all so far"
+    assert left.estimate_s() == pytest.approx(factor_s), "other switches have the common factor"
     left.done(other[0], overhead("ovs-dpdk", 3.5))
     assert left.estimate_s() == pytest.approx(2.5 + 2 * 5.5)
     left.done(other[1], synthetic_failure(synthetic_trial(switch="ovs-dpdk")))
-    assert left.estimate_s() == pytest.approx(2.5 + 5.5), "nothing to learn without a timing"
+    assert left.estimate_s() == pytest.approx(2.5 + 5.5), (
+        "a record without a timing changes nothing"
+    )
     left.done(bridge[2], overhead("linux-bridge", 0.5))
     left.done(other[2], overhead("ovs-dpdk", 3.5))
     assert left.estimate_s() == 0.0
 
 
-def test_chains_of_guests_take_the_time_of_their_guests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before any has run, and by what shorter chains took."""
+def test_time_left_of_guests_depends_on_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This applies before any trial, and after trials of shorter chains."""
     monkeypatch.setattr(accelerator, "known", lambda _qemu: Accelerator(EMULATED, "no /dev/kvm"))
     monkeypatch.setattr(packages, "qemu", lambda: None)
     chain = {"environment": "qemu", "switch": "ovs-netdev"}
@@ -276,43 +278,42 @@ def test_chains_of_guests_take_the_time_of_their_guests(monkeypatch: pytest.Monk
     assert left.estimate_s() == pytest.approx(4.0 + around_s)
 
 
-def test_the_time_left_costs_the_same_however_many_trials_are_left(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each trial is looked at twice in all: when it comes, and when it has gone."""
-    asked: list[int] = []
+def test_time_left_reads_each_plan_twice(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cost of an estimate does not depend on the number of trials. Each plan is read at the
+    start and at its removal."""
+    sizes: list[int] = []
 
     def counted(plan: TrialPlan) -> float:
-        asked.append(plan.trial.packet_size_bytes)
+        sizes.append(plan.trial.packet_size_bytes)
         return 1.0
 
     monkeypatch.setattr(time_left, "measuring_time_s", counted)
     steps = [step(64 + k) for k in range(12)]
     go(run, steps)
-    assert sorted(asked) == sorted(2 * [64 + k for k in range(12)])
+    assert sorted(sizes) == sorted(2 * [64 + k for k in range(12)])
 
 
-def test_the_time_left_shrinks(run: Run) -> None:
+def test_time_left_decreases(run: Run) -> None:
     _, watcher = go(run, [step(64), step(128), step(256)])
     assert watcher.left_s[0] == pytest.approx(3 * (2.0 + usual_overhead_s("linux-bridge")))
     assert watcher.left_s[0] > watcher.left_s[1] > watcher.left_s[2] >= 2.0
 
 
-def test_a_record_that_is_stored_is_not_kept_in_memory(run: Run) -> None:
+def test_stored_record_is_not_kept_in_memory(run: Run) -> None:
     class Looks(Watcher):
         ended: ClassVar[list[weakref.ref[Record]]] = []
 
         def trial_ended(self, record: Record) -> None:
             gc.collect()
-            assert [one() for one in self.ended] == [None] * len(self.ended)
+            assert [item() for item in self.ended] == [None] * len(self.ended)
             self.ended.append(weakref.ref(record))
 
     run_campaign(SESSION, run, "unit", [step(64), step(128), step(256)], dict, Looks(run))
     assert len(Looks.ended) == 3
 
 
-def test_what_a_trial_leaves_is_collected_before_the_next_begins(run: Run) -> None:
-    """And by a collector that leaves out what was there before; afterwards it sees all again."""
+def test_garbage_is_collected_before_the_next_trial(run: Run) -> None:
+    """Earlier objects are excluded from collections until the end of the campaign."""
 
     class Left:
         itself: Left
@@ -322,7 +323,7 @@ def test_what_a_trial_leaves_is_collected_before_the_next_begins(run: Run) -> No
         frozen: ClassVar[list[bool]] = []
 
         def trial_begins(self, *_: Any) -> None:
-            assert [one() for one in self.left] == [None] * len(self.left)
+            assert [item() for item in self.left] == [None] * len(self.left)
             self.frozen.append(gc.get_freeze_count() > 0)
 
         def trial_ended(self, record: Record) -> None:
@@ -336,32 +337,32 @@ def test_what_a_trial_leaves_is_collected_before_the_next_begins(run: Run) -> No
         assert gc.get_freeze_count() == 0
         with without_collections():
             run_campaign(SESSION, run, "unit", [step(256)], dict, Looks(run))
-            assert gc.get_freeze_count() > 0, "who runs several campaigns settles once"
+            assert gc.get_freeze_count() > 0, "the outer context decides"
     finally:
         gc.enable()
     assert Looks.frozen == [True] * 3 and gc.get_freeze_count() == 0
 
 
-def test_what_a_switch_has_learnt_by_running_is_not_kept_with_its_plan(run: Run) -> None:
+def test_state_of_a_switch_is_not_kept_with_its_plan(run: Run) -> None:
     steps = [step(64), step(128)]
     go(run, steps)
     assert len(run.paths()) == 2
-    assert [getattr(one.plan.switch, "ports", "?") for one in steps] == [None, None]
+    assert [getattr(item.plan.switch, "ports", "?") for item in steps] == [None, None]
 
 
-def test_what_another_host_has_told_of_a_trial_is_not_kept_with_its_plan(
+def test_state_of_remote_host_is_not_kept_with_its_plan(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nobody: Any = None
-    far, asked = FarSide(nobody, nobody, "netns", "netns", nobody), step(64)
+    far, between = FarSide(nobody, nobody, "netns", "netns", nobody), step(64)
 
-    def told(session: object, plan: TrialPlan, **_: object) -> Record:
+    def run_trial(session: object, plan: TrialPlan, **_: object) -> Record:
         assert plan.far is not None
         plan.far.placement = plan.placement
         return synthetic_record(plan.trial)
 
-    monkeypatch.setattr(campaign, "run_trial", told)
-    go(run, [replace(asked, plan=replace(asked.plan, far=far))])
+    monkeypatch.setattr(campaign, "run_trial", run_trial)
+    go(run, [replace(between, plan=replace(between.plan, far=far))])
     assert far.placement is None
 
 
@@ -369,14 +370,14 @@ def test_records_are_read_one_at_a_time(run: Run) -> None:
     go(run, [step(64), step(128), step(256)])
     ended = [weakref.ref(record) for record in run.records()]
     gc.collect()
-    assert [one() for one in ended] == [None] * 3
+    assert [item() for item in ended] == [None] * 3
 
 
 @pytest.mark.parametrize(("planned", "judges"), [(2048, True), (None, True), (4, False)])
-def test_a_wire_on_other_pages_judges_no_trial(
+def test_baseline_with_other_pages_is_not_used(
     run: Run, monkeypatch: pytest.MonkeyPatch, planned: int | None, judges: bool
 ) -> None:
-    """A run that went on with other pages has none for them."""
+    """This happens if a run is resumed with another page size."""
     wire = synthetic_record(synthetic_trial(switch="direct"), marks=[], page_size_kib=2048)
     run.write(wire)
     monkeypatch.setattr(campaign, "planned_kib", lambda _: planned)

@@ -1,4 +1,4 @@
-"""Failures that the place causes stop a run early; a contender that cannot start is left out."""
+"""A run stops after failures that the place causes; a contender that cannot start is left out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from switchmark.errors import STARVED, StoppedRun
 from switchmark.experiment import campaign, execute
 from switchmark.experiment.block_schedule import CampaignBlocks
 from switchmark.experiment.campaign import Observers, run_campaign
-from switchmark.experiment.failed_starts import FailedStarts, could_not_start, normalised
+from switchmark.experiment.failed_starts import FailedStarts, could_not_start, normalise
 from switchmark.experiment.prepare import Prepared
 from switchmark.experiment.steps import Step
 from switchmark.model.trial import Trial
@@ -33,8 +33,8 @@ DENIED = "network namespace sm4f00{}-{}: Operation not permitted"
 
 
 def step(switch: str, size: int = 64, **changes: Any) -> Step:
-    asked = synthetic_trial(switch=switch, packet_size_bytes=size, **changes)
-    return Step(plan_for(asked, FakeSwitch(switch), FakeEnvironment()), None)
+    trial = synthetic_trial(switch=switch, packet_size_bytes=size, **changes)
+    return Step(plan_for(trial, FakeSwitch(switch), FakeEnvironment()), None)
 
 
 class Bench:
@@ -45,23 +45,23 @@ class Bench:
             folder, campaign="unit", campaign_text="x", definition={}, settings={}, host={}
         )
         self.reasons = {name.replace("_", "-"): reason for name, reason in reasons.items()}
-        self.told: list[str] = []
+        self.lines: list[str] = []
         self.measured: list[str] = []
-        self.failures = FailedStarts(self.told.append)
-        monkeypatch.setattr(campaign, "run_trial", self.trial)
+        self.failures = FailedStarts(self.lines.append)
+        monkeypatch.setattr(campaign, "run_trial", self.run_trial)
 
-    def trial(self, _session: object, plan: Any, **_: object) -> Record:
-        """What a trial comes to; each failure has names and numbers of its own."""
-        asked: Trial = plan.trial
-        self.measured.append(asked.switch)
+    def run_trial(self, _session: object, plan: Any, **_: object) -> Record:
+        """Return the record of a trial. Each failure has other names and numbers."""
+        trial: Trial = plan.trial
+        self.measured.append(trial.switch)
         count = len(self.measured)
-        if asked.switch in self.reasons:
-            reason = self.reasons[asked.switch].format(10 + count, asked.switch)
-            return synthetic_failure(asked, reason)
-        return synthetic_record(asked, marks=[], number=count)
+        if trial.switch in self.reasons:
+            reason = self.reasons[trial.switch].format(10 + count, trial.switch)
+            return synthetic_failure(trial, reason)
+        return synthetic_record(trial, marks=[], number=count)
 
     def go(self, *steps: Step) -> bool:
-        """Run these; return whether all of them might begin."""
+        """Run the steps. Return False if the run was stopped."""
         return run_campaign(
             SESSION, self.run, "unit", steps, dict, self,
             failures=self.failures,
@@ -95,9 +95,7 @@ def test_two_contenders_with_one_reason_stop_the_run(
     assert len(bench.run.paths()) == 2, "both records are stored"
 
 
-def test_the_remedy_of_the_reason_is_the_remedy_of_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_remedy_of_reason_is_remedy_of_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "{1}: no hugepages; echo 1024 > nr_hugepages"
     bench = Bench(tmp_path, monkeypatch, basicfwd=reason, ovs_dpdk=reason)
     assert not bench.go(step("basicfwd"), step("ovs-dpdk"))
@@ -117,16 +115,16 @@ def test_different_reasons_do_not_stop_a_run(
 def test_only_the_first_trial_of_a_contender_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A later failure of one that has worked says nothing of the place; nor do baselines."""
+    """Later failures of a contender that has worked do not count, nor do those of baselines."""
     bench = Bench(tmp_path, monkeypatch, ovs_netdev=DENIED)
     assert bench.go(step("linux-bridge", 64))
     bench.reasons["linux-bridge"] = bench.reasons["direct"] = DENIED
-    wire = Step(step("direct").plan, None, is_baseline=True, is_asked=False)
+    wire = Step(step("direct").plan, None, is_baseline=True, is_requested=False)
     assert bench.go(wire, step("linux-bridge", 128), step("ovs-netdev"))
     assert not bench.failures.stopped
 
 
-def test_one_that_cannot_start_is_tried_twice_and_the_others_go_on(
+def test_contender_that_cannot_start_is_tried_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(tmp_path, monkeypatch, ovs_netdev="ovs-vswitchd: no such file {0}")
@@ -134,31 +132,33 @@ def test_one_that_cannot_start_is_tried_twice_and_the_others_go_on(
     assert bench.go(*steps)
     assert bench.measured.count("ovs-netdev") == 2
     assert bench.measured.count("linux-bridge") == len(SIZES)
-    (line,) = bench.told
+    (line,) = bench.lines
     assert line == (
         "left out: ovs-netdev, environment lxc: could not start 2 times: "
         "ovs-vswitchd: no such file 13"
     )
-    stored = [one for one in bench.run.records() if one.status == "failed"]
-    assert sorted(one.left_out for one in stored) == [False, True]
+    stored = [item for item in bench.run.records() if item.status == "failed"]
+    assert sorted(item.left_out for item in stored) == [False, True]
 
 
-def test_a_bare_wire_is_left_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever switch's place it takes: a core may be idle beside it."""
+def test_baseline_is_left_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This does not depend on the number of idle cores."""
     bench = Bench(tmp_path, monkeypatch, direct=DENIED)
     wires = [
-        Step(step("direct", size, spare_cores=spare).plan, None, is_baseline=True, is_asked=False)
+        Step(
+            step("direct", size, spare_cores=spare).plan, None, is_baseline=True, is_requested=False
+        )
         for spare in (0, 1)
         for size in SIZES
     ]
     assert bench.go(*wires, step("linux-bridge"))
-    assert bench.measured == ["direct", "direct", "linux-bridge"] and len(bench.told) == 1
+    assert bench.measured == ["direct", "direct", "linux-bridge"] and len(bench.lines) == 1
 
 
-def test_a_failure_after_the_start_leaves_nobody_out(
+def test_failure_after_the_start_leaves_no_contender_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only some of the points may fail so."""
+    """Such a failure may concern only some test points."""
     bench = Bench(tmp_path, monkeypatch)
     timing = Timing(deploy_s=0.1, verify_s=0, measure_s=0, teardown_s=0.1, overhead_s=0.2)
     failed = synthetic_failure().model_copy(update={"timing": timing})
@@ -169,31 +169,31 @@ def test_a_failure_after_the_start_leaves_nobody_out(
     assert not bench.failures.is_left_out(failed.trial)
 
 
-def test_one_that_starts_elsewhere_is_left_out_only_where_it_does_not(
+def test_contender_is_left_out_for_its_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(tmp_path, monkeypatch, linux_bridge="no container")
     assert bench.go(*[step("linux-bridge", size) for size in SIZES])
     bench.reasons.clear()
     assert bench.go(step("linux-bridge", 64, environment="netns"), step("linux-bridge", 1500))
-    assert len(bench.measured) == 3, "the last one is in the container again"
+    assert len(bench.measured) == 3, "the last trial is in the container again"
 
 
-def test_resuming_tries_it_again_and_forgets_that_it_was_left_out(
+def test_resume_tries_left_out_contender_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = Bench(tmp_path, monkeypatch, ovs_netdev="no such file")
     steps = [step("ovs-netdev", size) for size in SIZES]
     bench.go(*steps)
     assert [bool(row.left_out) for row in summary(bench.run.directory)].count(True) == 1
-    bench.failures, bench.reasons = FailedStarts(bench.told.append), {}
+    bench.failures, bench.reasons = FailedStarts(bench.lines.append), {}
     assert bench.go(*steps)
     assert len(list(bench.run.records())) == len(SIZES)
-    assert not any(one.left_out for one in bench.run.records())
-    assert len(bench.run.earlier_failures()) == 2, "nothing is lost"
+    assert not any(item.left_out for item in bench.run.records())
+    assert len(bench.run.earlier_failures()) == 2, "earlier failures stay stored"
 
 
-def test_the_summary_and_comparisons_name_who_was_left_out(
+def test_summary_and_comparison_name_left_out_contender(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bench = Bench(tmp_path / "a", monkeypatch)
@@ -213,7 +213,7 @@ def test_the_summary_and_comparisons_name_who_was_left_out(
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("message", "other"),
     [
         ("namespace sm4f1a2b-a0: no", "namespace sm99ffee-b0: no"),
         ("/run/sm1/x.sock: refused", "/run/sm77/y.sock: refused"),
@@ -221,14 +221,14 @@ def test_the_summary_and_comparisons_name_who_was_left_out(
         ("linux-bridge: missing", "ovs-netdev: missing"),
     ],
 )
-def test_names_and_numbers_make_no_other_reason(one: str, other: str) -> None:
+def test_names_and_numbers_do_not_change_reason(message: str, other: str) -> None:
     bridge, ovs = synthetic_trial(), synthetic_trial(switch="ovs-netdev")
-    assert normalised(one, bridge) == normalised(other, ovs)
-    assert normalised(one, bridge) != normalised(f"{other} again", ovs)
+    assert normalise(message, bridge) == normalise(other, ovs)
+    assert normalise(message, bridge) != normalise(f"{other} again", ovs)
 
 
-def test_blocks_ask_no_more_for_one_that_was_left_out() -> None:
-    """The others are compared to the end."""
+def test_blocks_exclude_left_out_contender() -> None:
+    """The other contenders are compared to the end."""
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, fails=("linux-bridge",), dwell_s=1e9)
     failures = FailedStarts(print)
     three = block_fakes.campaign(
@@ -236,11 +236,11 @@ def test_blocks_ask_no_more_for_one_that_was_left_out() -> None:
     )
     steps = block_fakes.steps_of(three)
     for block in CampaignBlocks(cast(Run, machine), three, steps, failures.is_left_out):
-        for one in block:
-            asked = one.plan.trial
-            if not failures.is_left_out(asked):
-                machine.measure(asked)
-                failures.take(machine.records[asked.id])
+        for item in block:
+            trial = item.plan.trial
+            if not failures.is_left_out(trial):
+                machine.measure(trial)
+                failures.take(machine.records[trial.id])
     count = Counter(name for _, name in machine.order)
     assert count["linux-bridge"] == 2
     assert count["basicfwd"] == count["ovs-dpdk"] > 2
@@ -253,7 +253,10 @@ def test_blocks_end_if_fewer_than_two_contenders_are_left() -> None:
     )
     blocks = iter(
         CampaignBlocks(
-            cast(Run, machine), two, block_fakes.steps_of(two), lambda one: one.switch == "ovs-dpdk"
+            cast(Run, machine),
+            two,
+            block_fakes.steps_of(two),
+            lambda trial: trial.switch == "ovs-dpdk",
         )
     )
     assert next(blocks) == [], "no baselines"
@@ -267,10 +270,10 @@ def test_a_stopped_run_is_one_error_of_code_3_with_its_records(
     Bench(tmp_path / "unused", monkeypatch, linux_bridge=DENIED, ovs_netdev=DENIED)
     steps = [step(name, size) for size in SIZES for name in ("linux-bridge", "ovs-netdev")]
     text = "switch: [linux-bridge, ovs-netdev]\nconnect_mode: learning\n"
-    asked = load_text(text + ("prove: 5%\n" if proves else ""), "unit.yaml", KNOWN)
-    made = Prepared(campaign=asked, steps=steps, left_out=[], instead=None, refused=[])
+    definition = load_text(text + ("prove: 5%\n" if proves else ""), "unit.yaml", KNOWN)
+    prepared = Prepared(campaign=definition, steps=steps, left_out=[], instead=None, refused=[])
     for name, value in (
-        ("prepare", lambda *_, **__: made), ("open_session", lambda: nullcontext(SESSION)),
+        ("prepare", lambda *_, **__: prepared), ("open_session", lambda: nullcontext(SESSION)),
         ("_clean_up", lambda _: None), ("_tune", lambda *_: {}), ("tool_versions", dict),
         ("_calibrations", lambda *_: None),
     ):  # fmt: skip
@@ -282,7 +285,7 @@ def test_a_stopped_run_is_one_error_of_code_3_with_its_records(
         results=tmp_path / "results",
     )
     with pytest.raises(StoppedRun) as stopped:
-        execute.execute(asked, INSTALLED, request)
+        execute.execute(definition, INSTALLED, request)
     assert stopped.value.exit_code == 3 and "\n" not in str(stopped.value)
     (folder,) = (tmp_path / "results").iterdir()
     assert str(stopped.value).endswith(f"see `switchmark doctor`; records in {folder}")

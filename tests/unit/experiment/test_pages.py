@@ -41,7 +41,7 @@ MANY = HugepagePool(2048, 2000, 2000)
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch: pytest.MonkeyPatch) -> list[HugepagePool]:
-    """Eight cores, and hugepages of which all that are free can be had."""
+    """Eight cores, and hugepages that are all available."""
     found = [MANY]
     cpus = [Cpu(number, (0, number), 0) for number in range(8)]
     monkeypatch.setattr(planning, "read_cpus", lambda: cpus)
@@ -60,16 +60,14 @@ def sizes(steps: list[Step]) -> set[int | None]:
     return {planned_kib(step.plan) for step in steps}
 
 
-def test_hugepages_are_used_if_the_run_can_have_them() -> None:
+def test_hugepages_are_used_if_available() -> None:
     steps, pages = choose_pages(steps_of(DPDK))
     assert pages is not None and not pages.is_small and sizes(steps) == {2048}
-    assert pages.reason == (
-        "a trial takes 256 MiB at most, and 3600 MiB may be used (90% of what is free)"
-    )
+    assert pages.reason.startswith("a trial takes 256 MiB at most, and 3600 MiB may be used (90%")
 
 
-def test_a_run_has_one_page_size(machine: list[HugepagePool]) -> None:
-    """Pages for the first switch would be there, and not for the second."""
+def test_run_has_one_page_size(machine: list[HugepagePool]) -> None:
+    """The pages are enough for the first switch, but not for the second."""
     machine[0] = HugepagePool(2048, 200, 150)
     both = "switch: [basicfwd, ovs-dpdk]\nmixed_connect_modes: true\n"
     steps, pages = choose_pages(steps_of(both))
@@ -79,7 +77,7 @@ def test_a_run_has_one_page_size(machine: list[HugepagePool]) -> None:
     assert pages is not None and not pages.is_small
 
 
-def test_a_limit_that_shows_only_when_pages_are_touched(
+def test_limit_that_only_shows_at_use_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(hugepages, "count_touchable", lambda _size_kb, _wanted: 10)
@@ -89,14 +87,14 @@ def test_a_limit_that_shows_only_when_pages_are_touched(
 
 
 @pytest.mark.parametrize("text", ["switch: linux-bridge\n", f"{DPDK}page_size: huge\n"])
-def test_nothing_is_chosen_without_a_trial_that_asks(text: str) -> None:
+def test_no_page_size_is_chosen_without_need(text: str) -> None:
     assert choose([step.plan for step in steps_of(text)]) is None
 
 
 def test_refused_calls_of_memory_policy_lead_to_small_pages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As in a container without SYS_NICE, though hugepages could be mapped."""
+    """In a container without SYS_NICE, hugepages can be mapped, but not used."""
     problem = unavailable("this container cannot", remedy="docker run --cap-add SYS_NICE")
     monkeypatch.setattr(place, "missing", lambda *_: problem)
     steps, pages = choose_pages(steps_of(DPDK))
@@ -104,7 +102,7 @@ def test_refused_calls_of_memory_policy_lead_to_small_pages(
     assert pages.reason == "this container cannot (remedy: docker run --cap-add SYS_NICE)"
 
 
-def test_hugepages_that_dpdk_cannot_use_are_refused_before_a_start(
+def test_unusable_hugepages_are_refused_before_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     problem = unavailable("this container cannot", remedy="docker run --cap-add SYS_NICE")
@@ -119,10 +117,10 @@ def test_hugepages_that_dpdk_cannot_use_are_refused_before_a_start(
     assert "page_size huge: this container cannot; docker run --cap-add SYS_NICE; or use" in line
 
 
-def test_trials_that_name_a_size_keep_it(machine: list[HugepagePool]) -> None:
+def test_trials_with_a_set_size_keep_it(machine: list[HugepagePool]) -> None:
     machine[0] = HugepagePool(2048, 0, 0)
-    asked = steps_of(f"{DPDK}page_size: [huge, 4KiB]\n")
-    steps, pages = choose_pages(asked)
+    planned = steps_of(f"{DPDK}page_size: [huge, 4KiB]\n")
+    steps, pages = choose_pages(planned)
     assert pages is None
     found = {step.plan.trial.page_size: planned_kib(step.plan) for step in steps}
     assert found == {"huge": 2048, "4KiB": 4}
@@ -133,7 +131,7 @@ def test_switches_without_dpdk_memory_have_no_page_size() -> None:
     assert sizes(steps) == {None}
 
 
-def test_page_sizes_are_points_of_their_own_unless_compared() -> None:
+def test_page_sizes_are_separate_points_of_baselines() -> None:
     trials = [step.plan for step in steps_of(f"{DPDK}page_size: [huge, 4KiB]\n")]
     assert len({str(point_of(plan)) for plan in trials}) == 2
 
@@ -143,27 +141,27 @@ def test_snabb_is_left_out_on_small_pages(
 ) -> None:
     machine[0] = HugepagePool(2048, 10, 10)
     text = "switch: [snabb, basicfwd]\nconnect_mode: cross-connect\n"
-    for more, kept in (("", 2), ("skip_unavailable: true\n", 1)):
+    for more, count in (("", 2), ("skip_unavailable: true\n", 1)):
         campaign = load_text(text + more, "unit.yaml", THERE.known)
         steps, pages = choose_pages(plan_steps(campaign, THERE))
         steps, left_out, refused = with_such_pages(campaign, steps, pages)
-        (words,) = left_out or refused
-        assert "snabb: works in hugepages only: needs " in words
-        assert bool(refused) == (kept == 2)
+        (arguments,) = left_out or refused
+        assert "snabb: works in hugepages only: needs " in arguments
+        assert bool(refused) == (count == 2)
         switches = {step.plan.trial.switch for step in steps if not step.is_baseline}
-        assert len(switches) == kept
+        assert len(switches) == count
     with pytest.raises(UsageError, match="snabb works in hugepages only, not with page_size 4KiB"):
         plan_steps(load_text("switch: snabb\npage_size: 4KiB\n", "a.yaml", THERE.known), THERE)
 
 
-def test_engines_and_switch_are_told() -> None:
+def test_engines_and_switch_get_the_page_size() -> None:
     steps = steps_of(f"{DPDK}page_size: [huge, 4KiB]\n")
     for step in steps:
         plan = step.plan
         port = replace(plan.specs()[0].port, socket_inside="/run/s")
-        words = engine_args(plan.trial, port, "sender", 0, 0, "poll")
+        arguments = engine_args(plan.trial, port, "sender", 0, 0, "poll")
         small = plan.trial.page_size == "4KiB"
-        assert ("--dpdk-pages" in words) == small
+        assert ("--dpdk-pages" in arguments) == small
         if isinstance(plan.switch, WithPages):
             assert plan.switch.small_pages == small
 
@@ -177,7 +175,7 @@ class FakeEngine:
         self.page_size_kib = page_size_kib
 
 
-def test_record_has_what_engines_report_and_nothing_else(
+def test_record_has_the_page_size_of_engines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(page_size, "_kernel_page_kib", lambda: 4)
@@ -187,9 +185,9 @@ def test_record_has_what_engines_report_and_nothing_else(
     engines = [FakeEngine(1048576), FakeEngine(None)]
     assert used_kib(huge, engines) == 1048576  # type: ignore[arg-type]
     assert used_kib(small, []) == 4
-    for plan, told in ((huge, 4), (small, 2048)):
-        with pytest.raises(TrialFailed, match=f"has pages of {told} KiB, and "):
-            used_kib(plan, [FakeEngine(told)])  # type: ignore[list-item]
+    for plan, page_kib in ((huge, 4), (small, 2048)):
+        with pytest.raises(TrialFailed, match=f"has pages of {page_kib} KiB, and "):
+            used_kib(plan, [FakeEngine(page_kib)])  # type: ignore[list-item]
 
 
 def test_pages_are_counted_until_the_kernel_ends_the_child(
@@ -201,14 +199,14 @@ def test_pages_are_counted_until_the_kernel_ends_the_child(
     assert hugepages.count_touchable(2048, 9) == 3
 
 
-def test_share_of_free_pages_is_what_a_run_relies_on(machine: list[HugepagePool]) -> None:
+def test_run_uses_a_share_of_free_pages(machine: list[HugepagePool]) -> None:
     assert hugepages.obtainable([100]) == (HugepagePool(2048, 2000, 1800),)
     machine[:] = [HugepagePool(2048, 0, 0), HugepagePool(1048576, 4, 4)]
     assert hugepages.used_size_kb() == 1048576
     assert [pool.free for pool in hugepages.obtainable([64, 64])] == [0, 3]
 
 
-def test_a_buffer_does_not_cross_small_pages() -> None:
+def test_buffer_does_not_cross_small_pages() -> None:
     assert on_small_pages(2432) == 4096
     assert on_small_pages(1500) == 2048
     assert on_small_pages(9500) == 12288
@@ -227,9 +225,9 @@ def test_testpmd_on_small_pages() -> None:
     switch = small(testpmd.Testpmd())
     assert isinstance(switch, testpmd.Testpmd)
     switch.cores = (0,)
-    words = switch._eal_options("sm")
-    assert words[:4] == [*NO_HUGE, str(switch.memory_mb())]
-    assert "--in-memory" not in words and "--single-file-segments" not in words
+    arguments = switch._eal_options("sm")
+    assert arguments[:4] == [*NO_HUGE, str(switch.memory_mb())]
+    assert "--in-memory" not in arguments and "--single-file-segments" not in arguments
     assert switch.memory_mb() >= 48 + 2 * 16384 * 4096 // (1 << 20)
     switch.small_pages = False
     assert switch._eal_options("sm")[0] == "--in-memory"
@@ -246,11 +244,11 @@ def test_ovs_dpdk_on_small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     switch.instance = Instance()  # type: ignore[assignment]
     assert switch.settings()["dpdk-socket-mem"] == "182,182"
     switch.small_pages = True
-    told = switch.settings()
-    assert told["dpdk-extra"] == (
+    page_kib = switch.settings()
+    assert page_kib["dpdk-extra"] == (
         "--no-pci --no-huge --legacy-mem --no-shconf -m 450 --no-telemetry --file-prefix=smbr"
     )
-    assert not {"dpdk-socket-mem", "dpdk-socket-limit"} & told.keys()
+    assert not {"dpdk-socket-mem", "dpdk-socket-limit"} & page_kib.keys()
 
 
 def test_fastclick_on_small_pages(monkeypatch: pytest.MonkeyPatch, session: Session) -> None:
@@ -259,8 +257,8 @@ def test_fastclick_on_small_pages(monkeypatch: pytest.MonkeyPatch, session: Sess
     switch = small(fastclick.FastClick())
     assert isinstance(switch, fastclick.FastClick)
     switch.session, switch.cores = session, (0,)
-    words = switch._eal(Path("/click"), ["--no-pci"])
-    assert words[4:8] == [*NO_HUGE, str(96 + 1024)]
+    arguments = switch._eal(Path("/click"), ["--no-pci"])
+    assert arguments[4:8] == [*NO_HUGE, str(96 + 1024)]
     switch.small_pages = False
     assert "--in-memory" in switch._eal(Path("/click"), [])
 
@@ -269,10 +267,10 @@ def test_t4p4s_on_small_pages() -> None:
     switch = small(t4p4s.T4p4s())
     assert isinstance(switch, t4p4s.T4p4s)
     memory = switch.eal_memory(switch.memory_mb())
-    words = t4p4s.arguments(
+    arguments = t4p4s.arguments(
         Path("/p"), PORTS[:2], ConnectMode.CROSS_CONNECT, 1, "sm", memory=memory
     )
-    assert words[3:7] == [*NO_HUGE, "512"] and "--in-memory" not in words
+    assert arguments[3:7] == [*NO_HUGE, "512"] and "--in-memory" not in arguments
 
 
 def test_bess_on_small_pages() -> None:
@@ -302,7 +300,7 @@ def test_instruments_on_small_pages() -> None:
         assert eal_memory(station, 64) == [*first, "64"]
 
 
-def test_moongen_has_small_pages_whatever_the_run_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moongen_always_has_small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "switch: linux-bridge\ngenerator: moongen\nduration: 2s\n"
     steps, _ = choose_pages(steps_of(text))
     assert {step.plan.small_pages for step in steps if not step.is_baseline} == {True}
@@ -311,7 +309,7 @@ def test_moongen_has_small_pages_whatever_the_run_has(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(("used", "goes_on"), [(2048, True), (None, True), (4, False)])
-def test_a_run_is_resumed_on_the_pages_it_was_begun_with(
+def test_run_is_resumed_with_its_page_size_only(
     tmp_path: Path, used: int | None, goes_on: bool
 ) -> None:
     steps, _ = choose_pages(steps_of(DPDK))
@@ -325,7 +323,7 @@ def test_a_run_is_resumed_on_the_pages_it_was_begun_with(
         check_pages(run, steps)
 
 
-def test_pages_that_were_asked_for_need_no_check(tmp_path: Path) -> None:
+def test_set_page_size_needs_no_check(tmp_path: Path) -> None:
     steps, _ = choose_pages(steps_of(f"{DPDK}page_size: huge\n"))
     (begun,) = [step.plan.trial for step in steps if not step.is_baseline]
     record = synthetic_record(begun, page_size_kib=4)

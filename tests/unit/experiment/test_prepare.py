@@ -109,30 +109,30 @@ def compare(campaign: CampaignDefinition, monkeypatch: pytest.MonkeyPatch, folde
     """Assert that plan and run agree; return how many trials there are."""
     begun, error = started(campaign, monkeypatch, folder)
     try:
-        made = plan_command.Plan(campaign, THERE)
-        listed = [one.id for one in (*made.baselines, *made.trials)]
-        refused = made.prepared.refused
+        plan = plan_command.Plan(campaign, THERE)
+        listed = [one.id for one in (*plan.baselines, *plan.trials)]
+        refused = plan.prepared.refused
     except SwitchmarkError as problem:
         assert error and error in str(problem)
         return 0
     assert error == "\n".join(refused)
-    wanted = [] if refused else listed
-    if campaign.proves:  # the rest follows, block by block, from the figures
-        count = 0 if refused else len(made.baselines)
-        assert begun[:count] == wanted[:count] and set(begun) <= set(wanted)
-        assert bool(begun) == bool(wanted)
+    expected = [] if refused else listed
+    if campaign.proves:  # later blocks depend on the figures
+        count = 0 if refused else len(plan.baselines)
+        assert begun[:count] == expected[:count] and set(begun) <= set(expected)
+        assert bool(begun) == bool(expected)
     else:
-        assert begun == wanted
+        assert begun == expected
     return len(begun)
 
 
 def local(campaign: CampaignDefinition) -> bool:
-    """Between hosts, run needs a testbed, and plan connects to no host."""
+    """Return True if the campaign needs no testbed."""
     return all("remote" not in sweep.location for sweep in campaign.sweeps)
 
 
 @pytest.mark.parametrize("without", [(), ("vpp", "snabb", "ovs-dpdk")], ids=["all", "some"])
-def test_every_built_in_campaign_runs_as_planned(
+def test_built_in_campaigns_run_as_planned(
     without: Sequence[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     absent(monkeypatch, without)
@@ -163,7 +163,7 @@ DRAWN: dict[str, Sequence[str]] = {
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_every_drawn_campaign_runs_as_planned(
+def test_random_campaigns_run_as_planned(
     seed: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     draw = random.Random(seed)
@@ -177,12 +177,12 @@ def test_every_drawn_campaign_runs_as_planned(
     try:
         campaign = load_text(text, "drawn.yaml", THERE.known)
     except SwitchmarkError:
-        return  # neither begins: the file is refused when it is read
+        return  # both refuse the file when they read it
     compare(campaign, monkeypatch, tmp_path)
 
 
-def test_absent_switches_choose_no_connect_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """macvlan has `veb` alone, so there is no common mode as long as it counts."""
+def test_absent_switches_do_not_affect_connect_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """macvlan only has `veb`, so there is no common mode with it."""
     absent(monkeypatch, ["macvlan", "vpp", "snabb"])
     text = "switch: [linux-bridge, macvlan]\nskip_unavailable: true\n"
     found = prepare.prepare(load_text(text, "a.yaml", THERE.known), THERE)
@@ -194,7 +194,7 @@ def test_absent_switches_choose_no_connect_mode(monkeypatch: pytest.MonkeyPatch)
     assert {step.plan.mode for step in found.steps} == {ConnectMode.CROSS_CONNECT}
 
 
-def test_a_campaign_of_absent_switches_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_campaign_of_absent_switches_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     absent(monkeypatch, ["vpp", "snabb"])
     text = "switch: [vpp, snabb]\nskip_unavailable: true\n"
     found = prepare.prepare(load_text(text, "a.yaml", THERE.known), THERE)
@@ -203,16 +203,16 @@ def test_a_campaign_of_absent_switches_is_refused(monkeypatch: pytest.MonkeyPatc
         found.check()
 
 
-def test_plan_counts_no_trial_of_a_switch_that_is_left_out(
+def test_plan_has_no_trial_of_left_out_switch(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     absent(monkeypatch, ["vpp"])
     file = tmp_path / "half.yaml"
     file.write_text("switch: [vpp, linux-bridge]\nskip_unavailable: true\npacket_size: [64, 128]\n")
     assert switchmark(["plan", str(file), "--json"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert {one["trial"]["switch"] for one in made["trials"]} == {"linux-bridge"}
-    assert made["count"] == 2 and made["refused_by_run"] == ["left out: vpp: no vpp; install it"]
+    plan = json.loads(capsys.readouterr().out)
+    assert {one["trial"]["switch"] for one in plan["trials"]} == {"linux-bridge"}
+    assert plan["count"] == 2 and plan["refused_by_run"] == ["left out: vpp: no vpp; install it"]
 
 
 REFUSED = [
@@ -226,8 +226,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSED)
-def test_what_the_engine_refuses_is_refused_before_a_start(text: str, message: str) -> None:
-    """The engine itself is asked, so that its rules exist once."""
+def test_engine_refuses_command_lines_before_start(text: str, message: str) -> None:
+    """The engine itself checks the command lines, so that its rules exist once."""
     try:
         engine = find_engine()
     except UnavailableError as error:
@@ -243,8 +243,8 @@ def test_what_the_engine_refuses_is_refused_before_a_start(text: str, message: s
         assert message in line and "V=" in line
 
 
-def test_too_few_hugepages_are_refused_before_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two pages of 1 GiB are the applications', so that the switch has none."""
+def test_too_few_hugepages_are_refused_before_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The applications use two pages of 1 GiB, and no page is left for the switch."""
     text = "switch: [basicfwd, ovs-dpdk, testpmd, linux-bridge]\nmixed_connect_modes: true\n"
     campaign = load_text(text, "a.yaml", THERE.known)
     monkeypatch.setattr(prepare, "too_little_memory", too_little_memory)
@@ -262,7 +262,7 @@ def test_too_few_hugepages_are_refused_before_a_start(monkeypatch: pytest.Monkey
     assert "in 23 processes, 2048 MiB are reserved; echo " in line
 
 
-def test_a_program_that_is_no_engine_is_refused(tmp_path: Path) -> None:
+def test_program_that_is_not_an_engine_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "old-engine"
     program.write_text("#!/bin/sh\necho unknown role >&2\nexit 2\n")
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Repetitions end when the interval is narrow, at the most allowed, or when time is spent."""
+"""Repetitions end if the interval is narrow, at their limit, or if the time is spent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.campaign_fakes import KNOWN
 
 @dataclass
 class Shelf:
-    """Records that hold nothing but a forwarded load."""
+    """Records that only have a forwarded load."""
 
     loads: dict[str, float] = field(default_factory=dict)
 
@@ -45,12 +45,12 @@ def campaign(text: str = "until_ci: 2%") -> CampaignDefinition:
     return load_text(f"switch: linux-bridge\nrepetitions: 3\n{text}\n", "c.yaml", KNOWN)
 
 
-def run_all(made: CampaignDefinition, noise: float, seed: int = 1) -> tuple[Shelf, int]:
-    """Play a campaign of one trial whose load has this relative noise; blocks that were run."""
+def run_all(definition: CampaignDefinition, noise: float, seed: int = 1) -> tuple[Shelf, int]:
+    """Run a campaign of one trial with this relative noise of its load."""
     trial = Trial(dimension="throughput", switch="linux-bridge", packet_size_bytes=64)  # type: ignore[arg-type]
     steps = [
         Step(cast(TrialPlan, Plan(trial.model_copy(update={"repetition": r}))), None)
-        for r in range(made.repetitions)
+        for r in range(definition.repetitions)
     ]
     draw = random.Random(seed)
     shelf = Shelf()
@@ -61,17 +61,17 @@ def run_all(made: CampaignDefinition, noise: float, seed: int = 1) -> tuple[Shel
 
     keep(steps)
     blocks = 0
-    for block in more_blocks(cast(Run, shelf), made, steps):
+    for block in more_blocks(cast(Run, shelf), definition, steps):
         keep(block)
         blocks += 1
     return shelf, blocks
 
 
-def test_a_quiet_trial_is_not_repeated_further() -> None:
+def test_quiet_trial_is_not_repeated() -> None:
     assert run_all(campaign(), noise=0.0001)[1] == 0
 
 
-def test_a_noisy_trial_is_repeated_until_its_interval_is_narrow() -> None:
+def test_noisy_trial_repeats_until_interval_is_narrow() -> None:
     shelf, blocks = run_all(campaign(), noise=0.02)
     assert blocks > 0
     steps = [
@@ -85,22 +85,22 @@ def test_a_noisy_trial_is_repeated_until_its_interval_is_narrow() -> None:
     assert ending.half_width <= 0.02
 
 
-def test_patience_ends() -> None:
+def test_repetitions_end_at_max_repetitions() -> None:
     shelf, blocks = run_all(campaign("until_ci: 0.1%\nmax_repetitions: 7"), noise=0.2)
     assert blocks == 4
     assert len(shelf.loads) == 7
 
 
-def test_time_ends() -> None:
+def test_repetitions_end_with_time_budget() -> None:
     # 10 s a trial: the first three are within the budget, and one more.
     assert run_all(campaign("until_ci: 0.1%\ntime_budget: 45s"), noise=0.2)[1] == 1
 
 
-def test_without_a_width_nothing_is_added() -> None:
+def test_campaign_without_until_ci_adds_no_block() -> None:
     assert run_all(campaign(""), noise=0.5)[1] == 0
 
 
 @pytest.mark.parametrize("text", ["0%", "100%", "-1%", "wide"])
-def test_widths_that_mean_nothing_are_refused(text: str) -> None:
+def test_impossible_until_ci_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="until_ci"):
         campaign(f"until_ci: {text}")

@@ -53,14 +53,14 @@ def test_one_baseline_serves_all_repetitions() -> None:
     assert len({step.plan.trial.id for step in trials}) == 5
 
 
-def test_switches_that_share_port_kind_and_placement_share_the_baseline() -> None:
+def test_switches_with_equal_placement_share_baseline() -> None:
     wires, trials = steps_of(
         "switch: [linux-bridge, ovs-netdev, ovs-dpdk, basicfwd]\ndimension: throughput\n"
         "packet_size: 64\nmixed_connect_modes: true\n"
     )
     found = {step.plan.trial.switch: step.baseline for step in trials}
     assert found["ovs-dpdk"] == found["basicfwd"], "both poll, on vhost-user"
-    assert found["linux-bridge"] != found["ovs-netdev"], "one has a core of its own"
+    assert found["linux-bridge"] != found["ovs-netdev"], "ovs-netdev has its own core"
     assert len(wires) == 3
     kinds = {name: wire.port_kind for name, wire in found.items() if wire is not None}
     assert kinds == {
@@ -71,8 +71,8 @@ def test_switches_that_share_port_kind_and_placement_share_the_baseline() -> Non
     }
 
 
-def test_the_wire_has_its_ends_where_the_trial_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a path from the generator, which is apart, to an application beside the switch."""
+def test_baseline_has_the_cores_of_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The generator is on another NUMA node than the switch and the application."""
     cpus = [Cpu(number, (number // 4, number), number // 4) for number in range(8)]
     monkeypatch.setattr(planning, "read_cpus", lambda: cpus)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
@@ -85,13 +85,13 @@ def test_the_wire_has_its_ends_where_the_trial_has_them(monkeypatch: pytest.Monk
     assert wire.plan.placement.application_cores == placed
 
 
-def test_what_changes_the_load_changes_the_baseline() -> None:
+def test_each_load_has_its_baseline() -> None:
     wires, _ = steps_of(ONE.replace("64", "64, 1500") + "rate: 100k, max\n")
-    asked = {(w.plan.trial.packet_size_bytes, w.plan.trial.rate_pps) for w in wires}
-    assert asked == {(64, 100_000), (64, None), (1500, 100_000), (1500, None)}
+    loads = {(w.plan.trial.packet_size_bytes, w.plan.trial.rate_pps) for w in wires}
+    assert loads == {(64, 100_000), (64, None), (1500, 100_000), (1500, None)}
 
 
-def test_connect_modes_share_the_wire() -> None:
+def test_connect_modes_share_the_baseline() -> None:
     wires, trials = steps_of(
         "switch: linux-bridge\ndimension: throughput\npacket_size: 64\n"
         "connect_mode: [learning, static-mac]\nmixed_connect_modes: true\n"
@@ -101,50 +101,49 @@ def test_connect_modes_share_the_wire() -> None:
 
 
 @pytest.mark.parametrize(("switch", "spare"), [("linux-bridge", 0), ("ovs-dpdk", 1)])
-def test_the_switch_s_core_is_left_idle_under_the_wire(switch: str, spare: int) -> None:
-    """Otherwise the applications would have more room on the wire than in the trial."""
+def test_baseline_leaves_core_of_switch_idle(switch: str, spare: int) -> None:
+    """Otherwise the applications would have more resources than in the trial."""
     wires, trials = steps_of(ONE.replace("linux-bridge", switch))
-    wire, own = wires[0].plan, trials[0].plan
+    wire, measured = wires[0].plan, trials[0].plan
     assert wire.trial.spare_cores == spare and wire.placement.switch_cores == []
-    assert wire.placement.application_cores == own.placement.application_cores
-    assert wire.placement.idle == own.placement.idle
-    assert len(own.placement.switch_cores) == spare
+    assert wire.placement.application_cores == measured.placement.application_cores
+    assert wire.placement.idle == measured.placement.idle
+    assert len(measured.placement.switch_cores) == spare
     assert ("left idle" in wire.placement.reason) == bool(spare)
     used = {core for cores in wire.placement.application_cores.values() for core in cores}
-    assert not used & set(own.placement.switch_cores)
+    assert not used & set(measured.placement.switch_cores)
 
 
-def test_as_many_cores_are_left_idle_as_the_switch_has() -> None:
+def test_baseline_leaves_all_cores_of_switch_idle() -> None:
     wires, _ = steps_of(ONE.replace("linux-bridge", "ovs-dpdk") + "switch_cores: [1, 2]\n")
     assert sorted(wire.plan.trial.spare_cores for wire in wires) == [1, 2]
 
 
-def test_the_wire_itself_needs_no_baseline() -> None:
+def test_baseline_needs_no_baseline() -> None:
     wires, trials = steps_of(ONE.replace("linux-bridge", "direct"))
     assert len(wires) == 1 and trials == []
     assert wires[0].plan.trial.spare_cores == 0
 
 
-def test_without_baselines() -> None:
+def test_steps_without_baselines_have_none() -> None:
     campaign = load_text(ONE, "unit.yaml", KNOWN)
     steps = plan_steps(campaign, INSTALLED, baselines=False)
     assert [(step.plan.trial.switch, step.baseline) for step in steps] == [("linux-bridge", None)]
 
 
-def test_auto_io_is_settled_for_the_wire() -> None:
-    """`auto` and its meaning are one baseline."""
+def test_auto_io_and_its_value_share_a_baseline() -> None:
     wires, _ = steps_of(ONE + "io: [auto, raw-mmsg]\n")
     assert len(wires) == 1 and wires[0].plan.trial.io.value == "raw-mmsg"
 
 
-def test_plans_carry_the_campaign_s_policies() -> None:
+def test_plans_have_the_policies_of_the_campaign() -> None:
     _, trials = steps_of(ONE + "trim:\n  warm_up: 2s\n  cool_down: 1s\nverify:\n  frames: 99\n")
     plan = trials[0].plan
     assert (plan.policy.warm_up_s, plan.verify.frames) == (2.0, 99)
     assert [spec.name for spec in plan.specs()] == ["tx0", "rx0"]
 
 
-def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
+def test_unavailable_switches_are_reported_before_start() -> None:
     wires, trials = steps_of(
         "switch: [ovs-netdev, ovs-dpdk]\ndimension: throughput\npacket_size: 64\n"
     )
@@ -157,7 +156,7 @@ def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
     with pytest.raises(UnavailableError) as caught:
         check_available([*wires, *trials])
     lines = str(caught.value).splitlines()
-    assert len(lines) == 2, "one line each, however many trials"
+    assert len(lines) == 2, "one line for each switch"
     assert "switch ovs-dpdk cannot run here: no ovs-dpdk here; apt install ovs-dpdk" in lines
 
 
@@ -182,8 +181,10 @@ def test_wire_ends_of_sockets_need_no_network_namespace(
 
 
 @pytest.mark.parametrize("missing", [Facility.NETWORK_DEVICE, Facility.PACKET_SOCKET])
-def test_bare_needs_what_its_ports_need(monkeypatch: pytest.MonkeyPatch, missing: Facility) -> None:
-    """Sockets need nothing from the operating system, devices need to be made and read."""
+def test_bare_needs_the_facilities_of_its_ports(
+    monkeypatch: pytest.MonkeyPatch, missing: Facility
+) -> None:
+    """Sockets need no facility of the operating system, but devices do."""
 
     def can(facility: Facility) -> Availability:
         return Availability(facility is not missing, reason=f"no {facility}", remedy="ask for it")
@@ -216,9 +217,9 @@ def test_io_needs_its_facility_and_can_be_left_out(monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(UnavailableError, match="io af-xdp cannot run here: no BPF; sudo"):
         check_available([*wires, *trials])
-    kept, reasons = leave_out_unavailable([*wires, *trials])
+    able, reasons = leave_out_unavailable([*wires, *trials])
     assert reasons == ["io af-xdp: no BPF; sudo"]
-    assert {step.plan.trial.io for step in kept} == {Io.RAW}
+    assert {step.plan.trial.io for step in able} == {Io.RAW}
 
 
 def test_cpu_limit_needs_a_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +234,7 @@ def test_cpu_limit_needs_a_control_group(monkeypatch: pytest.MonkeyPatch) -> Non
         check_available(trials)
 
 
-def test_what_cannot_run_here_for_one_reason_is_one_line() -> None:
+def test_unavailable_parts_with_one_reason_share_a_line() -> None:
     wires, trials = steps_of("switch: linux-bridge\ndimension: throughput\npacket_size: 64\n")
     missing = Availability(False, reason="no namespaces", remedy="use sudo")
     for step in (*wires, *trials):
@@ -247,7 +248,7 @@ def test_what_cannot_run_here_for_one_reason_is_one_line() -> None:
     )
 
 
-def test_what_cannot_run_here_can_be_left_out() -> None:
+def test_unavailable_switches_can_be_left_out() -> None:
     wires, trials = steps_of(
         "switch: [linux-bridge, ovs-netdev, basicfwd]\ndimension: throughput\npacket_size: 64\n"
         "mixed_connect_modes: true\n"
@@ -257,10 +258,10 @@ def test_what_cannot_run_here_can_be_left_out() -> None:
         step.plan.switch.availability = lambda h=here: Availability(  # type: ignore[method-assign,misc]
             h, reason="no engine", remedy="build it"
         )
-    kept, reasons = leave_out_unavailable([*wires, *trials])
-    assert {s.plan.switch.name for s in kept} == {"direct", "linux-bridge", "ovs-netdev"}
+    able, reasons = leave_out_unavailable([*wires, *trials])
+    assert {s.plan.switch.name for s in able} == {"direct", "linux-bridge", "ovs-netdev"}
     assert any(s.plan.port_kind == "vhost-user" for s in wires)
-    assert all(s.plan.port_kind == "veth" for s in kept), "its wire goes, too"
+    assert all(s.plan.port_kind == "veth" for s in able), "its baseline is also left out"
     assert reasons == ["basicfwd: no engine; build it"]
     for step in trials:
         step.plan.switch.availability = lambda: Availability(  # type: ignore[method-assign]
@@ -274,8 +275,8 @@ def test_what_cannot_run_here_can_be_left_out() -> None:
     ("io", "own_device_mac"),
     [("udp", False), ("udp-mmsg", False), ("raw", True), ("raw-mmsg", True), ("auto", True)],
 )
-def test_the_ip_stack_sees_only_what_is_meant_for_it(io: str, own_device_mac: bool) -> None:
-    """Frames addressed to the device go up the kernel's IP stack: only UDP sockets want that."""
+def test_only_udp_sockets_use_the_device_address(io: str, own_device_mac: bool) -> None:
+    """The kernel's IP stack gets frames with the address of the device. Only UDP sockets use it."""
     _, (step,) = steps_of(f"switch: linux-bridge\nio: {io}\n")
     a, b = step.plan.specs()
     for end, peer in ((a, b), (b, a)):
@@ -290,7 +291,7 @@ def between_hosts(text: str, cable: Cable) -> list[Step]:
     return plan_steps(campaign, INSTALLED, site=Site(testbed))
 
 
-def test_between_hosts_the_wire_is_the_cable_where_it_can_be() -> None:
+def test_baseline_between_hosts_uses_cable_if_possible() -> None:
     both = Cable("eth1", "eth2")
     wire, step = between_hosts(ONE, both)
     assert wire.plan.trial.location == "remote" and wire.plan.far is not None
@@ -300,14 +301,14 @@ def test_between_hosts_the_wire_is_the_cable_where_it_can_be() -> None:
     assert (wire.plan.port_kind, wire.plan.trial.io) == (PortKind.VETH, "dpdk")
     assert step.plan.port_kind is PortKind.VHOST_USER
     wire, _ = between_hosts(ONE + "environment: bare\n", both)
-    assert wire.plan.trial.environment == "netns", "a cable is lent to a namespace"
+    assert wire.plan.trial.environment == "netns", "the cable is moved into a namespace"
     wire, _ = between_hosts(ONE + "pairs: 2\n", both)
     assert wire.plan.trial.location == "local" and wire.plan.far is None
     wire, _ = between_hosts(ONE + "io: udp\n", both)
     assert wire.plan.trial.location == "local"
 
 
-def test_a_cable_that_a_switch_cannot_take_is_refused_with_file_and_end() -> None:
+def test_cable_that_switch_cannot_use_is_refused() -> None:
     nic = Cable("eth1", "0000:03:00.0")
     with pytest.raises(UsageError, match=r"lab\.yaml: cables: 0000:03:00\.0: linux-bridge takes"):
         between_hosts(ONE, nic)
@@ -316,23 +317,23 @@ def test_a_cable_that_a_switch_cannot_take_is_refused_with_file_and_end() -> Non
         assert len(between_hosts(ONE.replace("linux-bridge", switch) + more, nic)) == 2
 
 
-def test_second_threads_are_left_alone_where_tuning_takes_them_offline(
+def test_threads_that_tuning_takes_offline_are_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It does so before the first trial, whose applications could not be pinned there."""
+    """Tuning takes them offline before the first trial."""
     cpus = [Cpu(number, (0, number % 2), 0) for number in range(4)]  # siblings: 0-2 1-3
     monkeypatch.setattr(planning, "read_cpus", lambda: cpus)
 
     def cores(more: str) -> set[int]:
         wires, trials = steps_of(ONE + more)
         placed = (step.plan.placement.application_cores for step in (*wires, *trials))
-        return {core for one in placed for own in one.values() for core in own}
+        return {core for item in placed for used in item.values() for core in used}
 
     assert cores("") == {1, 2}
     assert cores("tuning: smt:off\n") == {0, 1}
 
 
-def test_the_switch_of_packet_sockets_gets_the_buffers_of_the_trial() -> None:
+def test_switch_of_packet_sockets_gets_buffers_of_trial() -> None:
     text = "switch: af-packet\ndimension: throughput\npacket_size: 64\n"
     for more, unforced in (("", False), ("socket_buffers: unforced\n", True)):
         (wire,), (step,) = steps_of(text + more)
@@ -341,7 +342,7 @@ def test_the_switch_of_packet_sockets_gets_the_buffers_of_the_trial() -> None:
         assert (wire.plan.trial.socket_buffers == "unforced") is unforced
 
 
-def test_a_congestion_control_that_is_missing_is_named_before_anything_starts(
+def test_unknown_congestion_control_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(congestion_control, "congestion_controls", lambda: ("reno", "cubic"))

@@ -43,7 +43,7 @@ RATES = {"veth": 1e6, "vhost": 4e6}
 
 
 def wires(repetitions: int = 8, *, is_baseline: bool | None = False) -> list[Record]:
-    """Two wires told apart by name, the second one four times as fast; both swing."""
+    """Two contenders without a switch; the second has four times the rate."""
     return [
         scaled(
             synthetic_record(
@@ -63,14 +63,14 @@ def steps_of(text: str) -> list[Step]:
     return plan_steps(load_text(text, "unit.yaml", KNOWN), INSTALLED)
 
 
-def words_of(run: Path) -> tuple[list[SummaryRow], Any]:
+def texts_of(run: Path) -> tuple[list[SummaryRow], Any]:
     rows = summary(run)
     opened = open_run(run)
     return rows, summarise_in_words(opened, rows, rows, answers_of(opened, rows, rows))
 
 
 def test_proving_campaign_of_wires_ends_with_lead() -> None:
-    """A round of nothing but wires takes time: it was 0, and the campaign divided by it."""
+    """The time of a round of baselines alone was 0, and the campaign divided by it."""
     machine = Machine(RATES, dwell_s=1e9)
     run_all(machine, campaign(TWO_WIRES))
     observed = [replace(observe(one), is_baseline=False) for one in machine.records.values()]
@@ -80,7 +80,7 @@ def test_proving_campaign_of_wires_ends_with_lead() -> None:
     assert (lead.ahead, lead.behind, lead.verdict) == ("vhost", "veth", LeadVerdict.AHEAD)
 
 
-def test_baselines_take_no_part_in_the_answer() -> None:
+def test_baselines_are_not_compared() -> None:
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6, "direct": 1e6}, dwell_s=1e9)
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 40s"
     run_all(machine, campaign(text))
@@ -92,51 +92,51 @@ def test_baselines_take_no_part_in_the_answer() -> None:
     assert found == answer(observed[:-1], proving, {})
 
 
-def test_steps_know_whether_the_wire_was_asked_for() -> None:
-    asked = steps_of("switch: [direct, linux-bridge]\npacket_size: 64\n" + AS_PLACED)
-    roles = [(one.plan.trial.switch, one.is_baseline, one.serves_others) for one in asked]
-    assert roles[0] == ("direct", True, False), "it judges the bridge, and is a contender itself"
+def test_steps_know_if_baseline_is_a_contender() -> None:
+    steps = steps_of("switch: [direct, linux-bridge]\npacket_size: 64\n" + AS_PLACED)
+    roles = [(one.plan.trial.switch, one.is_baseline, one.serves_others) for one in steps]
+    assert roles[0] == ("direct", True, False), "it is a baseline and a contender"
     assert sorted(roles[1:]) == [
         ("direct", False, False),
         ("linux-bridge", False, False),
     ]
-    ids = [one.plan.trial.id for one in asked if one.plan.trial.switch == "direct"]
+    ids = [one.plan.trial.id for one in steps if one.plan.trial.switch == "direct"]
     assert len(set(ids)) == 1, "one trial in two roles"
     (wire, _) = steps_of("switch: linux-bridge\npacket_size: 64\n")
     assert wire.serves_others
 
 
-@pytest.mark.parametrize("is_asked", [False, True])
-def test_records_say_whether_they_serve_others(tmp_path: Path, is_asked: bool) -> None:
-    made = Run.create(
+@pytest.mark.parametrize("is_requested", [False, True])
+def test_records_have_is_baseline(tmp_path: Path, is_requested: bool) -> None:
+    new_run = Run.create(
         tmp_path, campaign="unit", campaign_text="x", definition={}, settings={}, host={}
     )
-    with made as run:
+    with new_run as run:
         wire = plan_for(trial(switch="direct"), FakeSwitch("direct"))
         steps = [
-            Step(wire, None, is_baseline=True, is_asked=is_asked),
+            Step(wire, None, is_baseline=True, is_requested=is_requested),
             Step(plan_for(trial(), FakeSwitch()), wire.trial),
         ]
         run_campaign(SESSION, run, "unit", steps, dict, Watcher(run))
         noted = {one.trial.switch: one.is_baseline for one in run.records()}
-    assert noted == {"direct": not is_asked, FakeSwitch().name: False}
+    assert noted == {"direct": not is_requested, FakeSwitch().name: False}
 
 
-def test_wires_of_a_campaign_are_ranked(tmp_path: Path) -> None:
-    rows, words = words_of(write_run(tmp_path, wires(), repetitions=8))
-    assert all(of_baseline(row, rows) is None for row in rows), "a wire is not judged by another"
-    assert any("unstable (2 of 2 rows)" in line for line in words.warned)
-    assert [len(one.lines) for one in words.points] == [2]
+def test_baselines_as_contenders_are_ranked(tmp_path: Path) -> None:
+    rows, text = texts_of(write_run(tmp_path, wires(), repetitions=8))
+    assert all(of_baseline(row, rows) is None for row in rows), "a baseline has no baseline"
+    assert any("unstable (2 of 2 rows)" in line for line in text.warned)
+    assert [len(one.lines) for one in text.points] == [2]
 
 
-def test_older_records_of_the_wire_are_baselines(tmp_path: Path) -> None:
-    rows, words = words_of(write_run(tmp_path, wires(is_baseline=None), repetitions=8))
+def test_older_records_without_switch_are_baselines(tmp_path: Path) -> None:
+    rows, text = texts_of(write_run(tmp_path, wires(is_baseline=None), repetitions=8))
     assert all(row.is_baseline for row in rows)
-    assert words.points == ()
-    assert [line.partition(": ")[2].partition(" (")[0] for line in words.warned] == ["unstable"]
+    assert text.points == ()
+    assert [line.partition(": ")[2].partition(" (")[0] for line in text.warned] == ["unstable"]
 
 
-def test_wire_asked_for_still_judges_the_switches(tmp_path: Path) -> None:
+def test_requested_baseline_also_judges_switches(tmp_path: Path) -> None:
     records = [
         one.model_copy(update={"is_baseline": False}) for one in quick_records(repetitions=2)
     ]
@@ -151,7 +151,7 @@ def test_wire_asked_for_still_judges_the_switches(tmp_path: Path) -> None:
             assert of_baseline(row, rows) is not None
 
 
-def test_wires_are_reported_compared_and_followed(
+def test_baselines_as_contenders_are_in_all_outputs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = dated(write_run(tmp_path, wires(), repetitions=8), 0, HOST)
@@ -171,5 +171,5 @@ def test_wires_are_reported_compared_and_followed(
 def test_history_leaves_baselines_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dated(write_run(tmp_path, wires(is_baseline=True), repetitions=8), 0, HOST)
     main.run(["history", "--results", str(tmp_path), "--json"])
-    told = capsys.readouterr()
-    assert "direct" not in told.out
+    output = capsys.readouterr()
+    assert "direct" not in output.out

@@ -20,7 +20,7 @@ from switchmark.results.proving import usual_time_to_prove_s
 from switchmark.statistics.defaults import BUDGET_S
 from switchmark.statistics.states import LineTimes, Watched
 
-TWO = LineTimes(near_ns=25, far_ns=180, border_ns=70)
+TWO = LineTimes(fast_ns=25, slow_ns=180, border_ns=70)
 
 
 class Host:
@@ -59,7 +59,7 @@ def test_the_host_moves_the_cores() -> None:
     watch = watch_machine(host, Path("/engine"), [1, 0], 10.0)  # type: ignore[arg-type]
     assert host.asked[0] == ["/engine", "cache-line", "0,1"]
     assert watch.lines is not None and watch.lines.lines is not None
-    assert (watch.lines.lines.near_ns, watch.lines.lines.far_ns) == pytest.approx((25, 180))
+    assert (watch.lines.lines.fast_ns, watch.lines.lines.slow_ns) == pytest.approx((25, 180))
     assert watch.lines.dwell_s == pytest.approx(2.0, rel=0.3)
     assert watch.others_share == pytest.approx(6 / (2 * 10), rel=0.01)
     assert (watch.stolen_share, watch.slowed_share, watch.clock) == (0.0, 0.0, None)

@@ -7,12 +7,12 @@ import math
 import pytest
 
 from switchmark.campaign.expand import trials_of
-from switchmark.experiment.block_schedule import Course
+from switchmark.experiment.block_schedule import BlockSchedule
 from switchmark.model.trial import Trial
 from switchmark.results.answer import LeadVerdict, answer
 from switchmark.results.blocks import Observed, observe
 from switchmark.results.proving import Proving
-from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.statistics.boundaries import FIRST_ANALYSIS
 from switchmark.switch.registry import usual_overhead_s
 from tests.unit.block_fakes import Machine, campaign
 
@@ -33,7 +33,7 @@ def measured(proving: Proving, machine: Machine) -> list[Observed]:
         return trial.id in observations
 
     trials = [one for sweep in campaign_of_two.sweeps for one in trials_of(sweep)]
-    for block in Course(trials, campaign_of_two.seed, proving, is_over, observed):
+    for block in BlockSchedule(trials, campaign_of_two.seed, proving, is_over, observed):
         for trial in block:
             machine.measure(trial)
             record = machine.records[trial.id].model_copy(
@@ -53,7 +53,7 @@ def test_each_testbed_has_its_own_answer() -> None:
     ]
     answers = answer(observations, proving, {})
     assert [item.testbed for item in answers] == list(BEDS)
-    assert [item.blocks for item in answers] == [FIRST_LOOK] * 2
+    assert [item.blocks for item in answers] == [FIRST_ANALYSIS] * 2
     leads = [item.leads[0] for item in answers]
     assert [item.ahead for item in leads] == ["linux-bridge", "basicfwd"]
     assert {item.verdict for item in leads} == {LeadVerdict.AHEAD}
@@ -72,8 +72,8 @@ def test_testbeds_share_the_level() -> None:
     alone = Proving.of(campaign_of_two.model_dump(), usual_overhead_s).rule(trials, 2.0)
     shared = Proving.of(campaign_of_two.model_dump(), usual_overhead_s, BEDS).rule(trials, 2.0)
     assert shared.family == 2 * alone.family == 2 * math.comb(2, 2)
-    assert shared.looks == alone.looks
-    assert shared.level_at(FIRST_LOOK) < alone.level_at(FIRST_LOOK)
+    assert shared.analyses == alone.analyses
+    assert shared.level_at(FIRST_ANALYSIS) < alone.level_at(FIRST_ANALYSIS)
 
 
 def test_a_campaign_without_a_pool_is_as_it_was() -> None:

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from switchmark.statistics.boundaries import StoppingRule, planned_looks, spent
+from switchmark.statistics.boundaries import StoppingRule, planned_analyses, spent
 
 
 def test_published_boundaries() -> None:
     """Five equal looks at 0.05: C. Jennison, B. Turnbull, 2000, chapter 7."""
     rule = StoppingRule((10, 20, 30, 40, 50))
-    found = [-ndtri(rule.level_at(look) / 2) for look in rule.looks]
+    found = [-ndtri(rule.level_at(look) / 2) for look in rule.analyses]
     assert found == pytest.approx((2.438, 2.427, 2.410, 2.397, 2.386), abs=2e-3)
 
 
@@ -24,10 +24,10 @@ def test_one_look_is_an_ordinary_test() -> None:
 
 
 def test_the_whole_level_is_spent_whatever_the_looks() -> None:
-    rule = StoppingRule(planned_looks(60))
+    rule = StoppingRule(planned_analyses(60))
     walk = np.random.default_rng(4).normal(size=(40_000, 60)).cumsum(axis=1)
     crossed = np.zeros(len(walk), bool)
-    for look in rule.looks:
+    for look in rule.analyses:
         z = np.abs(walk[:, look - 1]) / np.sqrt(look)
         crossed |= z > -ndtri(rule.level_at(look) / 2)
     assert crossed.mean() == pytest.approx(0.05, abs=0.004)
@@ -35,16 +35,16 @@ def test_the_whole_level_is_spent_whatever_the_looks() -> None:
 
 @pytest.mark.parametrize("expected", [5, 19, 59])
 def test_most_is_spent_by_the_expected_blocks_and_no_more_than_the_whole(expected: int) -> None:
-    rule = StoppingRule(planned_looks(60), expected=expected)
+    rule = StoppingRule(planned_analyses(60), expected=expected)
     walk = np.random.default_rng(5).normal(size=(40_000, 60)).cumsum(axis=1)
     crossed, by_then = np.zeros(len(walk), bool), 0.0
-    for look in rule.looks:
+    for look in rule.analyses:
         z = np.abs(walk[:, look - 1]) / np.sqrt(look)
         crossed |= z > -ndtri(rule.level_at(look) / 2)
         by_then = float(crossed.mean()) if look <= expected else by_then
     assert crossed.mean() == pytest.approx(0.05, abs=0.004)
     assert by_then <= 0.04 + 0.004
-    last = StoppingRule(planned_looks(60)).level_at(8)
+    last = StoppingRule(planned_analyses(60)).level_at(8)
     assert rule.level_at(8) > last or expected == 59
 
 
@@ -59,11 +59,11 @@ def test_a_campaign_that_ends_early_spends_the_rest_at_its_last_look() -> None:
 @given(st.integers(2, 2000), st.integers(2, 30))
 @settings(max_examples=60, deadline=None)
 def test_looks_rise_to_the_last(most: int, first: int) -> None:
-    looks = planned_looks(most, first)
+    looks = planned_analyses(most, first)
     assert looks[-1] == most
     assert list(looks) == sorted(set(looks))
-    assert StoppingRule(looks).next_look(most) is None
-    assert StoppingRule(looks).next_look(1) == looks[0]
+    assert StoppingRule(looks).next_analysis(most) is None
+    assert StoppingRule(looks).next_analysis(1) == looks[0]
 
 
 @given(st.floats(0.001, 0.2))

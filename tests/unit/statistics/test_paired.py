@@ -168,14 +168,14 @@ def test_states_with_ratios_of_their_own_are_told_apart() -> None:
     near = list(math.log(0.9) + generator.normal(0, 0.03, 30))
     far = list(generator.normal(0, 0.03, 12))
     told = ratios_of([*pairs(near), *pairs(far, 1.0)])
-    assert [one.state for one in told] == [State.NEAR, State.FAR]
+    assert [one.state for one in told] == [State.FAST, State.SLOW]
     assert told[0].high < 1 < told[1].high
     assert told[0].value == pytest.approx(0.9, rel=0.02)
     together = ratios_of([*pairs(near), *pairs(near[:12], 1.0)])
     assert [one.state for one in together] == [None]
     few = ratios_of([*pairs(near), *pairs(far[:3], 1.0)])
     assert [one.state for one in few] == [None]
-    assert [one.state for one in ratios_of(pairs(near))] == [State.NEAR]
+    assert [one.state for one in ratios_of(pairs(near))] == [State.FAST]
     assert [one.state for one in ratios_of(pairs(near, None))] == [None]
 
 
@@ -189,12 +189,12 @@ def test_states_that_slow_contenders_unlike_are_told_apart_by_pairs_across_them(
         told.append(
             {one.state: one for one in ratios_of(pairs_of(trials, state_figures(trials), "a", "b"))}
         )
-    apart = [one for one in told if set(one) == {State.NEAR, State.FAR}]
+    apart = [one for one in told if set(one) == {State.FAST, State.SLOW}]
     assert len(apart) >= 18
     missed = sum(
         one[state].excludes(truth)
         for one in apart
-        for state, truth in ((State.NEAR, 1.25), (State.FAR, 1.0))
+        for state, truth in ((State.FAST, 1.25), (State.SLOW, 1.0))
     )
     assert binomtest(missed, 2 * len(apart), 0.05, alternative="greater").pvalue > 0.01
 
@@ -215,7 +215,7 @@ def test_on_a_host_that_moves_cores_every_second_all_blocks_prove_a_lead() -> No
         rates = {"a": 1.25, "b": 1.0, "c": 0.8}
         trials = blocks(Machine(dwell_s=1.5), Design(), rates, 15, generator)
         held = pairs_of(trials, state_figures(trials), "a", "b")
-        alike = [one for one in held if one.far_a == one.far_b != 0.5]
+        alike = [one for one in held if one.slow_a == one.slow_b != 0.5]
         found, few = ratio_of(held, 0.01), ratio_of(alike, 0.01)
         proven += found is not None and found.low > 1
         within += few is not None and few.low > 1

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from switchmark.statistics.boundaries import StoppingRule, planned_looks
+from switchmark.statistics.boundaries import StoppingRule, planned_analyses
 from switchmark.statistics.paired import LogRatio, PairedRatio
 from switchmark.statistics.sequential import (
     Outcome,
     PairedComparison,
+    analyse,
     compare,
     judge,
-    look,
     still_needed,
 )
 from switchmark.statistics.simulation import Design, Machine, blocks
@@ -35,13 +35,13 @@ class Told:
 
 
 def campaigns(rates: dict[str, float], machine: Machine, count: int, prove: float = 0.05) -> Told:
-    rule = StoppingRule(planned_looks(MOST))
+    rule = StoppingRule(planned_analyses(MOST))
     outcomes, ends, missed, intervals = [], [], 0, 0
     for seed in range(count):
         trials = blocks(machine, Design(), rates, MOST, np.random.default_rng(seed))
         told: list[PairedComparison] = []
-        for at in rule.looks:
-            told = look(trials[: at * len(rates)], rule, at, earlier=told, prove=prove)
+        for at in rule.analyses:
+            told = analyse(trials[: at * len(rates)], rule, at, earlier=told, prove=prove)
             if not still_needed(told):
                 break
         outcomes.append({decision.outcome for decision in told[0].decisions})
@@ -134,12 +134,12 @@ def test_pairs_across_states_do_not_count_towards_the_first_ratio() -> None:
 
 def test_what_is_decided_stays_decided_and_asks_no_more() -> None:
     rates = {"a": 1.5, "b": 1.0, "c": 1.0}
-    rule = StoppingRule(planned_looks(30), family=3)
+    rule = StoppingRule(planned_analyses(30), family=3)
     trials = blocks(Machine(), Design(), rates, 30, np.random.default_rng(1))
     told: list[PairedComparison] = []
-    for at in rule.looks:
+    for at in rule.analyses:
         before = {(one.a, one.b) for one in told if one.is_decided}
-        told = look(trials[: 3 * at], rule, at, earlier=told, prove=0.001)
+        told = analyse(trials[: 3 * at], rule, at, earlier=told, prove=0.001)
         assert before <= {(one.a, one.b) for one in told if one.is_decided}
     assert still_needed(told) == {"b", "c"}
 
@@ -149,4 +149,4 @@ def test_a_level_for_fewer_pairs_is_refused() -> None:
         Machine(), Design(), {"a": 1.0, "b": 1.0, "c": 1.0}, 8, np.random.default_rng(1)
     )
     with pytest.raises(ValueError, match="3 pairs, but the level is divided among 1"):
-        look(trials, StoppingRule((8,)), 8)
+        analyse(trials, StoppingRule((8,)), 8)

@@ -175,7 +175,7 @@ def test_a_p_value_over_all_looks_is_the_level_at_which_it_would_be_significant(
 ) -> None:
     for level in (1e-4, 0.01, 0.05, 0.3):
         rule = StoppingRule((10, 20, 30), level=level, family=family)
-        for look in rule.looks:
+        for look in rule.analyses:
             of_any = StoppingRule((10, 20, 30), family=family)
             assert of_any.overall(look, rule.level_at(look)) == pytest.approx(level, rel=0.01)
     assert StoppingRule((10, 20)).overall(20, 1.0) == 1.0

@@ -32,8 +32,8 @@ def trial(before: float | None, after: float | None, *samples: float) -> BlockTr
 def test_two_levels_of_line_times_are_two_states() -> None:
     found = find_states([25.0, 27.0, 26.0, 148.0, 26.5, 25.5, 151.0, 26.0])
     assert found is not None
-    assert found.near_ns == pytest.approx(26, abs=0.5)
-    assert found.far_ns == pytest.approx(149.5, abs=0.5)
+    assert found.fast_ns == pytest.approx(26, abs=0.5)
+    assert found.slow_ns == pytest.approx(149.5, abs=0.5)
     assert 28 < found.border_ns < 140
 
 
@@ -67,7 +67,7 @@ def test_two_states_are_found_whatever_their_shares(seed: int, factor: float, sh
 
 def test_trials_are_labelled_by_their_lines() -> None:
     trials = [trial(26, 26), trial(27, 25), trial(150, 149), trial(26, 151), trial(None, None)]
-    assert label(trials) == [State.NEAR, State.NEAR, State.FAR, State.CHANGED, State.CHANGED]
+    assert label(trials) == [State.FAST, State.FAST, State.SLOW, State.CHANGED, State.CHANGED]
 
 
 def test_where_the_cores_are_is_no_state_of_the_machine() -> None:
@@ -76,8 +76,8 @@ def test_where_the_cores_are_is_no_state_of_the_machine() -> None:
     assert label(still) == [State.ONLY] * 4
     apart = [replace(one, cores="0,1" if one.contender == "a" else "0,4") for one in still]
     moved = [*apart, replace(apart[0], line_before_ns=148, line_after_ns=150), apart[0]]
-    assert label(moved)[:4] == [State.NEAR, State.NEAR, State.ONLY, State.ONLY]
-    assert label(moved)[4] is State.FAR
+    assert label(moved)[:4] == [State.FAST, State.FAST, State.ONLY, State.ONLY]
+    assert label(moved)[4] is State.SLOW
     assert label([trial(None, None)] * 3) == [State.ONLY] * 3
 
 
@@ -106,7 +106,7 @@ def test_labels_keep_modes_apart() -> None:
     """At half-second trials next to nothing that ran in the other state keeps its label."""
     trials = blocks(Machine(), Design(), TWO, 400, np.random.default_rng(3))
     states = label(trials)
-    rates = {State.NEAR: 1.0, State.FAR: 0.5}
+    rates = {State.FAST: 1.0, State.SLOW: 0.5}
     wrong = [
         abs(math.log((one.figure or 0) / rates[state])) > 0.25
         for one, state in zip(trials, states, strict=True)

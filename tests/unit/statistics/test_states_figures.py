@@ -35,7 +35,7 @@ def said(one: BlockTrial, around: list[BlockTrial] = AROUND) -> StateFigure | No
 
 
 @pytest.mark.parametrize(
-    ("one", "figure", "far"),
+    ("one", "figure", "slow"),
     [
         (trial(FAST * 3, NEAR_NS, NEAR_NS), 10.0, 0.0),
         (trial(SLOW * 3, FAR_NS, FAR_NS), 5.0, 1.0),
@@ -47,17 +47,17 @@ def said(one: BlockTrial, around: list[BlockTrial] = AROUND) -> StateFigure | No
         (trial((), NEAR_NS, FAR_NS), 7.0, 0.5),
     ],
     ids=[
-        "near", "far", "longer near", "longer far", "then near", "there and back",
+        "fast", "slow", "longer fast", "longer slow", "then fast", "there and back",
         "no step in the samples", "no samples",
     ],
 )  # fmt: skip
 def test_a_trial_counts_with_its_longest_stretch(
-    one: BlockTrial, figure: float, far: float
+    one: BlockTrial, figure: float, slow: float
 ) -> None:
     found = said(one)
     assert found is not None
     assert found.figure == pytest.approx(figure, rel=0.01)
-    assert found.far == far
+    assert found.slow == slow
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.experiment.campaign import _met
+from switchmark.experiment.campaign import _is_load_met
 from switchmark.record import Limit, Throughput
 from switchmark.results.blocks import observe
 from switchmark.results.query import read_table
@@ -158,4 +158,6 @@ def test_load_is_met_within_one_burst_and_without_loss(
     assert found.factor == what
     assert isinstance(loads.throughput, Throughput)
     record = synthetic_record(synthetic_trial(switch="direct"))
-    assert _met(record.model_copy(update={"throughput": loads.throughput})) is (what == "rate")
+    assert _is_load_met(record.model_copy(update={"throughput": loads.throughput})) is (
+        what == "rate"
+    )

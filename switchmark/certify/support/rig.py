@@ -1,8 +1,8 @@
-"""The stand that truths are tried on: a switch of known behaviour between two namespaces, deployed
-and verified by the bench itself, as it would be for a trial.
+"""The rig of reference checks: a switch of known behaviour between two namespaces, deployed and
+verified by the bench as in a trial.
 
-Other programs may be at work. So every process of the trial gets priority over theirs, and every
-turn knows how much of the machine they used.
+Since other programs may run, every process of the trial gets priority over them, and each round
+measures how many cores they use.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from switchmark.trial.deployment import Deployment
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.verification import verify, wait_reachable
 
-LATE_NS = 5_000_000  # a pause that a sender makes up for, and that changes what frames meet
-GIVEN_UP = 0.02  # of the frames
+LATE_NS = 5_000_000  # longest pause of the sender in a valid round
+GIVEN_UP = 0.02  # largest share of frames that the sender may give up
 AUTOGROUP_NICE = "-10"  # nine times the weight of others; with more the kernel's threads starve
 
 
@@ -47,25 +47,25 @@ class Rig:
 
     @property
     def measurer(self) -> DeployedMeasurer:
-        """A new measurer, without trials."""
+        """Return a new measurer without trials."""
         return DeployedMeasurer(self.plan.trial, self.deployment.ends, lambda: None)
 
     @property
     def bridge(self) -> LinuxBridge:
-        """The switch, where it is the kernel's bridge."""
+        """Return the switch as the kernel's bridge."""
         switch = self.deployment.switch
         assert isinstance(switch, LinuxBridge)
         return switch
 
     def state(self) -> MachineState:
-        """How far the cores are from each other, now."""
+        """Return the present time of a cache line between the cores."""
         return self.deployment.state_reader.read()
 
 
 def check_sent(measurer: DeployedMeasurer) -> None:
-    """Raise `TrialFailed` where the sender of the last trial was away from its core, by its own
-    account: then the frames did not leave as they should, and no figure is at fault. Raise
-    `ContradictoryCounts` where counters contradict each other: then a figure is."""
+    """Raise `TrialFailed` if the sender of the last trial reports that it did not run on its core,
+    so that the schedule was not met and no figure is wrong. Raise `ContradictoryCounts` if counters
+    contradict each other, so that a figure is wrong."""
     if contradictions := measurer.contradictions():
         raise ContradictoryCounts("; ".join(contradictions))
     point, late_ns = measurer.points[-1], measurer.side_counts[-1].late_max_ns or 0
@@ -77,39 +77,37 @@ def check_sent(measurer: DeployedMeasurer) -> None:
 
 
 @contextmanager
-def deployed(switch: Switch, session: Session | None = None, **settings: str) -> Iterator[Rig]:
-    """The switch between two namespaces, as the bench would plan and verify it; in a session of
-    its own unless one is given."""
-    plan = planned(switch, **settings)
+def deploy(switch: Switch, session: Session | None = None, **settings: str) -> Iterator[Rig]:
+    """Deploy and verify the switch between two namespaces, in this session or in a new one."""
+    plan = plan_for(switch, **settings)
     with contextlib.ExitStack() as stack:
         within = session or stack.enter_context(open_session(measuring=False))
-        made = Deployment(within, replace(plan, switch=switch))
-        stack.enter_context(made)
+        deployment = stack.enter_context(Deployment(within, replace(plan, switch=switch)))
         stack.enter_context(raised_priority(within.id))
-        wait_reachable(made.ends, plan.verify.timeout_s)
+        wait_reachable(deployment.ends, plan.verify.timeout_s)
         switch.wait_converged()
-        checked = verify(made.ends, plan.verify, lambda: switch.counters().witness_rx_frames)
+        ends = deployment.ends
+        checked = verify(ends, plan.verify, lambda: switch.counters().witness_rx_frames)
         if not checked.passed:
             raise TrialFailed(checked.message)
-        yield Rig(made, plan)
+        yield Rig(deployment, plan)
 
 
-def planned(switch: Switch, **settings: str) -> TrialPlan:
-    """A trial of this very switch."""
-    there = installed()
-    given = {"switch": switch.name, "duration": "2s", **settings}
-    campaign = load_settings(given, there.known, name="truth")
-    (step,), _ = choose_pages(plan_steps(campaign, there, baselines=False))
+def plan_for(switch: Switch, **settings: str) -> TrialPlan:
+    """Return the plan of a trial of this switch object."""
+    parts = installed()
+    settings = {"switch": switch.name, "duration": "2s", **settings}
+    campaign = load_settings(settings, parts.known, name="truth")
+    (step,), _ = choose_pages(plan_steps(campaign, parts, baselines=False))
     return replace(step.plan, switch=switch)
 
 
 @contextmanager
 def raised_priority(session_id: str) -> Iterator[None]:
-    """Give every process of a session, and this one, priority over those of others.
+    """Give this process and the processes of a session priority over those of others.
 
-    Mildly: real-time priority would starve the kernel's own threads that carry the frames. This
-    process needs it, too: waiting behind two polling applications it would hear of nothing in
-    time."""
+    A real-time priority would starve the kernel threads that carry the frames. This process also
+    needs the priority, since it would otherwise wait behind two polling applications."""
     set_priority(session_id, AUTOGROUP_NICE)
     try:
         yield
@@ -118,21 +116,21 @@ def raised_priority(session_id: str) -> Iterator[None]:
 
 
 def set_priority(session_id: str, nice: str) -> None:
-    """Set the priority of this process and of all of a session. With "0" processes that are started
-    later are their equals."""
-    for pid in [os.getpid(), *(one.pid for one in procfs.session_processes(session_id))]:
+    """Set the priority of this process and of all processes of a session. "0" is the usual
+    priority."""
+    for pid in [os.getpid(), *(process.pid for process in procfs.session_processes(session_id))]:
         set_autogroup_nice(pid, nice)
 
 
 def set_autogroup_nice(pid: int, nice: str) -> None:
     """Set the weight of this process's group against other groups."""
-    with contextlib.suppress(OSError):  # no sched_autogroup in this kernel, or it has ended
+    with contextlib.suppress(OSError):  # the kernel has no sched_autogroup, or the process ended
         Path(f"/proc/{pid}/autogroup").write_text(nice)
 
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """CPU time of the machine and of this process with all its children, dead or alive."""
+    """CPU time of the machine, and of this process with all its running and ended children."""
 
     wall_s: float
     machine_s: float
@@ -143,22 +141,22 @@ class CpuTimes:
         """Read all times now."""
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
         alive = sum(process_cpu_s(pid) for pid in descendants(os.getpid()))
-        own = time.process_time() + reaped.ru_utime + reaped.ru_stime + alive
+        own_s = time.process_time() + reaped.ru_utime + reaped.ru_stime + alive
         machine = MachineTime.read()
-        return cls(time.monotonic(), machine.busy_s + machine.stolen_s, own)
+        return cls(time.monotonic(), machine.busy_s + machine.stolen_s, own_s)
 
-    def others_cores(self) -> float:
-        """How many cores other programs have used since."""
+    def other_cores(self) -> float:
+        """Return the mean number of cores that other programs have used since."""
         now = CpuTimes.read()
         used_s = (now.machine_s - self.machine_s) - (now.own_s - self.own_s)
         return max(0.0, used_s) / max(now.wall_s - self.wall_s, 1e-9)
 
 
 def descendants(pid: int) -> list[int]:
-    """All living children of a process, theirs included."""
-    found: list[int] = []
+    """Return the process ids of all running descendants of a process."""
+    pids: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             for child in (task / "children").read_text().split():
-                found += [int(child), *descendants(int(child))]
-    return found
+                pids += [int(child), *descendants(int(child))]
+    return pids
