@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from switchmark.certify.registry import CHECKS
-from switchmark.cli.certify import MOST_LINES, answer
+from switchmark.cli.certify import MOST_LINES, summary_lines
 from switchmark.experiment.certified import Certificates
 from switchmark.host.facts import Cpu
 from switchmark.record import Certificate, CertifiedFigure, Record
@@ -200,7 +200,7 @@ def test_negative_level_is_stored(store: Certificates) -> None:
 
 def test_output_fits_a_screen() -> None:
     many = [figure(f"check-{k}", "undecided", why="12 s more") for k in range(12)]
-    short, long = answer([certificate()]), answer([certificate(*many, io=f"io-{k}")
+    short, long = summary_lines([certificate()]), summary_lines([certificate(*many, io=f"io-{k}")
                                                   for k in range(4)])  # fmt: skip
     assert len(short) == 3 and "proven" in short[0]
     assert len(long) <= MOST_LINES and "more: switchmark certify --json" in long[-2]
@@ -208,5 +208,5 @@ def test_output_fits_a_screen() -> None:
 
 @pytest.mark.parametrize("outcome", ["proven", "undecided", "refuted"])
 def test_output_has_check_and_outcome_in_columns(outcome: str) -> None:
-    lines = answer([certificate(*(figure(name, outcome) for name in CHECKS))])
+    lines = summary_lines([certificate(*(figure(name, outcome) for name in CHECKS))])
     assert [line.split()[:2] for line in lines[1:-1]] == [[name, outcome] for name in CHECKS]
