@@ -59,7 +59,7 @@ from switchmark.results.find import list_runs
 from switchmark.results.published import published_beside
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run
-from switchmark.results.transfer_summary import COSTS
+from switchmark.results.transfer_summary import COSTS, TransferSummary
 from switchmark.statistics.paired import MIN_PAIRS
 
 _SHORTEST_BUDGET_S = 120  # from here on budgets are given in whole minutes
@@ -302,6 +302,7 @@ def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> N
 def _print_transfers(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
     """Print the throughput of applications, each in its unit."""
     numbers = ["throughput", "95 % interval", "offered", "payload", "no answer", "of wire", "cores"]
+    has_pairs = any(row.transfer and row.transfer.pairs_per_s for row in rows)
     lines = []
     for row in rows:
         observed = row.transfer
@@ -320,14 +321,22 @@ def _print_transfers(rows: list[SummaryRow], everything: list[SummaryRow]) -> No
                 formatting.number(row.cpu.total_cores)
                 if row.cpu and row.cpu.total_cores is not None
                 else "",
+                *([_of_pairs(observed, scale)] if has_pairs else []),
                 *_trust(row),
             ]
         )
+    numbers += ["each pair"] if has_pairs else []
     title = (
         "Throughput of applications (payload of a stream, or requests that were answered; interval "
         "and offered in the same unit)"
     )
     _print_rows(rows, [*numbers, *_TRUST], lines, title, numbers)
+
+
+def _of_pairs(observed: TransferSummary, scale: float) -> str:
+    """Return the lowest and the highest rate of a pair; empty if there is one pair."""
+    rates = [formatting.number(rate / scale) for rate in sorted(observed.pairs_per_s)]
+    return f"{rates[0]} to {rates[-1]}" if rates else ""
 
 
 def _print_transport(rows: list[SummaryRow]) -> None:

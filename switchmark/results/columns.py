@@ -114,6 +114,7 @@ def _record_columns() -> list[Column]:
         Column("method_spent_s", "/method/spent_s", "DOUBLE"),
         Column("transfer_unit", "/transfer/unit"),
         Column("transfer_loss_ratio", "/transfer/loss_ratio", "DOUBLE"),
+        Column("transfer_pairs", "/transfer/pairs"),
         Column("retransmitted_segments", "/transport/retransmitted_segments"),
         Column("congestion_control_used", "/transport/congestion_control"),
         Column("offload_note", "/transport/offload_note"),

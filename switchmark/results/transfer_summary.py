@@ -27,6 +27,8 @@ class TransferSummary:
     completed_per_s: Estimate
     payload_bps: Estimate  # that arrived, both directions together
     loss_ratio: Estimate  # requests without an answer, or lost datagrams
+    # Mean rate of each pair over the repetitions, in the order of the pairs; empty for one pair.
+    pairs_per_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,16 @@ def summarise_transfer(records: Records) -> TransferSummary:
         completed_per_s=records.over("completed_per_s"),
         payload_bps=records.over("payload_bps"),
         loss_ratio=records.over("transfer_loss_ratio"),
+        pairs_per_s=pair_rates(records.known("transfer_pairs")),
     )
+
+
+def pair_rates(texts: list[str]) -> tuple[float, ...]:
+    """Return the mean rate of each pair over the records."""
+    rates: dict[int, list[float]] = {}
+    for share in (share for text in texts for share in json.loads(text)):
+        rates.setdefault(int(share["pair"]), []).append(float(share["completed_per_s"]))
+    return tuple(sum(each) / len(each) for _, each in sorted(rates.items()))
 
 
 def summarise_transport(records: Records) -> TransportSummary:

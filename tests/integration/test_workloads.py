@@ -296,3 +296,36 @@ def test_a_stall_of_the_server_is_in_the_delays(
     late_share = 0.5 * STALL_S * RATE / delays.count
     (value,) = delays.percentiles_ns([f"{100 * (1 - late_share):.4g}"]).values()
     assert value > LATE_NS
+
+
+@pytest.mark.parametrize(
+    ("settings", "tools"),
+    [
+        ({"workload": "tcp-rr", "rate": "300"}, ()),
+        ({"workload": "tcp-rr", "rate": "300", "dimension": "latency"}, ()),
+        ({"workload": "udp-stream", "rate": "2Mbps"}, ()),
+        ({"workload": "http", "rate": "200"}, ("h2load",)),
+        ({"workload": "tcp-stream", "generator": "iperf3"}, ("iperf3",)),
+    ],
+)
+def test_pairs_run_at_the_same_time(settings: dict[str, str], tools: tuple[str, ...]) -> None:
+    have(*tools)
+    more = {name: value for name, value in STREAM.items() if name not in ("workload", "generator")}
+    record = measured("linux-bridge", **more | settings, pairs="3")
+    assert record.status == "finished", record.message
+    runs = [(one.role, one.node) for one in record.engines]
+    assert len(set(runs)) == 6 and {role for role, _ in runs} == {"client", "server"}
+    path = record.transport
+    assert path is not None and len(path.offloads) == 12, "both ends and ports of each pair"
+    if "dimension" in settings:
+        assert record.latency is not None and record.latency.count == path.requests_answered
+        return
+    transfer = record.transfer
+    assert transfer is not None and [one.pair for one in transfer.pairs] == [0, 1, 2]
+    assert all(one.completed_per_s > 0 for one in transfer.pairs)
+    total = sum(one.completed_per_s for one in transfer.pairs)
+    assert transfer.completed_per_s == pytest.approx(total)
+    begun = [one.began_after_ns for one in transfer.pairs]
+    assert begun == sorted(begun) and begun[0] == 0
+    if "rate" in settings:
+        assert transfer.intended_per_s == 3 * record.trial.rate_pps
