@@ -1,9 +1,8 @@
-"""How long many pairs take to come and to go: `python bench/deploy.py --pairs 64`.
+"""Measure how long many pairs take to make and to remove: `python bench/deploy.py --pairs 64`.
 
-Root, and a machine that does nothing else. Each environment is deployed three times with the
-Linux bridge and hardly any traffic; the bench's own clock is read from the records. With
---most-deploy and --most-remove the exit code says whether the best run kept within them.
-"""
+It needs root and an idle machine. Each environment is deployed three times with the Linux bridge
+and hardly any traffic; the bench's own clock is read from the records. With --most-deploy and
+--most-remove the exit code shows whether the best run stayed within them."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ import tempfile
 
 
 def timings(environment: str, pairs: int, results: str) -> list[tuple[float, float]]:
-    """(deploy_s, teardown_s) of three trials. Raises SystemExit when one fails."""
+    """Return (deploy_s, teardown_s) of three trials. Raises SystemExit if a trial fails."""
     notation = f"(V=linux-bridge, S={pairs}, R=50, B=1, environment={environment}, duration=2s)"
     done = subprocess.run(
         [sys.executable, "-m", "switchmark.cli.main", "run", notation, "--set", "repetitions=3",
@@ -42,18 +41,18 @@ def main() -> int:
     parser.add_argument("--environment", action="append")
     parser.add_argument("--most-deploy", type=float)
     parser.add_argument("--most-remove", type=float)
-    asked = parser.parse_args()
-    kept = True
-    for environment in asked.environment or ["netns", "lxc"]:
+    options = parser.parse_args()
+    are_met = True
+    for environment in options.environment or ["netns", "lxc"]:
         with tempfile.TemporaryDirectory() as results:
-            seen = timings(environment, asked.pairs, results)
-        deploy_s, remove_s = (min(column) for column in zip(*seen, strict=True))
-        every = ", ".join(f"{deploy:.2f}/{remove:.2f}" for deploy, remove in seen)
-        print(f"{environment}: {asked.pairs} pairs deployed in {deploy_s:.2f} s, removed in "
+            times = timings(environment, options.pairs, results)
+        deploy_s, remove_s = (min(column) for column in zip(*times, strict=True))
+        every = ", ".join(f"{deploy:.2f}/{remove:.2f}" for deploy, remove in times)
+        print(f"{environment}: {options.pairs} pairs deployed in {deploy_s:.2f} s, removed in "
               f"{remove_s:.2f} s (each run: {every})")  # fmt: skip
-        kept &= asked.most_deploy is None or deploy_s <= asked.most_deploy
-        kept &= asked.most_remove is None or remove_s <= asked.most_remove
-    return 0 if kept else 1
+        are_met &= options.most_deploy is None or deploy_s <= options.most_deploy
+        are_met &= options.most_remove is None or remove_s <= options.most_remove
+    return 0 if are_met else 1
 
 
 if __name__ == "__main__":

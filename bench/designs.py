@@ -1,5 +1,6 @@
-"""Designs of an experiment on a simulated machine whose truth is known: what each proves in the
-same time, and how often it claims a lead where there is none. One test at the end, no looks."""
+"""Compare designs of an experiment on a simulated machine with a known true value: the leads that
+each design proves in the same time, and its false claims. One test at the end, no interim
+analyses."""
 
 from __future__ import annotations
 
@@ -25,53 +26,53 @@ CAMPAIGN_S = 176.0
 LEAD = 1.25
 DWELLS_S = (1.5, 6.0, 12.0)
 Array = NDArray[np.float64]
-Test = Callable[[Sequence[BlockTrial], int], float]  # p of a against b; blocks in a deployment
+Test = Callable[[Sequence[BlockTrial], int], float]  # p of a against b, and blocks in a deployment
 
 
 def welch(trials: Sequence[BlockTrial], _: int) -> float:
-    """Every trial of its own."""
+    """Count every trial separately."""
     sides = [[t.figure for t in trials if t.contender == name and t.figure] for name in "ab"]
     return ratio_of(*sides).p or 1.0
 
 
 def paired(trials: Sequence[BlockTrial], _: int) -> float:
-    """Blocks as pairs, whatever the state."""
+    """Pair the trials of a block, whatever the state."""
     pairs = _any_state(trials)
     return float(ttest_1samp([pair.log_ratio for pair in pairs], 0).pvalue)
 
 
 def _any_state(trials: Sequence[BlockTrial]) -> list[LogRatio]:
-    said = [StateFigure(one.figure, None) if one.figure else None for one in trials]
-    return pairs_of(trials, said, "a", "b")
+    figures = [StateFigure(one.figure, None) if one.figure else None for one in trials]
+    return pairs_of(trials, figures, "a", "b")
 
 
 def within_state(trials: Sequence[BlockTrial], _: int) -> float:
-    """Pairs of whole trials within one state, robust."""
+    """Pair whole trials within one state, robustly."""
     states = label(trials)
-    said = [
+    figures = [
         StateFigure(one.figure, float(state is State.SLOW))
         if one.figure and state is not State.CHANGED
         else None
         for one, state in zip(trials, states, strict=True)
     ]
-    pairs = [one for one in pairs_of(trials, said, "a", "b") if one.slow_a == one.slow_b]
+    pairs = [one for one in pairs_of(trials, figures, "a", "b") if one.slow_a == one.slow_b]
     return _p(paired_ratio_of(pairs))
 
 
 def with_state(trials: Sequence[BlockTrial], _: int) -> float:
-    """All pairs, the state as a covariate, robust."""
+    """Use all pairs with the state as a covariate, robustly."""
     return _p(paired_ratio_of(pairs_of(trials, state_figures(trials), "a", "b")))
 
 
 def _p(found: PairedRatio | None) -> float:
-    """The level at which the interval reaches 1."""
+    """Return the level at which the interval reaches 1."""
     if found is None:
         return 1.0
     return float(2 * stdtr(found.degrees, -abs(math.log(found.value)) / found.log_error))
 
 
 def by_deployment(trials: Sequence[BlockTrial], together: int) -> float:
-    """The mean of the pairs of one deployment is one observation."""
+    """Count the mean of the pairs of one deployment as one observation."""
     pairs = _any_state(trials)
     means = [
         np.mean([pair.log_ratio for pair in held])
@@ -82,14 +83,14 @@ def by_deployment(trials: Sequence[BlockTrial], together: int) -> float:
 
 @dataclass(frozen=True)
 class Tried:
-    """One row of the table."""
+    """A row of the table."""
 
     name: str
     design: Design
     test: Test
 
     def share(self, machine: Machine, lead: float, level: float, runs: int, seed: int) -> float:
-        """How often p is below the level, with a true lead of a over b."""
+        """Return how often p is below the level, with a true lead of a over b."""
         rates = {"a": lead, "b": 1.0, "c": 0.8}
         turn_s = self.design.trial_s + self.design.overhead_s
         count = int(CAMPAIGN_S / (len(rates) * turn_s))
@@ -104,7 +105,7 @@ class Tried:
 
 
 LONG, SHORT = Design(trial_s=2.0), Design(trial_s=0.5)
-SLICES = 10**6  # blocks of slices of one deployment
+SLICES = 10**6  # more blocks of slices than any deployment has
 DESIGNS = (
     Tried("2 s trials, Welch", LONG, welch),
     Tried("the same, paired by block", LONG, paired),
@@ -125,7 +126,7 @@ DESIGNS = (
 
 
 def table(runs: int, seed: int) -> str:
-    """Power for a lead of 1.25 at 0.05 / 3, and false claims at 0.05; by mean dwell."""
+    """Return power for a lead of 1.25 at 0.05 / 3, and false claims at 0.05; by mean dwell."""
     lines = [
         f"| design, {CAMPAIGN_S:g} s, three contenders | proves {LEAD}x (0.05 / 3): "
         + " | ".join(f"dwell {dwell_s:g} s" for dwell_s in DWELLS_S)
@@ -145,8 +146,9 @@ def table(runs: int, seed: int) -> str:
 
 
 def estimators(runs: int, seed: int) -> str:
-    """What wrong labels cost: pairs of deviation 6 %, some of them off by a factor of two either
-    way, as a wrong label makes them; power for 10 % and false claims, at a look's level."""
+    """Return the cost of wrong labels: pairs of deviation 6 %, some of them off by a factor of two
+    in either direction, as by a wrong label; power for 10 % and false claims, at the level of an
+    analysis."""
     lines = [
         "| test of the pairs | pairs | "
         + " | ".join(f"{wrong:.0%} wrong: power | false" for wrong in WRONG)

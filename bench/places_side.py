@@ -1,12 +1,11 @@
-"""One of the two benches of `bench/places`: it measures a trial whenever it is told to.
+"""One of the two benches of `bench/places`: it measures a trial at each request.
 
     places_side.py PLACE RESULTS CAMPAIGN [--only-check]
 
-PLACE is P0 (as it is started) or P1 (in namespaces of its own). It prints a JSON line before each
-trial, `{"next": [block, switch]}`, begins the trial when it reads `go`, and prints
-`{"ended": "finished"}` or `failed` after it; it ends at `stop`. With --only-check it prints
-`{"switches": [...], "left_out": [...]}`: what it could measure.
-"""
+PLACE is P0 (unchanged) or P1 (in private namespaces). It prints a JSON line before each trial,
+`{"next": [block, switch]}`, begins the trial when it reads `go`, and prints `{"ended": "finished"}`
+or `failed` after it; it ends at `stop`. With --only-check it prints `{"switches": [...],
+"left_out": [...]}`, the switches that it could measure."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def say(**event: object) -> None:
 
 
 def enter_namespaces(results: Path) -> None:
-    """Go on in namespaces of its own, as `switchmark run` of an ordinary user does."""
+    """Continue in private namespaces, like `switchmark run` of an ordinary user."""
     from switchmark.host.private.start import Reason, start_again
 
     engine = [Path(os.environ["SWITCHMARK_TRAFFIC"])] if "SWITCHMARK_TRAFFIC" in os.environ else []
@@ -34,26 +33,26 @@ def enter_namespaces(results: Path) -> None:
 
 
 class Gate:
-    """The observer of a campaign whose trials begin one by one, when that is asked for."""
+    """The observer of a campaign whose trials begin one by one on request."""
 
     def may_begin(self, trial: Any) -> bool:
-        """Wait for the word."""
+        """Wait for the command."""
         say(next=[trial.repetition, trial.switch])
         return sys.stdin.readline().strip() == "go"
 
     def trial_begins(self, number: int, total: int, plan: Any, left_s: float) -> None:
-        """Do nothing: the word was given."""
+        """Do nothing, as the command was given."""
 
     def live(self, forwarded_pps: float | None) -> None:
-        """Do nothing: frames flow."""
+        """Do nothing, as frames flow."""
 
     def trial_ended(self, record: Any) -> None:
-        """Tell how it ended."""
+        """Print how it ended."""
         say(ended=record.status, message=record.message)
 
 
 def main() -> None:
-    """Measure, or check what can be measured."""
+    """Measure, or list what can be measured."""
     place, results, campaign = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     if place == "P1":
         enter_namespaces(results)
@@ -63,10 +62,10 @@ def main() -> None:
     from switchmark.experiment.execute import Request, execute
     from switchmark.experiment.prepare import prepare
 
-    there = installed()
-    found = find_campaign(str(campaign), there.known, [])
+    known = installed()
+    found = find_campaign(str(campaign), known.known, [])
     if "--only-check" in sys.argv:
-        prepared = prepare(found, there, baselines=False)
+        prepared = prepare(found, known, baselines=False)
         prepared.check()
         switches = dict.fromkeys(step.plan.trial.switch for step in prepared.steps)
         say(switches=list(switches), left_out=prepared.left_out)
@@ -74,7 +73,7 @@ def main() -> None:
     gate = Gate()
     done = execute(
         found,
-        there,
+        known,
         Request(
             campaign_text=campaign.read_text(),
             observer=gate,

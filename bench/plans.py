@@ -1,5 +1,5 @@
-"""How soon a campaign's planned looks prove a lead, and how often they claim one where there is
-none: looks planned for what the campaign is."""
+"""Measure how soon a campaign's planned interim analyses prove a lead, and how often they claim a
+false lead. The analyses are planned from the shape of the campaign."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEVEL = 0.05
 
 
 @dataclass(frozen=True)
-class Asked:
+class CampaignShape:
     """The shape of a campaign."""
 
     contenders: int
@@ -38,21 +38,21 @@ class Asked:
 
     @property
     def turn_s(self) -> float:
-        """Of one trial, all told."""
+        """Return the whole time of one trial."""
         return Design().trial_s + Design().overhead_s
 
     @property
     def round_s(self) -> float:
-        """Of a block at every point."""
+        """Return the time of a block at every point."""
         return self.contenders * self.points * self.turn_s
 
     @property
     def blocks(self) -> int:
-        """At one point, while everything is asked."""
+        """Return the number of blocks at one point, while every pair is open."""
         return int(self.budget_s / self.round_s)
 
     def rule(self) -> StoppingRule:
-        """Its planned looks."""
+        """Return its planned interim analyses."""
         quickest = math.ceil(self.budget_s / (2 * self.turn_s))
         return StoppingRule(
             planned_analyses(quickest),
@@ -62,77 +62,85 @@ class Asked:
         )
 
 
-MOST_DRAWS = 300  # a campaign of nine contenders takes a second: of those, a third
-CAMPAIGNS = (Asked(2, 1, 120), Asked(3, 1, 180), Asked(3, 4, 360), Asked(9, 1, 300))
+MOST_DRAWS = 300  # a third of these for campaigns of nine contenders, which take a second each
+CAMPAIGNS = (
+    CampaignShape(2, 1, 120),
+    CampaignShape(3, 1, 180),
+    CampaignShape(3, 4, 360),
+    CampaignShape(9, 1, 300),
+)
 
 
-def told(
-    trials: Sequence[BlockTrial], asked: Asked, rule: StoppingRule
+def analyses(
+    trials: Sequence[BlockTrial], shape: CampaignShape, rule: StoppingRule
 ) -> Iterator[tuple[int, list[PairedComparison]]]:
-    """Each look with what is known by then; the last one when the time is over."""
+    """Yield each analysis with its results; the last one when the time is over."""
     known: list[PairedComparison] = []
-    for count in [*(one for one in rule.analyses if one < asked.blocks), asked.blocks]:
-        part = trials[: count * asked.contenders]
-        known = analyse(part, rule, count, earlier=known, is_last=count == asked.blocks)
+    for count in [*(one for one in rule.analyses if one < shape.blocks), shape.blocks]:
+        part = trials[: count * shape.contenders]
+        known = analyse(part, rule, count, earlier=known, is_last=count == shape.blocks)
         yield count, known
 
 
-def campaigns(asked: Asked, lead: float, draws: int, seed: int) -> Iterator[list[BlockTrial]]:
-    """Simulated ones, the first contender that much ahead of the others, which are equal."""
-    rates = {f"c{place}": lead if place == 0 else 1.0 for place in range(asked.contenders)}
+def campaigns(
+    shape: CampaignShape, lead: float, draws: int, seed: int
+) -> Iterator[list[BlockTrial]]:
+    """Yield simulated campaigns with the first contender ahead of the others, which are equal."""
+    rates = {f"c{place}": lead if place == 0 else 1.0 for place in range(shape.contenders)}
     for draw in range(draws):
         generator = np.random.default_rng([seed, draw])
-        yield blocks(Machine(), Design(), rates, asked.blocks, generator)
+        yield blocks(Machine(), Design(), rates, shape.blocks, generator)
 
 
-def false_claims(asked: Asked, rule: StoppingRule, draws: int, seed: int) -> int:
-    """Campaigns of equal contenders in which any is said to lead."""
+def false_claims(shape: CampaignShape, rule: StoppingRule, draws: int, seed: int) -> int:
+    """Return the number of campaigns of equal contenders in which a lead is claimed."""
     return sum(
         any(
             decision.outcome in (Outcome.HIGHER, Outcome.LOWER)
-            for _, known in told(trials, asked, rule)
+            for _, known in analyses(trials, shape, rule)
             for one in known
             for decision in one.decisions
         )
-        for trials in campaigns(asked, 1.0, draws, seed)
+        for trials in campaigns(shape, 1.0, draws, seed)
     )
 
 
-def times_s(asked: Asked, rule: StoppingRule, draws: int, seed: int) -> list[float]:
-    """When the lead over the second contender is proven in each campaign; infinite if it is not."""
+def times_s(shape: CampaignShape, rule: StoppingRule, draws: int, seed: int) -> list[float]:
+    """Return when the lead over the second contender is proven in each campaign; infinite if
+    never."""
     found = []
-    for trials in campaigns(asked, LEAD, draws, seed):
+    for trials in campaigns(shape, LEAD, draws, seed):
         at_s = math.inf
-        for count, known in told(trials, asked, rule):
+        for count, known in analyses(trials, shape, rule):
             (pair,) = (one for one in known if (one.a, one.b) == ("c0", "c1"))
             if pair.decisions and all(one.outcome is Outcome.HIGHER for one in pair.decisions):
-                at_s = count * asked.round_s
+                at_s = count * shape.round_s
                 break
         found.append(at_s)
     return found
 
 
 def table(draws: int, seed: int) -> str:
-    """A row for each campaign."""
+    """Return a row for each campaign."""
     draws = min(draws, MOST_DRAWS)
     lines = [
         "| campaign | level of a pair's first interim analysis | false claims | at most (95 %) | "
         f"median time to prove {LEAD:g}x | proven in time |",
         "|---|---:|---:|---:|---:|---:|",
     ]
-    for asked in CAMPAIGNS:
-        pairs = len(list(combinations(range(asked.contenders), 2)))
+    for shape in CAMPAIGNS:
+        pairs = len(list(combinations(range(shape.contenders), 2)))
         few = draws if pairs < 10 else max(1, draws // 3)
-        rule = asked.rule()
-        false = false_claims(asked, rule, few, seed)
+        rule = shape.rule()
+        false = false_claims(shape, rule, few, seed)
         limit = float(beta.ppf(0.95, false + 1, few - false))
-        proven = times_s(asked, rule, few, seed)
+        proven = times_s(shape, rule, few, seed)
         share = np.mean(np.isfinite(proven))
         median = f"{np.median(proven):.0f} s" if share > 0.5 else "none"
-        points = "1 point" if asked.points == 1 else f"{asked.points} points"
-        what = f"{asked.contenders} contenders, {points}, {asked.budget_s:g} s"
+        points = "1 point" if shape.points == 1 else f"{shape.points} points"
+        title = f"{shape.contenders} contenders, {points}, {shape.budget_s:g} s"
         lines.append(
-            f"| {what} | {rule.level_at(rule.analyses[0]):.5f} | {false / few:.1%} | "
+            f"| {title} | {rule.level_at(rule.analyses[0]):.5f} | {false / few:.1%} | "
             f"{limit:.1%} | {median} | {share:.0%} |"
         )
     return "\n".join(lines)

@@ -1,10 +1,9 @@
-"""A series of blocks in a file: what `bench/series` writes, and `bench/proof` reads and simulates.
+"""A series of blocks in a file, which `bench/series` writes, and `bench/proof` reads and simulates.
 
 JSON lines (also .gz), the first {"truth": {"a": 1.25, "b": 1.0}, "about": "..."}, the others
 {"block", "contender", "t_start", "figure", "line_before_ns", "line_after_ns", "samples"}; or CSV
-with these columns (samples separated by spaces). Times are in seconds; `truth` is what each
-contender was set to, and may be of any unit.
-"""
+with these columns (samples separated by spaces). Times are in seconds; `truth` is the set value of
+each contender, in any unit."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from switchmark.statistics.blocks import BlockTrial
 
 @dataclass(frozen=True)
 class SeriesFile:
-    """What a file holds; `truth` is what each contender was set to."""
+    """The content of a file; `truth` is the set value of each contender."""
 
     path: Path
     about: str
@@ -31,26 +30,25 @@ class SeriesFile:
     trials: Sequence[BlockTrial]
 
 
-def truth_of(told: Sequence[str]) -> dict[str, float]:
-    """NAME=RATIO of the command line. Raises UsageError."""
+def truth_of(options: Sequence[str]) -> dict[str, float]:
+    """Parse NAME=RATIO of the command line. Raises UsageError."""
     try:
-        return {name: float(ratio) for name, ratio in (one.split("=", 1) for one in told)}
+        return {name: float(ratio) for name, ratio in (one.split("=", 1) for one in options)}
     except ValueError as error:
-        raise UsageError(f"--truth {' '.join(told)}: NAME=RATIO is wanted ({error})") from error
+        raise UsageError(f"--truth {' '.join(options)}: NAME=RATIO is wanted ({error})") from error
 
 
 def read(path: Path, truth: Mapping[str, float]) -> SeriesFile:
-    """Read a series; `truth` goes before the file's own. Raises UsageError with the row that is
-    wrong."""
+    """Read a series; `truth` overrides the file's own. Raises UsageError with the wrong row."""
     rows: Iterator[dict[str, Any]]
     trials: list[BlockTrial] = []
-    told, about = dict(truth), path.name
+    true_values, about = dict(truth), path.name
     with _open(path, "rt") as stream:
         rows = csv.DictReader(stream) if path.suffix == ".csv" else map(json.loads, stream)
         for number, row in enumerate(rows, 1):
             try:
                 if "truth" in row:
-                    told = {**row["truth"], **told}
+                    true_values = {**row["truth"], **true_values}
                     about = f"{path.name}: {row['about']}" if "about" in row else about
                 else:
                     trials.append(_trial(row))
@@ -58,29 +56,31 @@ def read(path: Path, truth: Mapping[str, float]) -> SeriesFile:
                 raise UsageError(
                     f"{path}, row {number}: {error!r}; see bench/series_file.py"
                 ) from error
-    missing = {one.contender for one in trials} - told.keys()
+    missing = {one.contender for one in trials} - true_values.keys()
     if missing or not trials:
         raise UsageError(
             f"{path}: no truth of {', '.join(sorted(missing)) or 'anything'}; --truth NAME=RATIO"
         )
-    return SeriesFile(path, about, told, trials)
+    return SeriesFile(path, about, true_values, trials)
 
 
 def write(path: Path, trials: Sequence[BlockTrial], truth: Mapping[str, float], about: str) -> None:
-    """Write a series as JSON lines; figures and samples as whole numbers where they are large."""
+    """Write a series as JSON lines; large figures and samples as whole numbers."""
     with _open(path, "wt") as stream:
         print(json.dumps({"truth": truth, "about": about}), file=stream)
-        for one in trials:
+        for trial in trials:
             row = {
-                "block": one.block, "contender": one.contender, "t_start": round(one.start_s, 3),
-                "figure": _rounded(one.figure), "line_before_ns": one.line_before_ns,
-                "line_after_ns": one.line_after_ns, "samples": [_rounded(x) for x in one.samples],
+                "block": trial.block, "contender": trial.contender,
+                "t_start": round(trial.start_s, 3),
+                "figure": _rounded(trial.figure), "line_before_ns": trial.line_before_ns,
+                "line_after_ns": trial.line_after_ns,
+                "samples": [_rounded(x) for x in trial.samples],
             }  # fmt: skip
             print(json.dumps(row), file=stream)
 
 
 def _rounded(value: float | None) -> float | None:
-    """Seven digits are more than any figure has."""
+    """Round to seven digits, more than any figure has."""
     return None if value is None else float(f"{value:.7g}")
 
 

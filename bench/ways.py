@@ -1,6 +1,6 @@
-"""Ways to tell which of two contenders is faster, all on the same series: ours, few long trials in
-turns, and those of other tools. A way gets a piece of a series and the seconds it may take of it.
-"""
+"""Methods that decide which of two contenders is faster, all on the same series: the bench's, few
+long trials in turns, and those of other tools. A method gets a piece of a series and the seconds
+that it may use."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ LONG_TRIAL_S = 5.0  # a usual length
 LONG_OVERHEAD_S = 1.0
 CSIT_TRIALS, CSIT_TRIAL_S = 5, 10.0
 HYPERFINE_RUNS = 10  # its default minimum
-BENCHSTAT_RUNS = 10  # what its documentation asks for
+BENCHSTAT_RUNS = 10  # the number that its documentation recommends
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a reader takes home: 1 is "a is higher", -1 "b is higher", 0 "the same"."""
+    """The conclusion of a reader: 1 is "a is higher", -1 "b is higher", 0 "the same"."""
 
     sign: int
-    low: float = math.nan  # of the ratio a / b, where the way gives an interval
+    low: float = math.nan  # bounds of the ratio a / b, if the method gives an interval
     high: float = math.nan
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A contiguous piece of a series, of two contenders; trials in the order of time."""
+    """A contiguous piece of a series of two contenders; trials in the order of time."""
 
     a: str
     b: str
@@ -45,7 +45,7 @@ class Piece:
 
     @cached_property
     def block_s(self) -> float:
-        """The median time from block to block."""
+        """Return the median time from block to block."""
         starts: dict[int, float] = {}
         for trial in self.trials:
             starts.setdefault(trial.block, trial.start_s)
@@ -53,7 +53,7 @@ class Piece:
         return statistics.median(y - x for x, y in pairwise(times))
 
     def figures(self, contender: str, begin_s: float, end_s: float) -> list[float]:
-        """The figures of one contender's trials that began in a stretch of the piece."""
+        """Return the figures of one contender's trials that began in a stretch of the piece."""
         first = self.trials[0].start_s
         return [
             trial.figure
@@ -64,7 +64,7 @@ class Piece:
         ]
 
     def long_trial(self, contender: str, begin_s: float, length_s: float) -> float | None:
-        """What one long trial would have found: the mean of the short ones in its time."""
+        """Return the result of one long trial: the mean of the short trials in its time."""
         figures = self.figures(contender, begin_s, begin_s + length_s)
         return statistics.fmean(figures) if figures else None
 
@@ -72,18 +72,19 @@ class Piece:
 Way = Callable[[Piece, Sequence[float]], dict[float, Claim | None]]
 
 
-def ours(piece: Piece, seconds: Sequence[float]) -> dict[float, Claim | None]:
-    """Pairs with their states, looks planned for the longest time; what is known by each time."""
+def own_method(piece: Piece, seconds: Sequence[float]) -> dict[float, Claim | None]:
+    """Use pairs with their states, and analyses planned for the longest time; return results by
+    time."""
     most = int(max(seconds) / piece.block_s)
     rule = StoppingRule(planned_analyses(most))
     first = piece.trials[0].block
-    told: list[PairedComparison] = []
+    comparisons: list[PairedComparison] = []
     ends: list[tuple[float, PairedComparison]] = []
     for count in rule.analyses:
         part = [trial for trial in piece.trials if trial.block < first + count]
-        told = analyse(part, rule, count, pairs=[(piece.a, piece.b)], earlier=told)
-        ends.append((count * piece.block_s, told[0]))
-        if told[0].is_decided:
+        comparisons = analyse(part, rule, count, pairs=[(piece.a, piece.b)], earlier=comparisons)
+        ends.append((count * piece.block_s, comparisons[0]))
+        if comparisons[0].is_decided:
             break
     claims: dict[float, Claim | None] = {}
     for time_s in seconds:
@@ -92,11 +93,11 @@ def ours(piece: Piece, seconds: Sequence[float]) -> dict[float, Claim | None]:
     return claims
 
 
-def _claim(told: PairedComparison) -> Claim | None:
-    outcomes = {decision.outcome for decision in told.decisions}
-    if not told.decisions:
+def _claim(comparison: PairedComparison) -> Claim | None:
+    outcomes = {decision.outcome for decision in comparison.decisions}
+    if not comparison.decisions:
         return None
-    ratio = told.decisions[0].ratio  # where states differ, that of the commoner one
+    ratio = comparison.decisions[0].ratio  # if states differ, that of the more frequent state
     if Outcome.HIGHER in outcomes or Outcome.LOWER in outcomes:
         return Claim(1 if Outcome.HIGHER in outcomes else -1, ratio.low, ratio.high)
     if outcomes == {Outcome.SAME}:
@@ -105,12 +106,12 @@ def _claim(told: PairedComparison) -> Claim | None:
 
 
 def each_time(way: Callable[[Piece, float], Claim | None]) -> Way:
-    """A way that plans for one time, at every time."""
+    """Return a method that plans for one time, applied at every time."""
     return lambda piece, seconds: {time_s: way(piece, time_s) for time_s in seconds}
 
 
 def in_turns(piece: Piece, time_s: float) -> Claim | None:
-    """Trials of 5 s in turns, Welch's t-test of what they found."""
+    """Use trials of 5 s in turns, and Welch's t-test of their results."""
     turn_s = LONG_TRIAL_S + LONG_OVERHEAD_S
     count = int(time_s / (2 * turn_s))
     sides = [
@@ -127,7 +128,8 @@ def in_turns(piece: Piece, time_s: float) -> Claim | None:
 
 
 def csit(piece: Piece, time_s: float) -> Claim | None:
-    """Five trials of 10 s of one, then five of the other; means and deviations, as Welch's test."""
+    """Use five trials of 10 s of one contender, then five of the other; Welch's test of the
+    means."""
     half_s = CSIT_TRIALS * CSIT_TRIAL_S
     if time_s < 2 * half_s:
         return None
@@ -155,7 +157,7 @@ def _welch(b: Sequence[float], a: Sequence[float]) -> Claim | None:
 
 
 def hyperfine(piece: Piece, time_s: float) -> Claim | None:
-    """All runs of one, then all of the other: "a ran x +- y times faster", taken at its word when
+    """Use all runs of one contender, then all of the other: "a ran x +- y times faster", a claim if
     x - y is above 1."""
     a, b = (_in_turn(piece, time_s, place) for place in (0, 1))
     if min(len(a), len(b)) < HYPERFINE_RUNS:
@@ -169,7 +171,8 @@ def hyperfine(piece: Piece, time_s: float) -> Claim | None:
 
 
 def benchstat(piece: Piece, time_s: float) -> Claim | None:
-    """All runs of one, then all of the other; Mann and Whitney's U, medians told when p < 0.05."""
+    """Use all runs of one contender, then all of the other; Mann and Whitney's U, a claim if p <
+    0.05."""
     a, b = (_in_turn(piece, time_s, place) for place in (0, 1))
     if min(len(a), len(b)) < BENCHSTAT_RUNS:
         return None
@@ -184,7 +187,7 @@ def _in_turn(piece: Piece, time_s: float, place: int) -> list[float]:
 
 
 WAYS: dict[str, Way] = {
-    "blocks, pairs with their states, interim analyses": ours,
+    "blocks, pairs with their states, interim analyses": own_method,
     "trials of 5 s in turns, Welch": each_time(in_turns),
     "CSIT: 5 x 10 s each": each_time(csit),
     "benchstat: runs one after the other, Mann-Whitney": each_time(benchstat),

@@ -1,6 +1,6 @@
-"""Runs of two programs: one measured, the least disturbed of a few, and all of them as one line:
-medians, their ratio, the spread, and whether the interval of the ratio holds 1 (a tie). run.py has
-a separate table, which also has the distance of the cores."""
+"""Runs of two programs: a single measurement, the least disturbed of a few, and a line for all of
+them: medians, their ratio, the spread, and whether the interval of the ratio contains 1 (a tie).
+run.py has a separate table, which also has the distance of the cores."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ ATTEMPTS = 3
 
 
 class Running(Protocol):
-    """A program that runs."""
+    """A running program."""
 
     process: Process
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One measured run: rate in frames/s, and the share of its time that others took."""
+    """One measured run: rate in frames/s, and the share of its time that other programs took."""
 
     rate_pps: float
     disturbed: float
-    cpu_rate_pps: float | None = None  # a second of CPU time of the measured thread
+    cpu_rate_pps: float | None = None  # frames per second of CPU time of the measured thread
 
 
 def observe(
@@ -39,8 +39,8 @@ def observe(
     seconds: float,
     ran_ns_so_far: Callable[[], int],
 ) -> Run:
-    """The rate between two readings of a counter while these programs run, and what the CPU time
-    of the measured one makes of it."""
+    """Return the rate between two readings of a counter while these programs run, also per CPU time
+    of the measured program."""
     waited_ns, stolen = _waited_ns(running), stolen_s()
     ran_ns = ran_ns_so_far()
     first = read()
@@ -57,7 +57,8 @@ def _waited_ns(running: Sequence[Running]) -> int:
 
 
 def least_disturbed(measure: Callable[[], Run], limit: float) -> Run:
-    """The least disturbed of up to three attempts; the first that stays within the limit."""
+    """Return the least disturbed of up to three attempts; the first attempt within the limit ends
+    them."""
     runs: list[Run] = []
     while not runs or (runs[-1].disturbed > limit and len(runs) < ATTEMPTS):
         runs.append(measure())
@@ -65,33 +66,35 @@ def least_disturbed(measure: Callable[[], Run], limit: float) -> Run:
 
 
 def spread(rates: list[float]) -> float:
-    """Half the distance between the quartiles, as a share of the median."""
+    """Return half the distance between the quartiles, as a share of the median."""
     if len(rates) < 2:
         return 0.0
     low, _, high = statistics.quantiles(rates, n=4, method="inclusive")
     return (high - low) / 2 / statistics.median(rates)
 
 
-def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float] | None:
-    """Of the ratio of two programs' rates, 95 %, by the statistics of the bench (Welch's t on
-    logarithms); None where one has fewer than two runs."""
+def interval(
+    own_rates: Sequence[float], other_rates: Sequence[float]
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of the ratio of two programs' rates, by the statistics of the bench
+    (Welch's t on logarithms); None if a program has fewer than two runs."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     try:
         from switchmark.statistics.comparison import ratio_of
     finally:
         sys.path.pop(0)
-    found = ratio_of(theirs, ours)
+    found = ratio_of(other_rates, own_rates)
     return None if found.low is None or found.high is None else (found.low, found.high)
 
 
-def is_tie(held: tuple[float, float] | None) -> bool:
+def is_tie(bounds: tuple[float, float] | None) -> bool:
     """Return True if neither program is proven to be faster."""
-    return held is None or held[0] <= 1 <= held[1]
+    return bounds is None or bounds[0] <= 1 <= bounds[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of the table; spreads are shares of the median."""
+    """A line of the table; spreads are shares of the median."""
 
     case: str
     opponent: str
@@ -106,23 +109,23 @@ class Line:
     rates_pps: dict[str, list[float]]
 
 
-def summary(case: str, theirs: str, runs: dict[str, list[Run]], limit: float) -> Line:
-    """Medians, ratio and spread of a case against one opponent."""
-    runs = {program: runs[program] for program in (OURS, theirs)}
+def summary(case: str, opponent: str, runs: dict[str, list[Run]], limit: float) -> Line:
+    """Return medians, ratio and spread of a case against one opponent."""
+    runs = {program: runs[program] for program in (OURS, opponent)}
     rates = {program: [run.rate_pps for run in runs[program]] for program in runs}
     medians = {program: statistics.median(rates[program]) for program in rates}
     spreads = {program: spread(rates[program]) for program in rates}
-    ratio = medians[OURS] / medians[theirs]
+    ratio = medians[OURS] / medians[opponent]
     every = [run for program in runs for run in runs[program]]
     return Line(
         case=case,
-        opponent=theirs,
+        opponent=opponent,
         ours_pps=medians[OURS],
-        theirs_pps=medians[theirs],
+        theirs_pps=medians[opponent],
         ratio=ratio,
         ours_spread=spreads[OURS],
-        theirs_spread=spreads[theirs],
-        tie=is_tie(interval(rates[OURS], rates[theirs])),
+        theirs_spread=spreads[opponent],
+        tie=is_tie(interval(rates[OURS], rates[opponent])),
         disturbed_runs=sum(run.disturbed > limit for run in every),
         runs=len(every),
         rates_pps=rates,
@@ -130,7 +133,7 @@ def summary(case: str, theirs: str, runs: dict[str, list[Run]], limit: float) ->
 
 
 def show(line: Line) -> str:
-    """A line as text."""
+    """Return a line as text."""
     return (
         f"{line.case:<10}{line.ours_pps / 1e6:>9.2f}{100 * line.ours_spread:>8.1f} %"
         f"  {line.opponent:<13}{line.theirs_pps / 1e6:>7.2f}{100 * line.theirs_spread:>8.1f} %"

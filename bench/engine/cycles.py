@@ -1,25 +1,26 @@
 #!/usr/bin/env python3
-"""Where the traffic engine's cycles go: a table of cycles a frame, by role and port kind.
+"""Prints the cycles of the traffic engine: a table of cycles a frame, by role and port kind.
 
-Every run has the engine at both ends, one core each, for --seconds; both ends are measured.
+Every run has the engine at both ends on one core each for --seconds; both ends are measured.
 Columns:
 
-  Mpps       frames the loop moved
+  Mpps       frames that the loop moved
   ticks      clock ticks (TSC) a frame, of the rounds of the loop that moved frames
   ns         the same in nanoseconds
-  best       the same in the best of twenty samples of 1 ms: in those both ends had their cores, so
-             this holds on a busy machine, too
-  busy       share of the time in such rounds; the rest was polling in vain
+  best       the same in the best of twenty samples of 1 ms, in which both ends had their cores, so
+             that this also holds on a busy machine
+  busy       share of the time in such rounds; the rest was polling without frames
   kernel     share of the CPU time in the kernel
   cycles, instr, llc, dtlb
-             core cycles, instructions, last-level cache misses, data TLB misses a frame, of the
-             whole loop, vain polls included (perf_event_open; `-` where the machine has none)
+                        core cycles, instructions, last-level cache misses, data TLB misses a frame,
+                        of the whole loop with empty polls (perf_event_open; `-` if the machine has
+                        none)
 
-Of each end the run with the fewest cycles a frame is printed, of --runs: whatever disturbs only
-adds. A run in which an end waited for its core, or the hypervisor took time, for more than
---disturbed is repeated up to three times; the last column says how much that was. Core cycles
-count only while the program really runs; ticks go on. With --profile, `perf
-record` watches one more run of each case and its hottest functions are printed.
+For each end the run with the fewest cycles a frame of --runs is printed, as disturbances only add.
+A run in which an end waited for its core, or the hypervisor took time, for more than --disturbed is
+repeated up to three times; the last column has the disturbed share. Core cycles count only while
+the program runs; ticks go on. With --profile, `perf record` watches one more run of each case and
+the hottest functions are printed.
 
 Needs root (veth devices), two cores, and for the dpdk ports about 400 MB of free hugepages.
 """
@@ -78,7 +79,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one end in one run."""
+    """Figures of an end in one run."""
 
     mpps: float
     ticks: float
@@ -86,13 +87,13 @@ class Figures:
     best_ns: float
     busy: float
     kernel: float
-    events: dict[str, float | None]  # a frame
+    events: dict[str, float | None]  # events a frame
     disturbed: float
     absent: str  # why an event is missing
 
 
-def cases(folder: Path, devices: Sequence[str], wanted: Sequence[str]) -> list[Case]:
-    """All cases whose port kind is wanted (all, when none is named)."""
+def cases(folder: Path, devices: Sequence[str], kinds: Sequence[str]) -> list[Case]:
+    """Return all cases of these port kinds (all cases without a kind)."""
     found = [
         Case("null", (End("sender", ("null:",)),)),
         Case("null", (End("receiver", ("null:rx-rate=max",)),)),
@@ -113,20 +114,20 @@ def cases(folder: Path, devices: Sequence[str], wanted: Sequence[str]) -> list[C
         "virtio-user": (f"virtio-user={sockets[0]},server", f"vhost={sockets[0]},client"),
         "memif": (f"memif={sockets[1]},role=client", f"memif={sockets[1]},role=server"),
     }
-    for kind, (mine, theirs) in wires.items():
-        a, b = (f"dpdk:{mine}",), (f"dpdk:{theirs}",)
+    for kind, (own_kind, other_kind) in wires.items():
+        a, b = (f"dpdk:{own_kind}",), (f"dpdk:{other_kind}",)
         found.append(Case(f"dpdk {kind}", (End("receiver", b), End("sender", a))))
         found.append(Case(f"dpdk {kind}", (End("server", b), End("client", a))))
     inner = tuple(f"dpdk:vhost={path}" for path in sockets[2:])
     outer = tuple(f"dpdk:virtio-user={path}" for path in sockets[2:])
     found.append(Case("dpdk vhost", (End("forwarder", inner), End("tester", outer))))
-    return [case for case in found if not wanted or case.name.split()[0] in wanted]
+    return [case for case in found if not kinds or case.name.split()[0] in kinds]
 
 
 def label(end: End) -> str:
     """Return the role with its options that are not defaults."""
-    words = [word for word in end.options if not word.startswith("--frame") and word != "1"]
-    return " ".join([end.role, *(word.removeprefix("--") for word in words)])
+    options = [word for word in end.options if not word.startswith("--frame") and word != "1"]
+    return " ".join([end.role, *(word.removeprefix("--") for word in options)])
 
 
 class Bench:
@@ -169,13 +170,13 @@ class Bench:
             options += ["--duration", str(self.seconds)]
         if end.role == "tester":
             options += ["--bidirectional"]
-        if end.role == "forwarder":  # takes no addresses
+        if end.role == "forwarder":  # a forwarder has no addresses
             options = [*always, *end.options]
             options += ["--duration", str(self.seconds)] if last else []
         return options
 
     def least_disturbed(self, case: Case, limit: float) -> list[Figures]:
-        """The first run disturbed by no more than `limit`, or the best of three."""
+        """Return the first run disturbed by at most `limit`, otherwise the best of three."""
         runs = []
         for _ in range(ATTEMPTS):
             runs.append(self.run(case)[0])
@@ -194,7 +195,7 @@ def moved(role: str) -> Callable[[dict[str, Any]], int]:
 
 
 def figures(result: dict[str, Any], ready: dict[str, Any], best: float) -> Figures:
-    """A result event as figures a frame."""
+    """Return the figures a frame of a result event."""
     cycles, cpu, hardware = result["cycles"], result["cpu"], result["hardware"] or {}
     frames = cycles["frames"]
     if not frames:
@@ -215,7 +216,7 @@ def figures(result: dict[str, Any], ready: dict[str, Any], best: float) -> Figur
 
 
 def profile(pid: int, seconds: float) -> list[str]:
-    """The hottest functions of a process while it runs, by `perf`, one a line."""
+    """Return the hottest functions of a process while it runs, by `perf`, one a line."""
     with tempfile.NamedTemporaryFile(suffix=".perf") as data:
         watched = subprocess.run(
             [*("perf", "record", "-q", "-o", data.name, "-F", "2000", "-p", str(pid)),
@@ -224,23 +225,22 @@ def profile(pid: int, seconds: float) -> list[str]:
         )  # fmt: skip
         if watched.returncode != 0:
             return [f"perf record: {watched.stderr.strip().splitlines()[-1:]}"]
-        said = subprocess.run(
+        done = subprocess.run(
             [*("perf", "report", "-i", data.name, "--stdio", "-q", "--no-children"),
              *("--percent-limit", "3", "-F", "overhead,dso,sym")],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
-    return [line.strip() for line in said.stdout.splitlines() if line.strip()]
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
 
 
 @contextmanager
 def veth() -> Iterator[list[str]]:
-    """Four devices, the first two and the last two joined by a wire each, for as long as the block
-    lasts."""
+    """Four devices, joined by a wire in pairs, for the block."""
     devices = [f"smcy{end}{os.getpid()}"[:15] for end in "abcd"]
     try:
         for a, b in (devices[:2], devices[2:]):
-            made = ["ip", "link", "add", a, "type", "veth", "peer", "name", b]
-            subprocess.run(made, check=True, timeout=10)
+            command = ["ip", "link", "add", a, "type", "veth", "peer", "name", b]
+            subprocess.run(command, check=True, timeout=10)
         for device in devices:
             Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("1")
             subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=10)
@@ -251,8 +251,8 @@ def veth() -> Iterator[list[str]]:
 
 
 def least(runs: Sequence[Figures]) -> Figures:
-    """The run with the fewest cycles a frame (ticks, where the machine counts no cycles), and
-    the best samples of any."""
+    """Return the run with the fewest cycles a frame (ticks if the machine counts no cycles), and
+    the best samples of any run."""
 
     def cost(run: Figures) -> float:
         return run.events["cycles"] or run.ticks
@@ -260,21 +260,21 @@ def least(runs: Sequence[Figures]) -> Figures:
     return replace(min(runs, key=cost), best_ns=min(run.best_ns for run in runs))
 
 
-def show(case: Case, end: End, one: Figures) -> str:
-    """A row of the table."""
+def show(case: Case, end: End, figures: Figures) -> str:
+    """Return a row of the table."""
     size = dict(zip(end.options, end.options[1:], strict=False)).get("--frame-size", "64")
     events = "".join(
         f"{'-':>9}" if value is None else f"{value:>9.{1 if name != 'cache_misses' else 3}f}"
-        for name, value in one.events.items()
+        for name, value in figures.events.items()
     )
     return (
-        f"{case.name:<17}{label(end):<18}{size:>5}{one.mpps:>9.2f}{one.ticks:>8.0f}{one.ns:>8.1f}{one.best_ns:>8.1f}"
-        f"{one.busy:>7.0%}{one.kernel:>8.0%}{events}{one.disturbed:>7.1%}"
+        f"{case.name:<17}{label(end):<18}{size:>5}{figures.mpps:>9.2f}{figures.ticks:>8.0f}{figures.ns:>8.1f}{figures.best_ns:>8.1f}"
+        f"{figures.busy:>7.0%}{figures.kernel:>8.0%}{events}{figures.disturbed:>7.1%}"
     )
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -308,23 +308,23 @@ def main() -> None:
         table(bench, cases(Path(folder), devices, options.kind), options)
 
 
-def table(bench: Bench, wanted: Sequence[Case], options: argparse.Namespace) -> None:
+def table(bench: Bench, chosen: Sequence[Case], options: argparse.Namespace) -> None:
     """Run every case, and print the cases that cannot run."""
     rows: list[dict[str, Any]] = []
     if not options.json:
         print("ports            role              size     Mpps   ticks      ns    best   busy"
               "  kernel   cycles    instr      llc     dtlb disturbed")  # fmt: skip
-    for case in wanted:
+    for case in chosen:
         try:
             runs = [bench.least_disturbed(case, options.disturbed) for _ in range(options.runs)]
         except ProgramError as failure:
             print(f"{case.name:<17}not measured: {failure}", file=sys.stderr)
             continue
         for number, end in enumerate(case.ends):
-            one = least([ends[number] for ends in runs])
-            rows.append({"ports": case.name, "role": label(end), "figures": one})
+            best = least([ends[number] for ends in runs])
+            rows.append({"ports": case.name, "role": label(end), "figures": best})
             if not options.json:
-                print(show(case, end, one), flush=True)
+                print(show(case, end, best), flush=True)
             if options.profile:
                 for line in bench.run(case, end.role)[1]:
                     print(f"    {line}")

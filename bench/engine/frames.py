@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Measures the cost of each kind of traffic for the engine: flows, sizes, touched payload.
 
-Every kind is compared with the plainest traffic of the same size, in alternating runs in random
-order: with `null` (no I/O: the engine's own work alone, in its harshest light), and through a
-vhost-user wire to `testpmd rxonly`, or for receivers from the engine's own sender. The table
-gives medians, nanoseconds a frame, the ratio to the plain kind, and the spread (half the
-distance between the quartiles, of the median).
+Every kind is compared with the simplest traffic of the same size, in alternating runs in random
+order: with `null` (no I/O, the engine's own work alone), and through a vhost-user wire to `testpmd
+rxonly`, or for receivers from the engine's own sender. The table gives medians, nanoseconds a
+frame, the ratio to the simplest kind, and the spread (half the distance between the quartiles, of
+the median).
 
-On a machine that is busy with other things no run is left alone. `--windows 2` takes samples of
-2 ms instead and gives the rate that one in twenty reaches: those in which both ends had their
-cores. With it, say --seconds 1 or more. The last column then is what the rounds that moved frames
-took, in ns a frame (again in the best of twenty samples): without waiting for a ring to empty or
-to fill, so what a kind costs this end whatever the other end is slowed down by.
+On a busy machine every run is disturbed. `--windows 2` takes samples of 2 ms instead and gives the
+rate that one sample of twenty reaches: in those samples both ends had their cores. Use --seconds 1
+or more with it. The last column then has the time of rounds that moved frames, in ns a frame (also
+in the best of twenty samples): it excludes waiting for a full or an empty ring, so it is the cost
+at this end, however slow the other end is.
 
 Needs two cores; for the wires about 400 MB of free hugepages and dpdk-testpmd.
 """
@@ -40,8 +40,8 @@ from setting import find_engine, preferred
 WARM_UP_S = 0.3
 MACS = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]
 
-# By role: (kind, options of the measured end, options of the sender where that is not it).
-# The first of each group, up to the next None, is what the others are compared with.
+# By role: (kind, options of the measured end, options of the sender if it is another program).
+# The first kind of each group, up to the next None, is the reference of the others.
 SENDERS = (
     ("64 B", ""),
     ("64 B, 1M flows by src-ip", "--flows 1M"),
@@ -62,7 +62,7 @@ RECEIVERS = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One run of a kind of traffic."""
+    """A run of a kind of traffic."""
 
     rate_pps: float  # rate of the measured end
     useful_ns: float = 0.0  # time of its useful rounds, a frame; 0 without windows
@@ -87,15 +87,15 @@ class Bench:
         self.core, self.other = cores
 
     def run(self, role: str, port: str, options: str) -> Kind:
-        """One run of a kind of traffic."""
-        words = options.split()
+        """Run a kind of traffic once."""
+        options_of_kind = options.split()
         programs: list[Program] = []
         try:
             if port == "null":
                 spec = "null:" if role == "sender" else "null:rx-rate=max"
-                programs.append(self._traffic(role, spec, words, self.core))
+                programs.append(self._traffic(role, spec, options_of_kind, self.core))
             else:
-                programs += self._wire(role, port, words)
+                programs += self._wire(role, port, options_of_kind)
             for program in reversed(programs):
                 program.start()
             time.sleep(WARM_UP_S)
@@ -118,8 +118,8 @@ class Bench:
             for socket in self.folder.glob("*.sock"):
                 socket.unlink()
 
-    def _wire(self, role: str, port: str, words: list[str]) -> list[Program]:
-        """The measured end first; `port` is its side of the wire."""
+    def _wire(self, role: str, port: str, options: list[str]) -> list[Program]:
+        """Return the programs, the measured end first; `port` is its side of the wire."""
         path = self.folder / "0.sock"
         spec = f"dpdk:{port}={path}"
         far = "vhost" if port == "virtio-user" else "virtio-user"
@@ -129,23 +129,23 @@ class Bench:
         }[far]
 
         def measured() -> Program:
-            return self._traffic(role, spec, words, self.core)
+            return self._traffic(role, spec, options, self.core)
 
         def peer() -> Program:
             if role == "sender":
                 return Testpmd("rxonly", [vdev], ["--burst=32"], self.other)
-            return self._traffic("sender", f"dpdk:{far}={path}", words, self.other)
+            return self._traffic("sender", f"dpdk:{far}={path}", options, self.other)
 
         if port == "vhost":  # the listening side first
             return [measured(), peer()]
-        there = peer()
-        return [measured(), there]
+        other_end = peer()
+        return [measured(), other_end]
 
-    def _traffic(self, role: str, spec: str, words: list[str], core: int) -> Traffic:
+    def _traffic(self, role: str, spec: str, options: list[str], core: int) -> Traffic:
         sending = ["--rate", "max", *MACS] if role == "sender" else []
-        if self.window_ms > 0:  # the last one given counts
-            words = [*words, "--interval", f"{self.window_ms / 1000:g}"]
-        return Traffic(self.engine, role, [spec], [*sending, "--idle", "poll", *words], core)
+        if self.window_ms > 0:  # the last option counts
+            options = [*options, "--interval", f"{self.window_ms / 1000:g}"]
+        return Traffic(self.engine, role, [spec], [*sending, "--idle", "poll", *options], core)
 
 
 def _waited_ns(programs: list[Program]) -> int:
@@ -153,8 +153,8 @@ def _waited_ns(programs: list[Program]) -> int:
 
 
 def best_windows(programs: list[Program], counter: str) -> Kind:
-    """End the run; the rate that one of twenty of the measured end's samples reaches, and the
-    useful time a frame that one of twenty stays below."""
+    """End the run; return the rate that one of twenty of the measured end's samples reaches, and
+    the useful time a frame below which one of twenty stays."""
     measured = programs[0]
     assert isinstance(measured, Traffic)
     for program in programs:
@@ -165,16 +165,16 @@ def best_windows(programs: list[Program], counter: str) -> Kind:
 
 
 def compare(bench: Bench, role: str, port: str, runs: int, only: str) -> None:
-    """Measure the kinds of a role whose name has `only` in it in turns, and print the table."""
+    """Measure the kinds of a role whose name contains `only` in turns, and print the table."""
     every = SENDERS if role == "sender" else RECEIVERS
     kinds = [kind for kind in every if kind is None or only in kind[0]]
     rates: dict[str, list[float]] = {kind[0]: [] for kind in kinds if kind}
     useful: dict[str, list[float]] = {kind: [] for kind in rates}
     for _ in range(runs):
-        for name, words in random.sample([kind for kind in kinds if kind], len(rates)):
-            one = bench.run(role, port, words)
-            rates[name].append(one.rate_pps)
-            useful[name].append(one.useful_ns)
+        for name, options in random.sample([kind for kind in kinds if kind], len(rates)):
+            result = bench.run(role, port, options)
+            rates[name].append(result.rate_pps)
+            useful[name].append(result.useful_ns)
     plain = plain_ns = 0.0
     for kind in kinds:
         if kind is None:
@@ -182,16 +182,16 @@ def compare(bench: Bench, role: str, port: str, runs: int, only: str) -> None:
             continue
         median, own_ns = statistics.median(rates[kind[0]]), statistics.median(useful[kind[0]])
         plain, plain_ns = plain or median, plain_ns or own_ns
-        own = f"  useful {own_ns:7.2f} ns {plain_ns / own_ns:6.3f}" if own_ns else ""
+        useful_text = f"  useful {own_ns:7.2f} ns {plain_ns / own_ns:6.3f}" if own_ns else ""
         print(
             f"{port:12s} {role:9s} {kind[0]:40s} {median / 1e6:8.2f} Mpps {1e9 / median:7.2f} ns "
-            f"{median / plain:6.3f}  spread {spread(rates[kind[0]]):.1%}{own}",
+            f"{median / plain:6.3f}  spread {spread(rates[kind[0]]):.1%}{useful_text}",
             flush=True,
         )
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line and compare."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

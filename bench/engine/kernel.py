@@ -4,28 +4,28 @@ Each kind of port has its opponents:
 
   packet-mmap  dpdk-testpmd with DPDK's af_packet driver
   af-xdp       dpdk-testpmd with DPDK's af_xdp driver, and the floor
-  raw-mmsg     a plain sendmmsg loop (plain.c): past the qdisc, through it, and as earlier tools
-               have it, through it and to the device's own address, so that the receiving kernel's
-               IP stack looks at every frame (ours are for addresses that no kernel has)
+  raw-mmsg     a plain sendmmsg loop (plain.c): past the qdisc, through it, and, like earlier tools,
+               through it and to the device's own address, so that the receiving kernel's IP stack
+               processes every frame (the other frames have addresses that no kernel has)
   udp-mmsg     a plain sendmmsg loop on UDP, and iperf3 -u
   io-uring     the plain loop past the qdisc, and the floor
 
 and up to three cases:
 
-  sender    the program sends as fast as it can; nobody listens at the other end, where the
-            kernel drops what is not for it (for UDP: a socket that is never read). So this is
-            what sending costs, through the wire and up to the kernel's door at the other end
+  sender    the program sends as fast as it can; no program listens at the other end, where the
+            kernel drops unknown frames (for UDP: a socket that is never read). This is the cost of
+            sending through the wire up to the other end's kernel
   pair      the same with a receiver of the same program and kind on another core, which
-            verifies and counts (ours) or counts (testpmd rxonly); its received frames
-  receiver  one and the same sender for both programs' receivers: ours, of the same kind
+            verifies and counts (engine) or counts (testpmd rxonly); the received frames
+  receiver  the same sender for the receivers of both programs: the engine's, of the same kind
 
-The floor (floor.c, senders only) goes the same way into the kernel and does nothing else: no frame
-is written, the same descriptors or requests are handed over again and again. No sender that goes
-that way can be faster.
+The floor (floor.c, senders only) uses the same calls and does nothing more: no frame is written,
+the same descriptors or requests are submitted repeatedly. No sender that uses these calls can be
+faster.
 
-Frames are counted at the receiving end by the device (sender) or by the receiving program.
-For senders, which are busy all of their time, the rate is also given per second of CPU time: the
-rate with a core for itself, which is valid on a busy machine.
+Frames are counted at the receiving end by the device (sender) or by the receiving program. Senders
+are always busy, so their rate is also given per second of CPU time: the rate of a sender with a
+separate core, which is valid on a busy machine.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CASES = ("sender", "pair", "receiver")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of port: the engine's specification, DPDK's, and whom it is compared with."""
+    """A kind of port: the engine's specification, DPDK's, and its opponents."""
 
     engine: str
     vdev: str | None
@@ -92,11 +92,11 @@ class Bench:
 
     def _traffic(self, role: str, kind: str, core: int) -> Traffic:
         sends = role == "sender"
-        own, peer = ((MAC_A, IP_A), (MAC_B, IP_B)) if sends else ((MAC_B, IP_B), (MAC_A, IP_A))
+        own_end, peer = ((MAC_A, IP_A), (MAC_B, IP_B)) if sends else ((MAC_B, IP_B), (MAC_A, IP_A))
         options = ["--frame-size", str(self.settings.frame_size), "--idle", "poll"]
-        options += ["--src-ip", own[1], "--dst-ip", peer[1]]
+        options += ["--src-ip", own_end[1], "--dst-ip", peer[1]]
         if kind != "udp-mmsg":
-            options += ["--src-mac", own[0], "--dst-mac", peer[0]]
+            options += ["--src-mac", own_end[0], "--dst-mac", peer[0]]
         if sends:
             options += ["--rate", "max", "--burst", str(self.settings.burst)]
         spec = KINDS[kind].engine.format(DEVICE_A if sends else DEVICE_B)
@@ -108,30 +108,30 @@ class Bench:
         return Testpmd(mode, [vdev], options, core)
 
     def sender(self, kind: str, program: str, wire: Wire) -> Traffic | Testpmd | Plain:
-        """The program that sends from the first namespace, on the measured core."""
+        """Return the program that sends from the first namespace, on the measured core."""
         if program == OURS:
             return self._traffic("sender", kind, self.core)
         if program == TESTPMD:
             return self._testpmd("txonly", kind, self.core)
         if program == IPERF:
             length = self.settings.frame_size - 46  # Ethernet, IP, UDP, FCS
-            words = ["iperf3", "-c", IP_B, "-u", "-b", "0", "-l", str(length), "-t", "60"]
-            return Plain(words, self.core)
+            command = ["iperf3", "-c", IP_B, "-u", "-b", "0", "-l", str(length), "-t", "60"]
+            return Plain(command, self.core)
         if program == FLOOR:
-            words = [kind.replace("-", "_"), DEVICE_A, str(self.settings.frame_size - 4)]
+            command = [kind.replace("-", "_"), DEVICE_A, str(self.settings.frame_size - 4)]
             return Plain(
-                [str(self.settings.built["floor"]), *words, str(self.settings.burst)], self.core
+                [str(self.settings.built["floor"]), *command, str(self.settings.burst)], self.core
             )
         udp = kind == "udp-mmsg"
         way = "udp" if udp else "raw-bypass" if program == PLAIN_PAST else "raw"
         size = self.settings.frame_size - (46 if udp else 4)
-        words = [way, IP_B if udp else DEVICE_A, str(size), str(self.settings.burst)]
+        command = [way, IP_B if udp else DEVICE_A, str(size), str(self.settings.burst)]
         if program == PLAIN_ADDRESSED:
-            words = ["datagram", *words[1:], wire.far_mac(), IP_B]
-        return Plain([str(self.settings.built["plain"]), *words], self.core)
+            command = ["datagram", *command[1:], wire.far_mac(), IP_B]
+        return Plain([str(self.settings.built["plain"]), *command], self.core)
 
     def receiver(self, kind: str, program: str, core: int) -> Traffic | Testpmd:
-        """The program that receives in the second namespace."""
+        """Return the program that receives in the second namespace."""
         if program == OURS:
             return self._traffic("receiver", kind, core)
         return self._testpmd("rxonly", kind, core)
@@ -166,13 +166,13 @@ class Bench:
 
 
 def kill_all(running: Sequence[Traffic | Testpmd | Plain]) -> None:
-    """End them at once."""
+    """Kill all of them at once."""
     for each in running:
         each.process.kill()
 
 
 def _wait_for_frames(wire: Wire) -> None:
-    """Until frames arrive, and then a moment more. Raises ProgramError."""
+    """Wait until frames arrive, and a moment more. Raises ProgramError."""
     end_s = time.monotonic() + MOVING_TIMEOUT_S
     begun = wire.arrived().frames
     while wire.arrived().frames < begun + 1000:

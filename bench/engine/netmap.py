@@ -2,25 +2,24 @@
 """Compares the traffic engine's netmap backend with netmap's own pkt-gen on the same ports.
 
   sender     `switchmark-traffic sender` (every frame has its own sequence number, two time stamps
-             and right checksums) against `pkt-gen -f tx` (one frame, over and over); a
+             and right checksums) against `pkt-gen -f tx` (one frame, repeatedly); a
              `pkt-gen -f rx` receives
   receiver   `switchmark-traffic receiver` (sequence, checksums and latency of every frame) against
-             `pkt-gen -f rx` (counts); our sender sends
+             `pkt-gen -f rx` (counts); the engine's sender sends
   pair       sender and receiver of the same program: received frames
 
-on two ports of a VALE switch, and on the two ends of a netmap pipe. VALE never delays a sender:
-frames for a full receiving ring are dropped, so a sender has its own rate there. A pipe is
-as fast as the slower of its ends.
+on two ports of a VALE switch, and on the two ends of a netmap pipe. VALE never delays a sender: it
+drops frames for a full receiving ring, so that a sender has its own rate there. A pipe is as fast
+as the slower of its ends.
 
 Rates are the programs' own counts. Runs alternate in random order; the table gives medians, their
 ratio, and the spread (half the distance between the quartiles, of the median). A run in which a
 program waited for its core, or the hypervisor took time, for more than --disturbed is repeated up
-to three times and else marked. Warming up takes 0.4 s.
+to three times and otherwise marked. Warming up takes 0.4 s.
 
-Needs root, two cores, netmap.ko loaded, an engine built with -Dnetmap_headers=FOLDER, and pkt-gen,
-which SWITCHMARK_PKT_GEN or --pkt-gen names (netmap's apps/pkt-gen). Without the module here,
-`tools/vm-tests -k pkt_gen` runs this in a guest that has it.
-"""
+It needs root, two cores, netmap.ko loaded, an engine built with -Dnetmap_headers=FOLDER, and
+pkt-gen (netmap's apps/pkt-gen), named by SWITCHMARK_PKT_GEN or --pkt-gen. Without the module on
+this machine, `tools/vm-tests -k pkt_gen` runs this in a guest that has it."""
 
 from __future__ import annotations
 
@@ -55,19 +54,19 @@ MACS = ("02:53:4d:00:00:01", "02:53:4d:00:00:02")
 
 
 class PktGen:
-    """`pkt-gen` at a port; it sends, or receives, from its start to its end."""
+    """`pkt-gen` at a port; it sends or receives from its start to its end."""
 
-    def __init__(self, words: list[str], core: int) -> None:
-        self.process = Process([*words, "-N", "-T", str(REPORT_MS)], core, words_on_errors=True)
+    def __init__(self, arguments: list[str], core: int) -> None:
+        self.process = Process([*arguments, "-N", "-T", str(REPORT_MS)], core, words_on_errors=True)
         self._frames, self._time_us = 0, 0
         while "Ready" not in self.process.line()[1]:
             pass
 
     def start(self) -> None:
-        """It runs already."""
+        """Do nothing, as it runs already."""
 
     def frames(self, counter: str) -> Reading:
-        """Frames that it has sent or received up to its next report."""
+        """Return the frames that it has sent or received up to its next report."""
         del counter
         asked_s = time.monotonic()
         while True:
@@ -80,7 +79,7 @@ class PktGen:
                 return Reading(self._time_us / 1e6, self._frames)
 
     def finish(self) -> None:
-        """It is ended by `kill`."""
+        """Do nothing, as `kill` ends it."""
 
 
 Program = Traffic | PktGen
@@ -96,28 +95,28 @@ class Bench:
         self.cores = cores  # sending end, receiving end
 
     def program(self, program: str, kind: str, end: int) -> Program:
-        """A sender at the first end, or a receiver at the second."""
+        """Return a sender at the first end, or a receiver at the second."""
         port, core = PORTS[kind][end], self.cores[end]
         size, burst = self.options.frame_size, str(self.options.burst)
         if program == PKT_GEN:
             name = port if port.startswith("vale") else f"netmap:{port}"
-            words = [str(self.pkt_gen), "-i", name, "-f", ("tx", "rx")[end], "-l", str(size - 4)]
-            words += ["-b", burst, "-S", MACS[end], "-D", MACS[1 - end], "-w", "0"]
-            return PktGen(words, core)
-        words = ["--frame-size", str(size), "--idle", self.options.idle]
-        words += ["--src-mac", MACS[end], "--dst-mac", MACS[1 - end]]
+            options = [str(self.pkt_gen), "-i", name, "-f", ("tx", "rx")[end], "-l", str(size - 4)]
+            options += ["-b", burst, "-S", MACS[end], "-D", MACS[1 - end], "-w", "0"]
+            return PktGen(options, core)
+        options = ["--frame-size", str(size), "--idle", self.options.idle]
+        options += ["--src-mac", MACS[end], "--dst-mac", MACS[1 - end]]
         if end == 0:
-            words += ["--rate", "max", "--burst", burst]
-        return Traffic(self.engine, ("sender", "receiver")[end], [f"netmap:{port}"], words, core)
+            options += ["--rate", "max", "--burst", burst]
+        return Traffic(self.engine, ("sender", "receiver")[end], [f"netmap:{port}"], options, core)
 
     def run(self, kind: str, case: str, program: str) -> Run:
-        """Measure once: the receiver listens before anything is sent."""
+        """Measure once; the receiver listens before frames are sent."""
         sends = OURS if case == "receiver" else program
         receives = PKT_GEN if case == "sender" else program
         running: list[Program] = []
         try:
-            for end, one in ((1, receives), (0, sends)):
-                running.append(self.program(one, kind, end))
+            for end, program_name in ((1, receives), (0, sends)):
+                running.append(self.program(program_name, kind, end))
                 running[-1].start()
             time.sleep(WARM_UP_S)
             counted = running[1 if case == "sender" else 0]
@@ -148,7 +147,7 @@ def compare(bench: Bench, kind: str, case: str) -> None:
 
 
 def find_pkt_gen(given: Path | None) -> Path:
-    """The program that is named. Exits with a remedy when there is none."""
+    """Return the named program. Exit with a remedy without it."""
     named = given or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
     if named is None:
         sys.exit(f"no pkt-gen is named: set {VARIABLE} or --pkt-gen (netmap's apps/pkt-gen)")
@@ -158,7 +157,7 @@ def find_pkt_gen(given: Path | None) -> Path:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = common_options(__doc__, "the sending end's core and the receiving one's")
     add = parser.add_argument
     add("--pkt-gen", type=Path, help=f"netmap's pkt-gen (default: {VARIABLE})")
@@ -169,7 +168,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Check what is there, measure, print."""
+    """Check the requirements, measure, print."""
     options = arguments()
     pkt_gen = find_pkt_gen(options.pkt_gen)
     if not DEVICE.exists():

@@ -1,10 +1,11 @@
-"""A sender that keeps to a schedule on a port, and what must stand behind that port.
+"""A sender that keeps to a schedule on a port, and the program behind that port.
 
 null         no I/O at all: the pacing itself
-virtio-user  a DPDK port; our receiver on the other core is its vhost peer
+virtio-user  a DPDK port; the engine's receiver on the other core is its vhost peer
 vhost        the other side of the same wire
 raw, packet_mmap, af_xdp
-             a device of a veth pair between two namespaces (root); our receiver has the other one
+             a device of a veth pair between two namespaces (root); the engine's receiver has the
+             other
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from programs import Process, ProgramError
 
-SETTLE_S = 0.2  # from ready to the start, where there is a peer
+SETTLE_S = 0.2  # from ready to the start, if there is a peer
 VETH = {
     "raw": "raw:dev={},mmsg",
     "packet_mmap": "packet_mmap:dev={}",
@@ -34,7 +35,7 @@ MACS = ["--src-mac", "02:00:00:00:00:0a", "--dst-mac", "02:00:00:00:00:0b"]
 
 @dataclass(frozen=True, slots=True)
 class CoreTime:
-    """Seconds that a core has spent so far on what is not the sender's."""
+    """Seconds that a core has spent on other work than the sender's."""
 
     stolen_s: float
     irqs_s: float
@@ -42,18 +43,18 @@ class CoreTime:
 
     @classmethod
     def read(cls, core: int) -> CoreTime:
-        """From /proc/stat, whose unit is 10 ms."""
+        """Read /proc/stat, whose unit is 10 ms."""
         tick = os.sysconf("SC_CLK_TCK")
         for line in Path("/proc/stat").read_text().splitlines():
-            words = line.split()
-            if words[0] == f"cpu{core}":
-                irqs, soft_irqs, stolen = (int(word) / tick for word in words[6:9])
+            columns = line.split()
+            if columns[0] == f"cpu{core}":
+                irqs, soft_irqs, stolen = (int(word) / tick for word in columns[6:9])
                 return cls(stolen, irqs, soft_irqs)
         raise ProgramError(f"no core {core}")
 
 
 class Pair:
-    """A sender on a port, and what must stand behind the port."""
+    """A sender on a port, and the program behind the port."""
 
     def __init__(
         self,
@@ -66,10 +67,11 @@ class Pair:
         self.sender = sender
         self.peer = peer
         self.namespaces = namespaces
-        self.listens = any("vhost=" in word for word in sender)  # then the sender is first
+        self.listens = any("vhost=" in word for word in sender)  # then the sender starts first
 
     def run(self, rate: str, burst: int, seconds: float, cores: tuple[int, int]) -> dict[str, Any]:
-        """The result of one trial, with the time that other programs took of the sender's core."""
+        """Return the result of a trial, with the time that other programs took of the sender's
+        core."""
         running: list[Process] = []
         command = [*self.sender, "--core", str(cores[0]), "--rate", rate, "--burst", str(burst)]
         command += ["--duration", f"{seconds:g}", "--idle", "poll"]
@@ -81,8 +83,8 @@ class Pair:
         def receives() -> Process | None:
             if not self.peer:
                 return None
-            words = ["receiver", *self.peer, "--core", str(cores[1])]
-            running.append(Process([*self._inside(1), *self.engine, *words], cores[1]))
+            arguments = ["receiver", *self.peer, "--core", str(cores[1])]
+            running.append(Process([*self._inside(1), *self.engine, *arguments], cores[1]))
             event(running[-1], "ready")
             running[-1].write("start")
             event(running[-1], "started")
@@ -108,9 +110,9 @@ class Pair:
         wall_s = result["duration_ns"] / 1e9
         result["stolen"] = (after.stolen_s - before.stolen_s) / wall_s
         result["peer_waited"] = peer_waited / result["duration_ns"]
-        # On a veth device the soft interrupts are the sender's own: they carry its frames.
-        own = 0.0 if self.namespaces else after.soft_irqs_s - before.soft_irqs_s
-        result["interrupts"] = (after.irqs_s - before.irqs_s + own) / wall_s
+        # On a veth device the soft interrupts carry the sender's own frames.
+        other_soft_irqs_s = 0.0 if self.namespaces else after.soft_irqs_s - before.soft_irqs_s
+        result["interrupts"] = (after.irqs_s - before.irqs_s + other_soft_irqs_s) / wall_s
         return result
 
     def _inside(self, end: int) -> list[str]:
@@ -118,7 +120,7 @@ class Pair:
 
 
 def event(process: Process, name: str) -> dict[str, Any]:
-    """The next event of this name."""
+    """Return the next event of this name."""
     while True:
         found: dict[str, Any] = json.loads(process.line()[1])
         if found["event"] == "error":

@@ -5,34 +5,33 @@ For each port (paced.py): first the ceiling (`--rate max`), in bursts and of sin
 rates from 1 k to 80 % of it, each in --runs runs. Frames go singly up to 1 Mpps, as long as that
 is at most half of the port's rate for single frames, and in bursts above. For every rate:
 
-  off       how far the mean rate lies from the one asked, by CLOCK_MONOTONIC, in the worst run;
-            wanted: 0.1 %
-  p99       lateness that 99 % of the bursts stay below, median of the runs; wanted: 1 us
-  p99.9     the same for 99.9 %; wanted: 10 us
-  looking   the same two of the bursts that did not fall due while the core was somewhere else, by
-            the sender's own clock (`attentive` in its result), and which share of all they are:
-            they tell of the sender also where the machine has no core for it
-  floor     p99.9 of a loop that only reads the clock on that core (stalls.c), run before each of
-            these runs: nobody who runs there is less late
-  dropped   frames given up because they were due too long ago, in the worst run
-  stall     how far behind the oldest of those was: nothing was sent for so long, since the sender
-            had no core, or its port took nothing because its peer had none. 0: every frame that
-            was due has been sent
+  off       how far the mean rate differs from the requested rate, by CLOCK_MONOTONIC, in the worst
+            run; target: 0.1 %
+  p99       lateness below which 99 % of the bursts stay, median of the runs; target: 1 us
+  p99.9     the same for 99.9 %; target: 10 us
+  looking   the same two for bursts that did not fall due while the core was away, by the sender's
+            own clock (`attentive` in its result), and their share of all bursts: they show the
+            quality of the sender also if the machine has no core for it
+  floor     p99.9 of a loop that only reads the clock on that core (stalls.c), before each of these
+            runs: no program there is less late
+  dropped   frames skipped because they were due too long ago, in the worst run
+  stall     how far behind the oldest of those was: nothing was sent for so long, as the sender had
+            no core, or its port accepted nothing because its peer had none. 0: every due frame was
+            sent
 
-All that is wanted holds (`=`), or it holds of the mean and of the bursts that the sender was there
-for (`~`: the others are the machine's, which does not report all that it takes as steal), or not
-(`!`).
+All targets are met (`=`), or met by the mean and by the bursts with the sender on its core (`~`:
+the machine causes the others, as it does not report all stolen time as steal), or not (`!`).
 
-A run is *disturbed* when the hypervisor took time from the sender's core (steal), when the
-sender waited for its core (schedstat), when interrupts took more than 1 % of it (on veth devices,
-where soft interrupts carry the sender's own frames: hard ones), when the peer waited for its
-core and the ring filled (`full`: transmit calls that were refused), or when the ceiling is that of
-cores which share a cache and they did not do so all the time (cores.py). Disturbed runs are made
-again, up to --attempts in all, whatever they showed; all others count, whatever they showed. A rate
-without any of these is shown by its least disturbed run with a `*` and does not count. Exit code:
-0 when all that counts is `=` or `~`, 1 when not, 3 when nothing could be counted.
+A run is *disturbed* if the hypervisor took time from the sender's core (steal), if the sender
+waited for its core (schedstat), if interrupts took more than 1 % of it (on veth devices, where soft
+interrupts carry the sender's own frames: hard ones), if the peer waited for its core and the ring
+filled (`full`: refused transmit calls), or if the ceiling is that of cores which share a cache and
+they did not do so all the time (cores.py). Disturbed runs are repeated, up to --attempts
+altogether, whatever their figures; all others count. A rate with only disturbed runs is shown by
+its least disturbed run with a `*` and does not count. Exit code: 0 if all that counts is `=` or
+`~`, 1 if not, 3 if nothing counts.
 
-Needs an unshared core for the sender, the built engine, for DPDK ports free hugepages, for veth
+It needs an unshared core for the sender, the built engine, for DPDK ports free hugepages, for veth
 devices root.
 """
 
@@ -65,7 +64,7 @@ DISTURBED = 0.0005  # share of the run: waiting for the core, and stolen time
 INTERRUPTS = 0.01  # share of the run in interrupts on the sender's core
 CEILING_S = 0.5
 FLOOR_S = 0.1
-FRAMES_AT_LEAST = 2000  # a run is long enough for so many, up to LONGEST_S: p99.9 is to mean much
+FRAMES_AT_LEAST = 2000  # a run has at least so many, up to LONGEST_S, so that p99.9 is meaningful
 LONGEST_S = 2.0
 SHARE_OF_CEILING = 0.8
 SINGLE_BELOW_PPS = 1e6  # frames go singly up to here, in bursts above,
@@ -89,17 +88,17 @@ class Paced:
     waited: float
     peer_waited: float
     interrupts: float
-    refused: float  # share of transmit calls that met a full ring
+    refused: float  # share of transmit calls with a full ring
     looking_p99_ns: int
     looking_p999_ns: int
     looking: float  # share of the bursts
     away: float
     floor_p999_ns: float
-    moved: bool = False  # the ceiling is not that of where the cores were
+    moved: bool = False  # the cores moved since the ceiling was measured
 
     @property
     def taken(self) -> float:
-        """Share of the run that others took."""
+        """Share of the run that other programs took."""
         return self.stolen + self.waited + self.peer_waited
 
     @property
@@ -112,21 +111,21 @@ class Paced:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rate on one port: all undisturbed runs, or else the least disturbed one."""
+    """A rate on a port: all undisturbed runs, otherwise the least disturbed run."""
 
     port: str
     asked_pps: int
     burst: int
     runs: tuple[Paced, ...]
-    made: int  # number of runs, including disturbed runs
+    run_count: int  # number of runs, including disturbed runs
     disturbed: bool
 
     def median(self, name: str) -> float:
-        """Of a figure over the runs."""
+        """Return the median of a figure over the runs."""
         return float(statistics.median(getattr(run, name) for run in self.runs))
 
     def worst(self, name: str) -> float:
-        """The largest of a figure."""
+        """Return the largest value of a figure."""
         return float(max(getattr(run, name) for run in self.runs))
 
     @property
@@ -151,14 +150,14 @@ class Row:
 
 
 def floor_of(stalls: Path | None, core: int) -> dict[str, float]:
-    """What stalls.c says of this core now; nothing without it."""
+    """Return the output of stalls.c for this core now; nothing without the program."""
     if stalls is None:
         return {"p999_ns": 0.0}
-    said = subprocess.run(
+    done = subprocess.run(
         ["taskset", "-c", str(core), str(stalls), str(FLOOR_S)],
         capture_output=True, text=True, check=True, timeout=10,
     )  # fmt: skip
-    found: dict[str, float] = json.loads(said.stdout)
+    found: dict[str, float] = json.loads(done.stdout)
     return found
 
 
@@ -189,7 +188,7 @@ def paced(asked_pps: float, result: dict[str, Any], floor: dict[str, float], mov
 
 
 def rates_up_to(ceiling_pps: float) -> list[int]:
-    """1 k, 10 k, ... and 20, 50 and 80 % of the ceiling."""
+    """Return 1 k, 10 k, ... and 20, 50 and 80 % of the ceiling."""
     top = SHARE_OF_CEILING * ceiling_pps
     decades = [10**power for power in range(3, 10) if 10**power < 0.1 * ceiling_pps]
     return [*decades, round(0.25 * top), round(0.625 * top), round(top)]
@@ -204,7 +203,7 @@ class Ceiling:
     cores: Cores
 
     def burst(self, asked_pps: int, burst: int) -> int:
-        """Frames a burst at a rate."""
+        """Return the frames of a burst at a rate."""
         most = min(SINGLE_BELOW_PPS, SINGLE_BELOW_CEILING * self.single_pps)
         return 1 if asked_pps <= most else burst
 
@@ -220,28 +219,29 @@ class Bench:
         self.built = built
 
     def run(
-        self, made: Pair, rate: str, burst: int, seconds: float
+        self, programs: Pair, rate: str, burst: int, seconds: float
     ) -> tuple[dict[str, Any], Cores]:
-        """The result of one trial, and where the cores were."""
-        program = self.built.get("distance") if made.peer else None
+        """Return the result of one trial, and the distance of the cores."""
+        program = self.built.get("distance") if programs.peer else None
         before = distance_ns(program, self.cores)
-        result = made.run(rate, burst, seconds, self.cores)
+        result = programs.run(rate, burst, seconds, self.cores)
         return result, where(before, distance_ns(program, self.cores))
 
-    def once(self, made: Pair, asked_pps: int, ceiling: Ceiling) -> Paced:
-        """One run, long enough for its rate."""
+    def once(self, programs: Pair, asked_pps: int, ceiling: Ceiling) -> Paced:
+        """Run once, long enough for the rate."""
         seconds = min(LONGEST_S, max(self.options.seconds, FRAMES_AT_LEAST / asked_pps))
         floor = floor_of(self.built.get("stalls"), self.cores[0])
         burst = ceiling.burst(asked_pps, self.options.burst)
-        result, cores = self.run(made, str(asked_pps), burst, seconds)
+        result, cores = self.run(programs, str(asked_pps), burst, seconds)
         return paced(asked_pps, result, floor, ceiling.cores == "near" and cores != "near")
 
-    def ceiling(self, made: Pair) -> Ceiling:
-        """In the best of some runs, since whatever disturbs only lowers it; of cores that are far
-        from each other if they were so in any, since near ones can do all that far ones can."""
+    def ceiling(self, programs: Pair) -> Ceiling:
+        """Return the rates of the best of some runs, as disturbances only lower them; for cores
+        that are far from each other if they were in any run, since near cores reach everything that
+        far cores reach."""
         found: dict[Cores, dict[int, float]] = {}
         for burst in (self.options.burst, 1) * CEILING_RUNS:
-            result, cores = self.run(made, "max", burst, CEILING_S)
+            result, cores = self.run(programs, "max", burst, CEILING_S)
             pps = result["totals"]["tx_offered"] * 1e9 / result["duration_ns"]
             best = found.setdefault(cores, {})
             best[burst] = max(best.get(burst, 0.0), pps)
@@ -250,42 +250,42 @@ class Bench:
             if self.options.burst in rates:
                 singly = rates.get(1) or min(one[1] for one in found.values() if 1 in one)
                 return Ceiling(rates[self.options.burst], singly, cores)
-        raise ProgramError("the cores moved in every run")  # each of which had its turn
+        raise ProgramError("the cores moved in every run")  # in all runs
 
-    def rate(self, made: Pair, port: str, asked_pps: int, ceiling: Ceiling) -> Row:
-        """All runs of a rate."""
-        kept: list[Paced] = []
+    def rate(self, programs: Pair, port: str, asked_pps: int, ceiling: Ceiling) -> Row:
+        """Run a rate repeatedly."""
+        undisturbed: list[Paced] = []
         least: Paced | None = None
         attempts = 0
-        while attempts < self.options.attempts and len(kept) < self.options.runs:
+        while attempts < self.options.attempts and len(undisturbed) < self.options.runs:
             attempts += 1
-            found = self.once(made, asked_pps, ceiling)
+            found = self.once(programs, asked_pps, ceiling)
             if not found.disturbed:
-                kept.append(found)
+                undisturbed.append(found)
             elif least is None or found.taken < least.taken:
                 least = found
-        assert kept or least is not None
-        runs = tuple(kept) if kept or least is None else (least,)
+        assert undisturbed or least is not None
+        runs = tuple(undisturbed) if undisturbed or least is None else (least,)
         burst = ceiling.burst(asked_pps, self.options.burst)
-        return Row(port, asked_pps, burst, runs, attempts, not kept)
+        return Row(port, asked_pps, burst, runs, attempts, not undisturbed)
 
     def port(self, port: str) -> list[Row]:
-        """All rates of one port."""
+        """Measure all rates of one port."""
         rows: list[Row] = []
-        told = not self.options.json
-        with pair(port, find_engine(self.options.engine), self.options.frame_size) as made:
-            ceiling = self.ceiling(made)
+        prints = not self.options.json
+        with pair(port, find_engine(self.options.engine), self.options.frame_size) as programs:
+            ceiling = self.ceiling(programs)
             rates = [int(rate) for rate in self.options.rates.split(",") if rate]
-            if told:
+            if prints:
                 print(
                     f"\n{port}: ceiling {ceiling.burst_pps / 1e6:.2f} Mpps, of single frames "
                     f"{ceiling.single_pps / 1e6:.2f}, {self.options.frame_size} B"
-                    + (f", cores {ceiling.cores}" if made.peer else "")
+                    + (f", cores {ceiling.cores}" if programs.peer else "")
                 )
                 print(HEAD)
             for rate in rates or rates_up_to(ceiling.burst_pps):
-                rows.append(self.rate(made, port, rate, ceiling))
-                if told:
+                rows.append(self.rate(programs, port, rate, ceiling))
+                if prints:
                     print(show(rows[-1]), flush=True)
         return rows
 
@@ -297,7 +297,7 @@ HEAD = (
 
 
 def show(row: Row) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     mark = "*" if row.disturbed else "=" if row.holds else "~" if row.own_holds else "!"
     return (
         f"{row.asked_pps:>12,.0f}{row.burst:>6}{100 * row.worst('off'):>9.4f} %"
@@ -308,12 +308,12 @@ def show(row: Row) -> str:
         f"{row.worst('stall_ns') / 1e3:>9.0f}{100 * row.worst('stolen'):>6.2f} %"
         f"{100 * row.worst('waited'):>6.2f} %{100 * row.worst('peer_waited'):>6.1f} %"
         f"{100 * row.worst('interrupts'):>6.2f} %{100 * row.worst('refused'):>6.2f} %"
-        f"{len(row.runs):>3} of {row.made} {mark}"
+        f"{len(row.runs):>3} of {row.run_count} {mark}"
     )
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -337,21 +337,23 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure every port; the exit code says how it went."""
+    """Measure every port; the exit code is the verdict."""
     options = arguments()
     with preferred(options.priority), tempfile.TemporaryDirectory(prefix="sm-pace-") as folder:
         bench = Bench(options, two_cores(options.cores), compile_all(Path(folder)))
         rows = [row for port in options.port or ["null"] for row in bench.port(port)]
     counted = [row for row in rows if not row.disturbed]
     if options.json:
-        words = [asdict(row) | {"holds": row.holds, "own_holds": row.own_holds} for row in rows]
-        print(json.dumps({"rows": words}))
+        rows_as_json = [
+            asdict(row) | {"holds": row.holds, "own_holds": row.own_holds} for row in rows
+        ]
+        print(json.dumps({"rows": rows_as_json}))
     else:
-        kept = sum(row.holds for row in counted)
-        own = sum(row.own_holds and not row.holds for row in counted)
+        met = sum(row.holds for row in counted)
+        met_by_sender = sum(row.own_holds and not row.holds for row in counted)
         print(
-            f"\n{kept} of {len(counted)} undisturbed rates are as wanted, {own} more in what is "
-            f"the sender's own, of {len(rows)} in all"
+            f"\n{met} of {len(counted)} undisturbed rates meet the targets, {met_by_sender} more "
+            f"apart from delays of the machine, of {len(rows)} altogether"
         )
     if not counted:
         return 3

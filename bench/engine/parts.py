@@ -2,8 +2,7 @@
 
 A part is one port kind and case; its programs run in turns. Settings that are not defaults (size,
 burst, rings) are part of its name. Each row divides the rate of one program by that of another.
-`wanted` is the least ratio; None: shown without a target.
-"""
+`required` is the smallest ratio of the target; None: without a target."""
 
 from __future__ import annotations
 
@@ -43,11 +42,11 @@ TRAFFIC_WANTED = {"1M flows": 0.9, "1M flows, ports": 0.9, "every byte": 0.85}
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run of one program."""
+    """A run of a program."""
 
     rate_pps: float
     disturbed: float  # share of the run that others took
-    cpu_rate_pps: float | None = None  # a second of the sender's own CPU time
+    cpu_rate_pps: float | None = None  # frames per second of the sender's own CPU time
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +55,9 @@ class Row:
 
     above: str
     below: str
-    wanted: float | None
+    required: float | None
     of_cpu: bool = False  # compare rates a second of CPU time
-    hardy: bool = False  # and those are true whatever others do: nobody waits for a peer
+    hardy: bool = False  # other programs do not change these rates, as no program waits for a peer
     best: bool = False  # compare the best runs, not the medians
 
 
@@ -90,16 +89,16 @@ class Setting:
         usual = Setting.__dataclass_fields__
         kinds = [("frame_size", "{} B"), ("burst", "burst {}")]
         kinds += [("queue_size", "rings of {}")] if rings else []
-        words = [
+        names = [
             text.format(getattr(self, field))
             for field, text in kinds
             if getattr(self, field) != usual[field].default
         ]
-        return ", ".join([name, *words])
+        return ", ".join([name, *names])
 
 
 def every_part(setting: Setting) -> list[Part]:
-    """All of them, in order of how much hangs on them."""
+    """Return all parts, the most important first."""
     return [*_ports(setting), *_floors(setting), *_traffic(setting), *_kernel(setting)]
 
 
@@ -107,11 +106,11 @@ def _ports(setting: Setting) -> Iterator[Part]:
     pktgen = find_pktgen()
     for port in ports.PORT_KINDS:
         bench = ports.Bench(_settings_of(setting, port, setting.engine), setting.folder)
-        for case, wanted in PORT_CASES.items():
+        for case, required in PORT_CASES.items():
             peers = [ports.THEIRS]
             if pktgen is not None and case == "sender" and port == "virtio-user":
                 peers.append(ports.PKTGEN)
-            rows: tuple[Row, ...] = (Row(OURS, ports.THEIRS, 1.0 if port == "memif" else wanted),)
+            rows: tuple[Row, ...] = (Row(OURS, ports.THEIRS, 1.0 if port == "memif" else required),)
             if ports.PKTGEN in peers:
                 rows += (Row(OURS, ports.PKTGEN, None, of_cpu=True),)
 
@@ -124,7 +123,7 @@ def _ports(setting: Setting) -> Iterator[Part]:
 
 
 def _floors(setting: Setting) -> Iterator[Part]:
-    """The engine against loops that only move descriptors, if they have been built beside it."""
+    """Yield the engine against loops that only move descriptors, if they are built."""
     engines = {OURS: setting.engine} | {
         name: setting.engine.with_name(f"switchmark-traffic-floor-{word}")
         for name, word in ((WORD, "word"), (NOTHING, "nothing"))

@@ -1,7 +1,6 @@
-"""Programs of the benchmark that take no commands: iperf3, and those of the C files beside this
-one: a plain sender (plain.c), loops that do nothing but the system call (floor.c), the distance of
-two cores (distance.c), and the stalls of a core (stalls.c).
-"""
+"""Programs of the benchmark without commands: iperf3, and those of the C files in this folder: a
+plain sender (plain.c), loops that only make the system call (floor.c), the distance of two cores
+(distance.c), and the stalls of a core (stalls.c)."""
 
 from __future__ import annotations
 
@@ -23,24 +22,24 @@ class Plain:
         self.process = Process(args, core)
 
     def start(self) -> None:
-        """It runs already."""
+        """Do nothing, as it runs already."""
 
     def finish(self) -> None:
-        """It is ended by `kill`."""
+        """Do nothing, as `kill` ends it."""
 
 
 def compile_all(folder: Path) -> dict[str, Path]:
-    """Those that can be built, in a folder (`floor` without io_uring where liburing's header is
-    missing); nothing without a compiler."""
+    """Build the programs in a folder and return them (`floor` without io_uring if liburing's header
+    is missing); nothing without a compiler."""
     if shutil.which("cc") is None:
         return {}
-    made: dict[str, Path] = {}
+    compiled: dict[str, Path] = {}
     for name, flags in FLAGS.items():
         target, source = folder / name, Path(__file__).with_name(f"{name}.c")
         build = ["cc", "-O2", "-D_GNU_SOURCE", "-o", str(target), str(source)]
         for extra in ([*flags, *LIBRARIES.get(name, [])], []):
             built = subprocess.run([*build, *extra], capture_output=True, check=False, timeout=60)
             if built.returncode == 0:
-                made[name] = target
+                compiled[name] = target
                 break
-    return made
+    return compiled

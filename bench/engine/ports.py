@@ -6,12 +6,13 @@ Five cases, each with the same counterpart for both programs:
              stamps and right checksums) against `testpmd txonly`, and against Pktgen-DPDK,
              counted by the receiver; a `testpmd rxonly` receives.
   receiver   `switchmark-traffic receiver` (sequence and latency of every frame) against
-             `testpmd rxonly`; our sender sends.
+             `testpmd rxonly`; the engine's sender sends.
   forwarder  `switchmark-traffic forwarder` against `testpmd io`, between two ports of another
-             `testpmd io` through which a fixed set of frames goes round both ways.
-  wire       our sender to our receiver, against the same with engines that only move descriptors
+             `testpmd io` through which a fixed set of frames circulates in both directions.
+  wire       the engine's sender to its receiver, against engines that only move descriptors
              (descriptors.c): the maximum of the port kind.
-  rewriter   the forwarder, each frame's MAC addresses written: `--mac-update` against `macswap`.
+  rewriter   the forwarder, which writes each frame's MAC addresses: `--mac-update` against
+             `macswap`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Bench:
         self.folder = folder
 
     def _specs(self, kind: str, index: int) -> tuple[str, str]:
-        """A port of this kind on socket `index`: for the engine, and for testpmd."""
+        """Return a port of this kind on socket `index`, for the engine and for testpmd."""
         path, size = self.folder / f"{index}.sock", self.settings.queue_size
         if kind == "virtio-user":
             return (
@@ -72,7 +73,7 @@ class Bench:
         )
 
     def traffic(self, role: str, kind: str, core: int, ports: int = 1) -> Traffic:
-        """The engine with `ports` ports of this kind."""
+        """Return the engine with `ports` ports of this kind."""
         specs = [self._specs(kind, index)[0] for index in range(ports)]
         options = ["--frame-size", str(self.settings.frame_size), "--idle", "poll"]
         if role != "receiver":
@@ -88,7 +89,7 @@ class Bench:
         return Traffic(self.settings.engine, role, specs, options, core)
 
     def testpmd(self, mode: str, kind: str, core: int, ports: int = 1) -> Testpmd:
-        """testpmd with the same ports, rings and burst."""
+        """Return testpmd with the same ports, rings and burst."""
         vdevs = [self._specs(kind, index)[1] for index in range(ports)]
         size = self.settings.queue_size
         options = [f"--burst={self.settings.burst}", f"--txd={size}", f"--rxd={size}"]
@@ -96,14 +97,14 @@ class Bench:
         return Testpmd(mode, vdevs, options, core)
 
     def pktgen(self, kind: str, core: int) -> Pktgen:
-        """Pktgen with the same port, rings, size and burst."""
+        """Return Pktgen with the same port, rings, size and burst."""
         assert self.settings.pktgen is not None
         vdev, s = self._specs(kind, 0)[1], self.settings
         return Pktgen(self.settings.pktgen, vdev, s.frame_size, s.burst, s.queue_size, core)
 
     def run(self, case: str, program: str) -> Run:
         """Measure once."""
-        ours = program == OURS
+        is_engine = program == OURS
         mine, peer = PORT_KINDS[self.settings.port]
         core, other = self.settings.measured_core, self.settings.other_core
         if program == PKTGEN:
@@ -123,30 +124,30 @@ class Bench:
         if case == "sender":
             make = (
                 (lambda: self.traffic("sender", mine, core))
-                if ours
+                if is_engine
                 else (lambda: self.testpmd("txonly", mine, core))
             )
-            counter = "tx_offered" if ours else "TX-packets"
+            counter = "tx_offered" if is_engine else "TX-packets"
             return self._measure(make, lambda: self.testpmd("rxonly", peer, other), 0, counter)
         if case == "receiver":
             make = (
                 (lambda: self.traffic("receiver", mine, core))
-                if ours
+                if is_engine
                 else (lambda: self.testpmd("rxonly", mine, core))
             )
-            counter = "rx_frames" if ours else "RX-packets"
+            counter = "rx_frames" if is_engine else "RX-packets"
             return self._measure(make, lambda: self.traffic("sender", peer, other), 0, counter)
         mode = {"forwarder": "io", "rewriter": "macswap"}[case]
         make = (
             (lambda: self.traffic(case, mine, core, 2))
-            if ours
+            if is_engine
             else (lambda: self.testpmd(mode, mine, core, 2))
         )
         return self._measure(make, lambda: self._carousel(peer, other), 1, "RX-packets")
 
     def _carousel(self, kind: str, core: int) -> Testpmd:
-        """A counterpart that sends frames round and round through the measured forwarder: it
-        touches none of them, and so is faster than any generator."""
+        """Return a counterpart that circulates frames through the measured forwarder: it never
+        touches them, and so is faster than any generator."""
         counterpart = self.testpmd("io", kind, core, 2)
         counterpart.first_bursts = CAROUSEL_BURSTS
         return counterpart
@@ -158,7 +159,7 @@ class Bench:
         counts: int,
         counter: str,
     ) -> Run:
-        """Start both (the listening side first), warm up, and read one's counter twice."""
+        """Start both (the listening side first), warm up, and read the counter twice."""
         mine = PORT_KINDS[self.settings.port][0]
         programs: list[Program | Pktgen] = []
         try:

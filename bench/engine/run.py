@@ -5,33 +5,33 @@
     bench/engine/run.py --within 100          as many runs as fit into 100 s; call it again
     bench/engine/run.py --part receiver       parts with this in their name (repeatable)
     bench/engine/run.py --list                the parts and how often each has been run
-    bench/engine/run.py --write --within 840  the table of docs/engine-benchmark.md, of one call
-    bench/engine/run.py --show                only print the table of all runs so far
+    bench/engine/run.py --write --within 840  write the table of docs/engine-benchmark.md, of one
+    call bench/engine/run.py --show                only print the table of all runs so far
 
 Loops that only move descriptors are compared once they are built: ninja -C build floors.
 
 Parts (parts.py) are a port kind and a case: virtio-user, vhost and memif against dpdk-testpmd (and
-Pktgen-DPDK where SWITCHMARK_PKTGEN names it), kinds of traffic against the plainest, kernel devices
-against DPDK's drivers, plain loops, iperf3 and floors (loops that do nothing but the system call).
-With another --frame-size, --burst or --queue-size they are other parts, of that name.
+Pktgen-DPDK if SWITCHMARK_PKTGEN names it), kinds of traffic against the simplest, kernel devices
+against DPDK's drivers, plain loops, iperf3 and floors (loops that only make the system call). With
+another --frame-size, --burst or --queue-size they are other parts with that name.
 
-Every run is one line of a file (--results), written when it ends: a call that is interrupted loses
-one run, and the next call continues with the parts that have the fewest runs. A round is one run
-of each program of a part, in random order. The table is of the runs of the present engine (by its
-hash); other runs stay in the file and are not used.
+Every run is one line of a file (--results), written when it ends: an interrupted call loses one
+run, and the next call continues with the parts that have the fewest runs. A round is one run of
+each program of a part, in random order. The table has the runs of the present engine (by its hash);
+other runs stay in the file and are not used.
 
   medians of the rates (Mpps); for kernel senders per second of their CPU time, which other
   programs on the core do not change, so that all of their runs count
-  ratio    of the medians; `=` where its 95 % interval (Welch, logarithms) holds 1
+  ratio    of the medians; `=` if its 95 % interval (Welch, logarithms) contains 1
   spread   half the distance between the quartiles, of the median
-  wanted   the least ratio that is asked for, and whether it is reached: said from three runs on,
-           and not missed where the interval reaches it
-  runs     that count, of those made: a run of which others took more than --disturbed (waiting for
-           a core, steal) does not; where fewer than three are left, the least disturbed three do,
-           the line is marked `*`, and the target is undecided
+  target   the smallest ratio that is required, and whether it is reached: stated from three runs
+           on, and not missed if the interval reaches it
+  runs     that count, and all runs: a run of which other programs took more than --disturbed
+           (waiting for a core, steal) does not count; if fewer than three are left, the least
+           disturbed three count, the line is marked `*`, and the target is undecided
   cores    `near` while the two cores share a cache (cores.py), otherwise `far`: the host moves
-           virtual cores, and programs that move lines between cores are twice as fast while they
-           are near. A run in which the cores moved does not count
+           virtual cores, and programs that move cache lines between cores are twice as fast while
+           they are near. A run in which the cores moved does not count
 
 Needs root, two cores, about 400 MB of free hugepages, dpdk-testpmd and the built engine.
 """
@@ -79,7 +79,7 @@ def measure(
     rounds: int,
     within_s: float | None,
 ) -> None:
-    """Run what has been run least, until all have their rounds or the time is up."""
+    """Run the parts with the fewest runs, until all have their rounds or the time is over."""
     end_s = None if within_s is None else time.monotonic() + within_s
     failed: set[str] = set()
     while True:
@@ -106,7 +106,7 @@ def measure(
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -125,8 +125,8 @@ def arguments() -> argparse.Namespace:
         "--disturbed",
         type=float,
         default=0.03,
-        help="share of a run that others may take (default 0.03; reading the programs' counters "
-        "takes up to 0.02 where there are no other cores)",
+        help="share of a run that other programs may take (default 0.03; reading the programs' "
+        "counters takes up to 0.02 if there are no other cores)",
     )
     add("--list", action="store_true", help="name the parts and stop")
     add("--show", action="store_true", help="print the table and stop")
@@ -154,8 +154,8 @@ def main() -> None:
             engine, two_cores(options.cores), options.seconds, sockets, built,
             options.frame_size, options.burst, options.queue_size,
         )  # fmt: skip
-        wanted = options.part or (list(WRITTEN) if options.write else [""])
-        parts = [part for part in every_part(setting) if any(text in part.name for text in wanted)]
+        texts = options.part or (list(WRITTEN) if options.write else [""])
+        parts = [part for part in every_part(setting) if any(text in part.name for text in texts)]
         if options.list:
             for part in parts:
                 print(f"{part.name:<24}{results.rounds(part):>3}  {', '.join(part.programs)}")

@@ -1,4 +1,4 @@
-"""The file of runs that run.py keeps: one line each, those of the engine as it is now."""
+"""The file of runs of run.py: one line each, and those of the present engine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from switchmark.host.facts import read_cpu_info
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """One line of the file."""
+class StoredRun:
+    """A line of the file."""
 
     part: str
     program: str
@@ -27,16 +27,16 @@ class Made:
     cpu_rate_pps: float | None
     distance_ns: float | None  # distance of the two cores before the run
     engine: str
-    after_ns: float | None = None  # and after
+    after_ns: float | None = None  # distance of the two cores after the run
 
     @property
     def cores(self) -> Cores:
-        """Where the cores were all the time."""
+        """The distance of the cores during the run, if it did not change."""
         return where(self.distance_ns, self.after_ns)
 
 
 class Results:
-    """The file of runs, and those of this engine."""
+    """The file of runs, and the runs of this engine."""
 
     def __init__(self, path: Path, engine: Path) -> None:
         self.path = path
@@ -44,11 +44,11 @@ class Results:
         self.engine = hashlib.sha256(engine.read_bytes()).hexdigest()[:12]
         text = path.read_text() if path.exists() else ""
         whole, _, cut_off = text.rpartition("\n")
-        if cut_off:  # the call before was ended while it wrote
+        if cut_off:  # the previous call was killed while it wrote
             path.write_text(whole + "\n" if whole else "")
-        every = [Made(**json.loads(line)) for line in whole.splitlines()]
-        self.made = [one for one in every if one.engine == self.engine]
-        self.others = len(every) - len(self.made)
+        every = [StoredRun(**json.loads(line)) for line in whole.splitlines()]
+        self.stored = [one for one in every if one.engine == self.engine]
+        self.others = len(every) - len(self.stored)
 
     def add(
         self,
@@ -58,9 +58,9 @@ class Results:
         distance_ns: float | None,
         after_ns: float | None,
     ) -> None:
-        """Keep a run."""
-        self.made.append(
-            Made(
+        """Store a run."""
+        self.stored.append(
+            StoredRun(
                 part,
                 program,
                 **asdict(sample),
@@ -71,15 +71,15 @@ class Results:
         )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
-            file.write(json.dumps(asdict(self.made[-1])) + "\n")
+            file.write(json.dumps(asdict(self.stored[-1])) + "\n")
 
     def origin(self) -> str:
-        """The machine and the engine's build in words."""
+        """Return the machine and the engine's build in words."""
         return _origin(self._program)
 
-    def of(self, part: str, program: str) -> list[Made]:
-        """The runs of a program."""
-        return [one for one in self.made if (one.part, one.program) == (part, program)]
+    def of(self, part: str, program: str) -> list[StoredRun]:
+        """Return the runs of a program."""
+        return [one for one in self.stored if (one.part, one.program) == (part, program)]
 
     def rounds(self, part: Part) -> int:
         """Return how often all programs of the part have run."""
@@ -87,8 +87,8 @@ class Results:
 
 
 def _origin(engine: Path) -> str:
-    """The machine and the build in words: CPU, kernel, and what `--version` prints."""
-    told = subprocess.run([engine, "--version"], capture_output=True, text=True, check=False)
+    """Return the machine and the build in words: CPU, kernel, and the output of `--version`."""
+    done = subprocess.run([engine, "--version"], capture_output=True, text=True, check=False)
     cpu = read_cpu_info().model or platform.machine()
-    built = ", ".join(told.stdout.splitlines()[:2])
+    built = ", ".join(done.stdout.splitlines()[:2])
     return f"{os.cpu_count()} CPUs of {cpu}, Linux {platform.release()}, {built}"

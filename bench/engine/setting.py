@@ -1,4 +1,4 @@
-"""Where the benchmark runs: which engine, on which cores, before whom."""
+"""The setting of the benchmark: engine, cores, priority."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def find_engine(given: Path | None) -> Path:
 
 
 @contextmanager
-def preferred(wanted: bool) -> Iterator[None]:
-    """On a machine that is busy with other things, have the cores first for a while."""
+def preferred(is_requested: bool) -> Iterator[None]:
+    """Give this process priority on a busy machine for the block."""
     autogroup = Path("/proc/self/autogroup")
-    if not wanted:
+    if not is_requested:
         yield
         return
     before = autogroup.read_text().split()[-1]

@@ -12,16 +12,16 @@ from pathlib import Path
 from comparison import interval, is_tie, spread
 from cores import RESOLVED_BY_PLAN, Cores
 from parts import Part, Row
-from runs import Made, Results
+from runs import Results, StoredRun
 
 COUNT_AT_LEAST = 3
 BEGIN, END = "<!-- table: bench/engine/run.py --write -->\n", "<!-- end of table -->"
 HEAD = (
     "part                  cores                      Mpps  spread   runs"
-    "                               Mpps  spread   runs   ratio      wanted"
+    "                               Mpps  spread   runs   ratio      target"
 )
 MARKDOWN_HEAD = """\
-| part | cores | | Mpps | against | Mpps | ratio | wanted |
+| part | cores | | Mpps | against | Mpps | ratio | target |
 |---|---|---|---:|---|---:|---:|---|"""
 
 
@@ -31,8 +31,8 @@ class Side:
 
     program: str
     rates_pps: tuple[float, ...]
-    made: int  # number of runs; `rates` has those that count
-    left_alone: bool  # those that count were not disturbed
+    run_count: int  # number of runs; `rates` has those that count
+    left_alone: bool  # the runs that count were not disturbed
 
     @property
     def counted(self) -> int:
@@ -41,37 +41,37 @@ class Side:
 
     @property
     def median_pps(self) -> float:
-        """Of the rates that count."""
+        """Return the median of the rates that count."""
         return statistics.median(self.rates_pps)
 
     @property
     def spread(self) -> float:
-        """Half the distance between their quartiles, as a share of the median."""
+        """Return half the distance between their quartiles, as a share of the median."""
         return spread(list(self.rates_pps))
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row, with the cores where they were."""
+    """A row for one distance of the cores."""
 
     part: str
     cores: Cores
     above: Side
     below: Side
-    wanted: float | None
+    required: float | None
     of_cpu: bool
     best: bool = False
 
     @property
     def ratio(self) -> float:
-        """Of the medians, or of the best runs."""
+        """Return the ratio of the medians, or of the best runs."""
         if self.best:
             return max(self.above.rates_pps) / max(self.below.rates_pps)
         return self.above.median_pps / self.below.median_pps
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Of the ratio of medians, 95 %."""
+        """Return the 95 % interval of the ratio of medians."""
         if self.best:
             return None
         return interval(self.above.rates_pps, self.below.rates_pps)
@@ -89,27 +89,27 @@ class Line:
     @property
     def verdict(self) -> str:
         """Return the verdict about the target."""
-        if self.wanted is None:
+        if self.required is None:
             return ""
-        return f"{self.wanted:.2f} {self._verdict(self.wanted)}"
+        return f"{self.required:.2f} {self._verdict(self.required)}"
 
-    def _verdict(self, wanted: float) -> str:
+    def _verdict(self, required: float) -> str:
         if not self.left_alone:
             return "(disturbed)"
         if min(self.above.counted, self.below.counted) < COUNT_AT_LEAST:
             return "(too few)"
-        if round(self.ratio, 2) >= wanted:
+        if round(self.ratio, 2) >= required:
             return "reached"
         if self.best:
             return "MISSED"
-        held = self.interval
-        return "(undecided)" if held is None or wanted <= held[1] else "MISSED"
+        bounds = self.interval
+        return "(undecided)" if bounds is None or required <= bounds[1] else "MISSED"
 
     def text(self) -> str:
-        """For a terminal."""
+        """Return the row for a terminal."""
         above, below = (
             f"{side.median_pps / 1e6:>8.2f}{100 * side.spread:>6.1f} %"
-            f"{side.counted:>3} of {side.made:<3}"
+            f"{side.counted:>3} of {side.run_count:<3}"
             for side in (self.above, self.below)
         )
         return (
@@ -120,22 +120,22 @@ class Line:
         )
 
     def markdown(self) -> str:
-        """For a document."""
+        """Return the row for a document."""
         above, below = (
             f"{side.median_pps / 1e6:.2f} ± {100 * side.spread:.0f} %"
             for side in (self.above, self.below)
         )
-        words = [
+        cells = [
             self.part, self.cores, self.above.program, above,
             self.below.program + (", a CPU second" if self.of_cpu else ""), below,
             f"{self.ratio:.2f}" + (" (tie)" if self.tie else " (best runs)" if self.best else ""),
             self.verdict,
         ]  # fmt: skip
-        return "| " + " | ".join(words) + " |"
+        return "| " + " | ".join(cells) + " |"
 
 
-def counting(runs: Sequence[Made], limit: float) -> tuple[list[Made], bool]:
-    """Those that count, and whether they are undisturbed."""
+def counting(runs: Sequence[StoredRun], limit: float) -> tuple[list[StoredRun], bool]:
+    """Return the runs that count, and True if they are undisturbed."""
     left_alone = [one for one in runs if one.disturbed <= limit]
     if len(left_alone) >= min(COUNT_AT_LEAST, len(runs)):
         return left_alone, True
@@ -143,20 +143,20 @@ def counting(runs: Sequence[Made], limit: float) -> tuple[list[Made], bool]:
 
 
 def line(part: Part, row: Row, results: Results, cores: Cores, limit: float) -> Line | None:
-    """A line of the table; None: nothing has been run with the cores there."""
+    """Return a line of the table; None without runs at this distance of the cores."""
     sides: list[Side] = []
     for program in (row.above, row.below):
-        made = [one for one in results.of(part.name, program) if one.cores == cores]
-        if not made:
+        stored = [one for one in results.of(part.name, program) if one.cores == cores]
+        if not stored:
             return None
-        runs, alone = (made, True) if row.hardy else counting(made, limit)
+        runs, alone = (stored, True) if row.hardy else counting(stored, limit)
         rates = [(one.cpu_rate_pps if row.of_cpu else None) or one.rate_pps for one in runs]
-        sides.append(Side(program, tuple(rates), len(made), alone))
-    return Line(part.name, cores, sides[0], sides[1], row.wanted, row.of_cpu, row.best)
+        sides.append(Side(program, tuple(rates), len(stored), alone))
+    return Line(part.name, cores, sides[0], sides[1], row.required, row.of_cpu, row.best)
 
 
 def lines(parts: Sequence[Part], results: Results, limit: float) -> Iterator[Line]:
-    """All of them."""
+    """Yield all lines."""
     for part in parts:
         for row in part.rows:
             for cores in RESOLVED_BY_PLAN:
@@ -166,32 +166,32 @@ def lines(parts: Sequence[Part], results: Results, limit: float) -> Iterator[Lin
 
 
 def write(parts: Sequence[Part], results: Results, limit: float, document: Path) -> None:
-    """Put the table between its marks in a document, under what was measured, where and when."""
+    """Write the table between its marks in a document, below what was measured, where and when."""
     text = document.read_text()
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{document}: lines {BEGIN!r} and {END!r} are missing; put them back")
     rows = [MARKDOWN_HEAD, *(one.markdown() for one in lines(parts, results, limit))]
-    moved = sum(one.cores == "moved" for one in results.made)
-    said = textwrap.fill(
+    moved = sum(one.cores == "moved" for one in results.stored)
+    summary = textwrap.fill(
         f"Measured on {datetime.now(UTC):%Y-%m-%d} by {results.origin()}. These are "
-        f"{len(results.made)} runs of one call, programs in turns in random order. Mpps are "
+        f"{len(results.stored)} runs of one call, programs in turns in random order. Mpps are "
         "medians of the runs that count, ± half the distance between their quartiles. The cores "
         f"moved in {moved} runs, which do not count.",
         width=112,
         break_on_hyphens=False,
     )
-    document.write_text(before + begin + "\n".join([said, "", *rows]) + "\n" + end + after)
+    document.write_text(before + begin + "\n".join([summary, "", *rows]) + "\n" + end + after)
 
 
 def show(parts: Sequence[Part], results: Results, limit: float, *, markdown: bool = False) -> None:
-    """Print the table, and what is not in it."""
+    """Print the table, and the runs that are not in it."""
     print(MARKDOWN_HEAD if markdown else HEAD)
-    for one in lines(parts, results, limit):
-        print(one.markdown() if markdown else one.text())
-    moved = sum(one.cores == "moved" for one in results.made)
+    for row_line in lines(parts, results, limit):
+        print(row_line.markdown() if markdown else row_line.text())
+    moved = sum(row_line.cores == "moved" for row_line in results.stored)
     if moved:
-        print(f"({moved} of {len(results.made)} runs count for nothing: the cores moved in them)")
+        print(f"({moved} of {len(results.stored)} runs count for nothing: the cores moved in them)")
     if results.others:
         print(f"({results.others} runs in {results.path} are of other builds of the engine)")

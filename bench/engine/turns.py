@@ -1,9 +1,9 @@
-"""Compares methods by which applications share a core: the same trials with one idle
-strategy and another, in turns, in random order, a line each.
+"""Compares idle strategies of applications that share a core: the same trials with one strategy and
+another, in turns, in random order, a line each.
 
     python bench/engine/turns.py --switch basicfwd ovs-dpdk --rate 1M 3M max rtt --rounds 2
 
-`rtt` is a closed loop of 1000 requests a second. Loss and rates are of the kept window.
+`rtt` is a closed loop of 1000 requests a second. Loss and rates are those of the kept window.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from typing import Any
 
 
 def trial(switch: str, rate: str, idle: str, duration: str) -> dict[str, Any] | None:
-    """One record; None when there is none."""
-    asked = ["-d", "latency", "-r", "1000"] if rate == "rtt" else ["-r", rate]
-    command = [sys.executable, "-m", "switchmark.cli.main", "trial", switch, *asked]
+    """Return a record; None without one."""
+    load = ["-d", "latency", "-r", "1000"] if rate == "rtt" else ["-r", rate]
+    command = [sys.executable, "-m", "switchmark.cli.main", "trial", switch, *load]
     command += ["-t", duration, "--set", f"idle={idle}", "--set", "interval=100ms"]
     command += ["--no-baseline", "--json", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         (record,) = json.loads(done.stdout)
-    except ValueError:  # no JSON, or not one record
+    except ValueError:  # not JSON, or not one record
         print(f"{switch} {rate} {idle}: {done.stderr.strip()[-200:]}", file=sys.stderr)
         return None
     finished: dict[str, Any] | None = record if record["status"] == "finished" else None
@@ -56,19 +56,19 @@ def line(record: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Ask for all of them."""
+    """Measure all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--switch", nargs="+", default=["basicfwd"])
     parser.add_argument("--rate", nargs="+", default=["3M", "max", "rtt"])
     parser.add_argument("--idle", nargs="+", default=["yield", "baton"])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--duration", default="2s")
-    asked = parser.parse_args()
-    for _ in range(asked.rounds):
-        for switch in asked.switch:
-            for rate in asked.rate:
-                for idle in random.sample(asked.idle, len(asked.idle)):
-                    record = trial(switch, rate, idle, asked.duration)
+    options = parser.parse_args()
+    for _ in range(options.rounds):
+        for switch in options.switch:
+            for rate in options.rate:
+                for idle in random.sample(options.idle, len(options.idle)):
+                    record = trial(switch, rate, idle, options.duration)
                     found = line(record) if record else "failed"
                     print(f"{switch:10} {rate:>5} {idle:6} {found}", flush=True)
 

@@ -1,6 +1,5 @@
-"""A wire for kernel devices: two network namespaces joined by a veth pair, and what has arrived at
-its receiving end, by the device's own count. Needs root.
-"""
+"""A wire for kernel devices: two network namespaces joined by a veth pair, and the frames that
+arrived at its receiving end, by the device's own counter. Needs root."""
 
 from __future__ import annotations
 
@@ -26,22 +25,22 @@ SIOCGIFHWADDR = 0x8927
 
 @contextmanager
 def inside(namespace: str) -> Iterator[None]:
-    """This thread, and what it starts, in a network namespace."""
+    """Move this thread, and programs that it starts, into a network namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
-    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    original = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     other = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
     try:
         if libc.setns(other, CLONE_NEWNET) != 0:
             raise OSError(ctypes.get_errno(), "setns")
         yield
     finally:
-        libc.setns(own, CLONE_NEWNET)
-        os.close(own)
+        libc.setns(original, CLONE_NEWNET)
+        os.close(original)
         os.close(other)
 
 
 class Wire:
-    """Two namespaces joined by a veth pair, made anew for every run: some programs leave an XDP
+    """Two namespaces joined by a veth pair, made anew for every run, as some programs leave an XDP
     program on their device."""
 
     def __init__(self) -> None:
@@ -63,7 +62,7 @@ class Wire:
             subprocess.run(["ip", "netns", "del", name], check=False, timeout=10)
 
     def arrived(self) -> Reading:
-        """Frames that the device at the receiving end has received."""
+        """Return the frames that the device at the receiving end has received."""
         with inside(self.b):
             lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
         now = time.monotonic()
@@ -71,13 +70,13 @@ class Wire:
         return Reading(now, int(fields.partition(":")[2].split()[1]))
 
     def far_mac(self) -> str:
-        """The address of the device at the receiving end."""
+        """Return the address of the device at the receiving end."""
         with inside(self.b):
             return _mac(DEVICE_B)
 
 
 def _mac(device: str) -> str:
-    """Of a device in the namespace of this thread."""
+    """Return the address of a device in the namespace of this thread."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16s240x", device.encode())
         answer = fcntl.ioctl(any_socket, SIOCGIFHWADDR, request)

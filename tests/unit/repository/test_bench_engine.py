@@ -192,7 +192,7 @@ def test_no_run_starts_that_might_not_end_in_time(bench: Any, engine: Path, tmp_
     bench.measure(
         [comparison], results, setting(bench, engine, tmp_path), 1, bench.RUN_AT_MOST_S / 2
     )
-    assert results.made == []
+    assert results.stored == []
 
 
 def test_runs_of_another_build_are_ignored(bench: Any, engine: Path, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_failed_program_leaves_its_part_out(
 
 def test_disturbed_runs_count_only_if_others_are_too_few(bench: Any) -> None:
     def run_with(disturbed: float) -> Any:
-        return bench.Made("p", "x", 1.0, disturbed, None, None, "e")
+        return bench.StoredRun("p", "x", 1.0, disturbed, None, None, "e")
 
     alone = [run_with(0.0), run_with(0.01), run_with(0.0)]
     assert bench.counting([*alone, run_with(0.5)], 0.02) == (alone, True)
