@@ -12,7 +12,7 @@ from pathlib import Path
 
 from switchmark.host.programs import has_bytes
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
-from switchmark.instrument.support.frame import udp_frame
+from switchmark.instrument.support.frame import load_bytes
 from switchmark.instrument.support.named import build_of, named_folder, no_folder
 from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.polled_run import PolledRun
@@ -27,6 +27,7 @@ PROGRAM = "build/MoonGen"
 DRIVER = b"net_af_packet"
 SCRIPT = Path(__file__).parent / "support" / "moongen_end.lua"
 MEMORY_MB = 128
+MOST_FRAMES = 10_000  # different ones, which its script holds in memory
 _S = 1_000_000_000
 
 
@@ -35,7 +36,7 @@ class MoonGen(Instrument):
 
     name = "moongen"
     abilities = Abilities(
-        description="MoonGen with a script, on packet sockets; it repeats one frame",
+        description="MoonGen with a script, on packet sockets; it repeats its frames",
         ports={PortKind.VETH: Io.DPDK},
         cannot_know=(
             *COUNTS_ALONE,
@@ -46,6 +47,8 @@ class MoonGen(Instrument):
         largest_frame_bytes=1518,
         page_sizes=(PageSize.SMALL,),
         most_rate_pps=100_000_000,
+        function_flows=MOST_FRAMES,
+        any_headers=True,
     )
 
     def availability(self) -> Availability:
@@ -72,7 +75,13 @@ class MoonGen(Instrument):
         rate_pps, burst = job.trial.rate_pps, str(job.trial.burst)
         gap_ns = 0 if rate_pps is None else _S / rate_pps
         target = _end("receiver", job, job.target, ["-", "0", "1"])
-        sends = [f"x{udp_frame(job).hex()}", f"{gap_ns:.6f}", burst]
+        frames = load_bytes(job)
+        sent = f"x{frames[0].hex()}"
+        if len(frames) > 1:
+            file = job.folder / f"moongen-{job.source.node}.frames"
+            file.write_text("".join(one.hex() + "\n" for one in frames))
+            sent = f"@{file}"
+        sends = [sent, f"{gap_ns:.6f}", burst]
         source = _end("sender", job, job.source, sends)
         return PolledRun(self.name, job, source, target, build_of(named_folder(SETTING) / PROGRAM))
 

@@ -17,14 +17,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from switchmark.errors import Refusal, TrialFailed
+from switchmark.function.support.frames import Frame
 from switchmark.host.kernel import netmap
 from switchmark.host.programs import no_program
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
+from switchmark.instrument.support.frame import flow_frame
 from switchmark.instrument.support.named import build_of, named_program
 from switchmark.instrument.support.pkt_gen_words import REPORT, read_words, sent_for, whole_run
 from switchmark.instrument.support.program import UNKNOWN, ProgramEnd, close_all, running
 from switchmark.instrument.support.reading import EndReading, Reading, check_counts
-from switchmark.instrument.support.udp import FCS, UDP_PORT, address
+from switchmark.instrument.support.udp import FCS
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available
 from switchmark.model.io import Io
@@ -54,6 +56,7 @@ class PktGen(Instrument):
         ),
         largest_burst=512,
         most_rate_pps=1_000_000_000,
+        function_flows=1,
     )
 
     def availability(self) -> Availability:
@@ -205,7 +208,10 @@ def _version() -> str:
 
 def _command(job: Job, station: Station, words: Sequence[str]) -> list[str]:
     """The command line at one end. A VALE port lies in the network namespace of its switch."""
-    port, other = station.port, job.source if station is job.target else job.target
+    port, flow = station.port, flow_frame(job)
+    if station is job.target:  # its own frames, of which it sends at most one, go the other way
+        flow = Frame(port.mac, port.peer_mac, flow.destination, flow.source,
+                     flow.destination_port, flow.source_port, b"")  # fmt: skip
     inside: list[str] = []
     name = f"netmap:{port.device_inside}"
     if port.made_port is not None and port.made_port.netmap is not None:
@@ -214,8 +220,9 @@ def _command(job: Job, station: Station, words: Sequence[str]) -> list[str]:
     return [
         *inside, *_MERGED, str(named_program(SETTING, PROGRAM) or PROGRAM),
         "-i", name, *words, "-l", str(job.trial.packet_size_bytes - FCS),
-        "-S", port.mac, "-D", port.peer_mac,
-        "-s", f"{address(station)}:{UDP_PORT}", "-d", f"{address(other)}:{UDP_PORT}",
+        "-S", flow.source_mac, "-D", flow.destination_mac,
+        "-s", f"{flow.source}:{flow.source_port}",
+        "-d", f"{flow.destination}:{flow.destination_port}",
         "-N", "-T", f"{job.sample_s * 1000:.0f}", "-w", "0",
     ]  # fmt: skip
 

@@ -1,7 +1,7 @@
 -- One end of a run by Pktgen-DPDK, told what to do on standard input: `run`, `watch` or `quit`.
 -- It prints lines that begin with "switchmark", each time with the counter as Pktgen has it, which
 -- renews it once a second. Settings come before this text: size, burst, and for a sender also
--- rate_pps (0: as fast as it can), mac, source, target, port.
+-- rate_pps (0: as fast as it can), mac, source, target, source_port, target_port.
 
 local COUNTER_S, QUIET_S, LOOK_MS = 1.0, 2.3, 2
 local UNKNOWN_MBPS = 4294967295 -- what DPDK has in place of a speed that a port does not know
@@ -77,8 +77,8 @@ if mac then
   pktgen.set_ipaddr("0", "src", source)
   pktgen.set_ipaddr("0", "dst", target)
   pktgen.set_proto("0", "udp")
-  pktgen.set("0", "sport", port)
-  pktgen.set("0", "dport", port)
+  pktgen.set("0", "sport", source_port)
+  pktgen.set("0", "dport", target_port)
 end
 pktgen.delay(math.floor(COUNTER_S * 1100)) -- what came before has been counted
 if mac then set_rate() else say("ready", 0) end

@@ -23,6 +23,7 @@ from switchmark.instrument.support.dpdk_ports import (
     port_device,
     start_in_another_group,
 )
+from switchmark.instrument.support.frame import flow_frame
 from switchmark.instrument.support.named import named_program
 from switchmark.instrument.support.program import (
     UNKNOWN,
@@ -32,7 +33,6 @@ from switchmark.instrument.support.program import (
     version_of,
 )
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading, check_counts
-from switchmark.instrument.support.udp import UDP_PORT, address
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.io import Io
@@ -73,6 +73,7 @@ class PktgenDpdk(Instrument):
         largest_frame_bytes=1518,
         page_sizes=EITHER,
         memory_mb=MEMORY_MB,
+        function_flows=1,
         linux_capabilities={
             PortKind.VHOST_USER: (),
             PortKind.VETH: ("ipc_lock", "net_admin", "net_raw"),
@@ -110,12 +111,14 @@ class PktgenRun:
             raise TrialFailed("pktgen-dpdk: its program has gone")
         self._job, self._dpdk = job, _dpdk(program)
         self._over = job.folder / f"pktgen-{job.target.node}.over"
+        flow = flow_frame(job)
         sends: dict[str, str | int] = {
             "rate_pps": job.trial.rate_pps or 0,
-            "mac": job.source.port.peer_mac or "",
-            "source": job.source.port.ip,
-            "target": address(job.target),
-            "port": UDP_PORT,
+            "mac": flow.destination_mac,
+            "source": f"{flow.source}/32",
+            "target": flow.destination,
+            "source_port": flow.source_port,
+            "target_port": flow.destination_port,
         }
         self._target = _Counter("receiver", job, job.target, program, {})
         self._source = start_in_another_group(

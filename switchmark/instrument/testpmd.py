@@ -20,11 +20,12 @@ from switchmark.instrument.support.dpdk_ports import (
     port_device,
     start_in_another_group,
 )
+from switchmark.instrument.support.frame import flow_frame
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.polling import Polled
 from switchmark.instrument.support.program import ProgramEnd, find, version_of
 from switchmark.instrument.support.reading import CountedInterval
-from switchmark.instrument.support.udp import FCS, UDP_PORT, address
+from switchmark.instrument.support.udp import FCS
 from switchmark.model.capabilities import Availability
 from switchmark.model.io import Io
 from switchmark.model.page_size import EITHER
@@ -55,6 +56,7 @@ class TestpmdInstrument(Instrument):
         largest_frame_bytes=1518,  # that fits one of its buffers, on every port
         page_sizes=EITHER,
         memory_mb=MEMORY_MB,
+        function_flows=1,
         linux_capabilities={
             PortKind.VHOST_USER: ("ipc_lock",),
             PortKind.VETH: ("ipc_lock", "net_admin", "net_raw"),
@@ -69,11 +71,12 @@ class TestpmdInstrument(Instrument):
     def launch(self, job: Job) -> PolledRun:
         """Start both programs."""
         size, burst = job.trial.packet_size_bytes - FCS, job.trial.burst
+        flow = flow_frame(job)
         sends = [
             "--forward-mode=txonly", f"--txpkts={size}", f"--burst={burst}",
-            f"--eth-peer=0,{job.source.port.peer_mac}",
-            f"--tx-ip={address(job.source)},{address(job.target)}",
-            f"--tx-udp={UDP_PORT},{UDP_PORT}",
+            f"--eth-peer=0,{flow.destination_mac}",
+            f"--tx-ip={flow.source},{flow.destination}",
+            f"--tx-udp={flow.source_port},{flow.destination_port}",
         ]  # fmt: skip
         target = _Console("receiver", job, job.target, ["--forward-mode=rxonly"])
         source = start_in_another_group(target, lambda: _Console("sender", job, job.source, sends))

@@ -18,7 +18,7 @@ from typing import Any
 
 from switchmark.instrument.support import trex_client
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
-from switchmark.instrument.support.frame import udp_frame
+from switchmark.instrument.support.frame import load_bytes
 from switchmark.instrument.support.named import named_folder, no_folder
 from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.polled_run import PolledRun
@@ -29,6 +29,7 @@ from switchmark.model.ports import PortKind
 
 SETTING = "SWITCHMARK_TREX"
 SERVER, CLIENT = "_t-rex-64", "automation/trex_control_plane/interactive"
+MOST_STREAMS = 1000  # each flow is a stream of its own
 SYNC_PORT, ASYNC_PORT = 4501, 4500  # its usual ones, in the node's namespace
 
 
@@ -37,12 +38,14 @@ class Trex(Instrument):
 
     name = "trex"
     abilities = Abilities(
-        description="TRex, stateless, on packet sockets: one stream to a server that counts frames",
+        description="TRex, stateless, on packet sockets: streams to a server that counts frames",
         ports={PortKind.VETH: Io.DPDK},
         cannot_know=(*COUNTS_ALONE, "the due time of each frame, and how late it was sent"),
         largest_burst=1,
         largest_frame_bytes=1518,
         most_rate_pps=10_000_000,
+        function_flows=MOST_STREAMS,
+        any_headers=True,
     )
 
     def availability(self) -> Availability:
@@ -65,8 +68,10 @@ class Trex(Instrument):
     def launch(self, job: Job) -> PolledRun:
         """Start both servers, and a client beside each."""
         rate_pps = job.trial.rate_pps
+        frames = job.folder / f"trex-{job.source.node}.frames"
+        frames.write_text("".join(one.hex() + "\n" for one in load_bytes(job)))
         stream = {
-            "frame": udp_frame(job).hex(),
+            "frames": str(frames),
             "pps": 1 if rate_pps is None else rate_pps,
             "mult": "100%" if rate_pps is None else "1",
         }

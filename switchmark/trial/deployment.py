@@ -150,7 +150,7 @@ class Deployment:
         close_engines(self._spawned)
         trial = self.plan.trial
         self.guest = (
-            InstrumentRun(self.session, trial, self.ends[0], self.nodes)
+            InstrumentRun(self.session, trial, self.ends[0], self.nodes, self._flow_table())
             if trial.workload == FRAMES
             else WorkloadRuns(self.session, trial, self.ends, self.nodes, self.switch)
         )

@@ -13,6 +13,8 @@ from pathlib import Path
 from switchmark.engine.events import PROTOCOL_VERSION, EngineCounters
 from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed
+from switchmark.function.support.load_frames import load_frames
+from switchmark.function.support.table import FunctionTable
 from switchmark.host.cores.cpu_time import ThreadTimes
 from switchmark.host.host import Session
 from switchmark.host.kernel.device_counters import udp_socket_drops
@@ -30,6 +32,11 @@ from switchmark.trial.traffic import Tick
 from switchmark.trial.verification import PairEnds
 
 GRACE_S = 20.0  # only a generator that hangs takes so long beyond its duration
+# Facts that the engine checks in each frame during the measurement, and a counting program cannot.
+UNKNOWN_OF_FUNCTIONS = (
+    "whether each frame left the switch with the right headers and next hop",
+    "whether frames arrive that the function must drop",
+)
 _LOOK_S = 0.05
 _COUNTED = tuple(
     name
@@ -42,7 +49,12 @@ class InstrumentRun:
     """One generator between the two nodes of a pair. `close` may be called at any time."""
 
     def __init__(
-        self, session: Session, trial: Trial, pair: PairEnds, nodes: Mapping[str, Node]
+        self,
+        session: Session,
+        trial: Trial,
+        pair: PairEnds,
+        nodes: Mapping[str, Node],
+        table: FunctionTable | None = None,
     ) -> None:
         self.instrument = INSTRUMENTS[trial.generator]()
         self.begun_ns = 0  # CLOCK_MONOTONIC at the command to begin
@@ -62,6 +74,7 @@ class InstrumentRun:
             ),
             folder=session.run_dir,
             sample_s=max(least_s, sample_s(trial.interval_s, trial.duration_s)),
+            load=() if table is None else load_frames(table, trial),
         )
         self._launched = self.instrument.launch(job)
         self._used = ProcessesCpu()
@@ -138,7 +151,10 @@ class InstrumentRun:
         return InstrumentNote(
             name=self.instrument.name,
             version=source.version,
-            cannot_know=list(self.instrument.abilities.cannot_know),
+            cannot_know=[
+                *self.instrument.abilities.cannot_know,
+                *(() if self._trial.function.is_plain else UNKNOWN_OF_FUNCTIONS),
+            ],
             sent_frames=source.frames,
             received_frames=target.frames,
             device_sent_frames=sent,

@@ -319,7 +319,7 @@ def _proven(deployment: Deployment, plan: TrialPlan) -> FunctionNote | None:
         for port in plan.topology.node(engine.node).ports
     }
     note = prove(switch.name, table, testers, switch.function_entries)
-    if plan.trial.dimension is Dimension.THROUGHPUT and plan.trial.generator == OWN_ENGINE:
+    if plan.trial.dimension is Dimension.THROUGHPUT:
         policing = measure_policing(switch, table, deployment.streams, deployment.check_alive)
         note = note.model_copy(update={"policing": policing})
     pids = switch.process_ids()

@@ -93,6 +93,26 @@ def test_a_broken_program_ends_in_one_line(
     assert "Traceback" not in err
 
 
+def test_testpmd_sends_through_a_list_of_rules(bench: Bench, tmp_path: Path) -> None:
+    """A router whose list denies all but the load, which another program sends."""
+    need(("linux-router",), ("netns",))
+    have("testpmd")
+    text = (
+        "switch: linux-router\nfunction: route+acl\nroutes: 10\nrules: 25\ngenerator: testpmd\n"
+        "packet_size: 64\nduration: 1s\n"
+    )
+    job = campaign_file(tmp_path, text)
+    code, _, err = bench.run_to_the_end("run", job, "--no-baseline")
+    assert code == 0, err
+    (record,) = bench.records()
+    note = record.instrument
+    assert note is not None and record.function is not None
+    assert note.sent_frames >= note.received_frames > 0
+    assert note.device_sent_frames == note.sent_frames
+    assert record.function.must_not_arrive > 0, "proven with frames that the list denies"
+    assert any("headers and next hop" in missing for missing in note.cannot_know)
+
+
 @pytest.mark.parametrize("switch", ["linux-bridge", "basicfwd"])
 def test_testpmd_counts_agree_with_kernel_or_switch(
     bench: Bench, tmp_path: Path, switch: str

@@ -7,7 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
+from switchmark.function.registry import table_of
+from switchmark.function.support.load_frames import LoadFrame, load_frames
+from switchmark.function.support.table import FunctionTable
 from switchmark.instrument.support.program import ProgramEnd
+from switchmark.model.functions import read_functions
+from switchmark.model.trial import Trial
+from switchmark.scenario.registry import expand
 
 RECORDED = Path(__file__).parent / "instruments"
 
@@ -70,3 +76,15 @@ def program(printed: str, name: str = "iperf3 client", exit_code: int = 0) -> Pr
     end = ProgramEnd(name, "tx0", ["iperf3"], FakeProgram(printed, exit_code))
     assert end.gather(0.0)
     return end
+
+
+def function_load(function: str, **fields: object) -> tuple[FunctionTable, tuple[LoadFrame, ...]]:
+    """Return the neutral table of a trial, and the load of an instrument."""
+    values: dict[str, object] = {"packet_size_bytes": 128, **fields}
+    trial = Trial.model_validate({
+        "dimension": "throughput", "switch": "linux-router", "function": read_functions(function),
+        **values,
+    })  # fmt: skip
+    table = table_of(trial, expand(trial))
+    assert table is not None
+    return table, load_frames(table, trial)

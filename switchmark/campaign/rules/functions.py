@@ -11,7 +11,7 @@ from switchmark.function.registry import FUNCTIONS, sample_table, unread_keys
 from switchmark.function.support.files import read_routes, read_rules
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import OWN_ENGINE, WIRE, Dimension
+from switchmark.model.choices import WIRE, Dimension
 from switchmark.model.functions import (
     ROUTE,
     FunctionList,
@@ -23,6 +23,7 @@ from switchmark.model.io import sends_datagrams
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.model.ports import ConnectMode
 from switchmark.model.trial import Trial
+from switchmark.model.workload import FRAMES
 from switchmark.switch.registry import table_refusal
 
 ACL = "acl"
@@ -165,10 +166,8 @@ def _base_refusals(sweep: Sweep, name: FunctionList) -> Iterator[Refusal]:
         yield Refusal(f"{name} is tested on one host only", "leave location: remote out")
     if any(one.kind != "pairs" for one in sweep.scenario if one.is_known):
         yield Refusal(f"{name} is tested in scenario pairs only", "use scenario: pairs")
-    if set(sweep.generator) != {OWN_ENGINE}:
-        yield Refusal(
-            f"{name} needs frames that only the engine makes", f"use generator: {OWN_ENGINE}"
-        )
+    if other := [workload for workload in sweep.workload if workload != FRAMES]:
+        yield Refusal(f"{name} is tested with frames, not with {other[0]}", "use workload: frames")
 
 
 def _traffic_refusals(sweep: Sweep, name: FunctionList) -> Iterator[Refusal]:

@@ -22,6 +22,7 @@ from switchmark.model.parameter_type import Kind, Wire
 from switchmark.model.ports import PortKind
 from switchmark.model.workload import AUTO_GENERATOR, FRAMES
 
+MIRROR, VLAN, VXLAN = "mirror", "vlan", "vxlan"
 # Parameters of the frames and their path, and other abilities of the ends.
 _OF_THE_ENDS = [
     *of_kinds(Kind.TRAFFIC, Kind.LAYOUT),
@@ -44,7 +45,10 @@ def generator_refusals(
             yield _cannot_run(name, workload)
             continue
         instead = f"generator: {OWN_ENGINE}" if workload == FRAMES else ""
-        traffic = _traffic(name, workload, abilities, sweep)
+        traffic = [
+            *_traffic(name, workload, abilities, sweep),
+            *_functions(name, workload, abilities, sweep),
+        ]
         layout = _layout(name, workload, abilities, sweep, switch, capabilities, environment_ports)
         others = () if name == OWN_ENGINE else INSTRUMENTS[name]().refusals(sweep)
         for refusal in (*traffic, *layout, *others):
@@ -71,8 +75,9 @@ def _traffic(name: str, workload: str, abilities: Abilities, sweep: Sweep) -> It
             yield Refusal(
                 f"{name} runs once, and method {method} makes many trials", f"use method: {PLAIN}"
             )
+    fields = _free_fields(abilities, sweep)
     for row in _OF_THE_ENDS:
-        if row.field in abilities.fields or row.field in unread_by(workload):
+        if row.field in fields or row.field in unread_by(workload):
             continue
         other = [value for value in getattr(sweep, row.field) if value != row.default]
         if other:
@@ -97,6 +102,48 @@ def _traffic(name: str, workload: str, abilities: Abilities, sweep: Sweep) -> It
             "use a smaller burst",
         )
     yield from _times(name, abilities, sweep)
+
+
+def _free_fields(abilities: Abilities, sweep: Sweep) -> frozenset[str]:
+    """Return the parameters that need not have the default. Only the load of network functions has
+    several flows, or IPv6."""
+    if not abilities.function_flows or any(one.is_plain for one in sweep.function):
+        return abilities.fields
+    return abilities.fields | {"flows"} | ({"ip_version"} if abilities.any_headers else set())
+
+
+def _functions(name: str, workload: str, abilities: Abilities, sweep: Sweep) -> Iterator[Refusal]:
+    """Yield the reasons why a generator cannot send the load of network functions."""
+    special = [one for one in sweep.function if not one.is_plain]
+    if not special or workload != FRAMES:  # other rules refuse workloads
+        return
+    without = f"leave {special[0]} out"
+    if not abilities.function_flows:
+        yield Refusal(
+            f"{name} cannot send the load of {special[0]}: {abilities.no_functions}", without
+        )
+        return
+    names = {part for one in special for part in one.names}
+    if MIRROR in names:
+        yield Refusal(
+            f"{name} has no numbers in its frames, by which copies of mirror are counted", without
+        )
+    most, flows = abilities.function_flows, max(one.number for one in sweep.flows)
+    if flows > most:
+        yield Refusal(
+            f"{name} sends at most {most} flow{'s' if most > 1 else ''} of {special[0]}, not "
+            f"{flows}",
+            f"use flows: {most}",
+        )
+    if any(one.zipf is not None for one in sweep.flows):
+        yield Refusal(f"{name} sends its flows in turn, not by Zipf's law", "use flows: N")
+    tagged = VLAN in names and "pop" in sweep.direction
+    tunnelled = VXLAN in names and "decap" in sweep.direction
+    if not abilities.any_headers and (tagged or tunnelled):
+        headers = "a tag" if tagged else "outer headers"
+        yield Refusal(
+            f"{name} cannot send frames with {headers}, as {special[0]} requires", without
+        )
 
 
 def _times(name: str, abilities: Abilities, sweep: Sweep) -> Iterator[Refusal]:

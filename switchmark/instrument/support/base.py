@@ -27,6 +27,7 @@ from switchmark.model.trial import Trial
 from switchmark.model.workload import FRAMES
 
 if TYPE_CHECKING:
+    from switchmark.function.support.load_frames import LoadFrame
     from switchmark.instrument.support.workload import LaunchedWorkload
 
 # What every instrument is asked for, within limits that it says, and what the bench sees to.
@@ -71,6 +72,11 @@ class Abilities:
     # Of a DPDK program: which pages its memory can have, and how much each takes.
     page_sizes: tuple[PageSize, ...] = ()
     memory_mb: int = 0
+    # Most flows of a load of network functions (docs/functions.md) that it sends in turn; 0: none,
+    # and `no_functions` is the reason.
+    function_flows: int = 0
+    no_functions: str = "its frames have the addresses of two sockets"
+    any_headers: bool = False  # of that load: IPv6, tags and tunnels; otherwise plain IPv4 alone
     # Parameters of the ends that may have another value than the default.
     fields: frozenset[str] = COMMON_FIELDS
 
@@ -99,6 +105,7 @@ class Job:
     target: Station  # receives, or answers
     folder: Path  # for files; goes away with the session
     sample_s: float
+    load: tuple[LoadFrame, ...] = ()  # frames of network functions, one a flow; empty: none
 
 
 class Launched(Protocol):

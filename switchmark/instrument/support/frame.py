@@ -1,14 +1,31 @@
-"""One Ethernet frame with a UDP datagram, byte by byte, for instruments that take no addresses."""
+"""The frames of a load byte by byte, for instruments that take no addresses."""
 
 from __future__ import annotations
 
 import ipaddress
 import struct
 
+from switchmark.function.support.frames import Frame
 from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.udp import ETHERNET, FCS, IPV4, UDP, UDP_PORT, address
 
 _TTL, _UDP_PROTOCOL, _IPV4_TYPE = 64, 17, 0x0800
+
+
+def flow_frame(job: Job) -> Frame:
+    """The only flow of a load, for instruments that take addresses; its payload plays no part."""
+    if job.load:
+        return job.load[0].frame
+    source, target = job.source, job.target
+    return Frame(
+        source.port.mac, source.port.peer_mac, address(source), address(target), UDP_PORT,
+        UDP_PORT, b"",
+    )  # fmt: skip
+
+
+def load_bytes(job: Job) -> list[bytes]:
+    """The frames of the load without FCS, one a flow."""
+    return [one.to_bytes() for one in job.load] or [udp_frame(job)]
 
 
 def udp_frame(job: Job) -> bytes:

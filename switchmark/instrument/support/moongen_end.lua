@@ -1,4 +1,4 @@
--- What MoonGen runs at one end: it sends one frame over and over, or counts what comes, and answers
+-- What MoonGen runs at one end: it sends its frames over and over, or counts what comes, and answers
 -- lines of JSON on standard input (see trex_client.py) with its port's counters, as JSON in one
 -- line. Times are CLOCK_MONOTONIC. All tasks share one core, so that a node of one is enough.
 
@@ -26,7 +26,8 @@ local function say(text)
 end
 
 function configure(parser)
-	parser:argument("frame", "What to send, x and hexadecimal digits; -: only receive.")
+	parser:argument("frame", "The frame, x and hexadecimal digits; @ and a file with frames, one a"
+		.. " line, which are sent in turn; -: only receive.")
 	parser:argument("ipg", "Nanoseconds from frame to frame; 0: as fast as it can."):convert(tonumber)
 	parser:argument("burst", "Frames handed to the port at a time."):convert(tonumber)
 	return parser:parse()
@@ -66,11 +67,29 @@ function receive(queue)
 	end
 end
 
+local function bytes_of(digits)
+	return (digits:gsub("%x%x", function(two)
+		return string.char(tonumber(two, 16))
+	end))
+end
+
+-- The frames that an argument names.
+function frames_of(text)
+	local frames = {}
+	if text:sub(1, 1) == "@" then
+		for line in io.lines(text:sub(2)) do
+			frames[#frames + 1] = bytes_of(line)
+		end
+	else
+		frames[1] = bytes_of(text:sub(2))
+	end
+	return frames
+end
+
 -- At a rate it sends so many frames as are due in that time, and makes up for a pause.
 function send(queue, args, flow, seconds)
-	local frame = args.frame:sub(2):gsub("%x%x", function(two)
-		return string.char(tonumber(two, 16))
-	end)
+	local frames = frames_of(args.frame)
+	local frame, at = frames[1], 0
 	local mempool = memory.createMemPool(function(buf)
 		ffi.copy(buf:getData(), frame, #frame)
 	end)
@@ -82,6 +101,12 @@ function send(queue, args, flow, seconds)
 			local count = math.min(args.burst, left)
 			due, left = due + args.ipg * count, left - count
 			bufs:allocN(#frame, count)
+			if #frames > 1 then -- all have the same length
+				for i = 1, count do
+					at = at % #frames + 1
+					ffi.copy(bufs[i]:getData(), frames[at], #frame)
+				end
+			end
 			queue:sendN(bufs, count)
 		end
 	end

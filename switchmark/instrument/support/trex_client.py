@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 CONNECT_TIMEOUT_S = 60.0
@@ -66,13 +67,25 @@ def connected(folder: str, asked: Mapping[str, Any]) -> Any:
 
 
 def prepared(client: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the port its stream, if it is to send; tell who the server is."""
+    """Give the port a stream for each frame of the file, if it sends; return the server's
+    version."""
     from trex.stl.api import STLPktBuilder, STLStream, STLTXCont
 
     client.set_port_attr(ports=[PORT], promiscuous=True)
-    if frame := asked.get("frame"):
-        builder = STLPktBuilder(pkt_buffer=bytes.fromhex(frame))
-        client.add_streams(STLStream(packet=builder, mode=STLTXCont(pps=asked["pps"])), [PORT])
+    if path := asked.get("frames"):
+        frames = [bytes.fromhex(line) for line in Path(path).read_text("ascii").splitlines()]
+        each_pps = asked["pps"] / len(frames)
+        # At a set rate the streams begin one after the other, so that frames are sent in turn.
+        step_us = 1e6 / asked["pps"] if asked["mult"] == "1" else 0.0
+        streams = [
+            STLStream(
+                packet=STLPktBuilder(pkt_buffer=frame),
+                isg=number * step_us,
+                mode=STLTXCont(pps=each_pps),
+            )
+            for number, frame in enumerate(frames)
+        ]
+        client.add_streams(streams, [PORT])
     client.clear_stats(ports=[PORT])
     info = client.get_port_info(ports=[PORT])[0]
     version = client.get_server_version()

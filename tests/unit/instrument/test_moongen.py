@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +22,8 @@ from switchmark.instrument.support.named import build_of
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
-from tests.unit.instrument_fakes import FakeProgram, recorded
+from switchmark.model.traffic import read_flows
+from tests.unit.instrument_fakes import FakeProgram, function_load, recorded
 from tests.unit.trial_fakes import trial
 
 THERE = installed()
@@ -125,6 +127,19 @@ def test_each_node_has_one_with_its_device_on_its_core(built: Path) -> None:
     assert rx[-3:] == ["-", "0", "1"]
     assert tx[-3].startswith("x02534d000002"), "digits alone would be taken for a number"
     assert [float(one) for one in tx[-2:]] == [250_000, 8]
+
+
+def test_frames_of_a_function_are_in_a_file(built: Path) -> None:
+    """IPv6 frames of several flows."""
+    _, load = function_load("route", ip_version=6, routes=10, flows=read_flows("7"))
+    desk = Desk()
+    job = desk.job(built.parent, rate_pps=4000, packet_size_bytes=128, burst=8)
+    moongen.MoonGen().launch(replace(job, load=load))
+    argument = desk.commands[1][-3]
+    assert argument.startswith("@")
+    lines = Path(argument[1:]).read_text().splitlines()
+    assert [bytes.fromhex(line) for line in lines] == [one.to_bytes() for one in load]
+    assert len(set(lines)) == 7
 
 
 def test_at_rate_max_there_is_no_gap(built: Path) -> None:

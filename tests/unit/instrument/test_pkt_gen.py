@@ -3,7 +3,9 @@ one line."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,7 @@ from switchmark.model.node import NodePort
 from switchmark.model.ports import MadePort, PortKind
 from switchmark.model.trial import Trial
 from switchmark.trial.foreign import ON_SCHEDULE_SHARE
-from tests.unit.instrument_fakes import FakeProgram, program, recorded
+from tests.unit.instrument_fakes import FakeProgram, function_load, program, recorded
 from tests.unit.trial_fakes import trial
 
 THERE = installed()
@@ -65,7 +67,7 @@ class Desk:
             port = NodePort(
                 kind, f"02:53:4d:00:00:0{end + 1}", f"10.64.0.{end + 1}/24",
                 peer_mac=f"02:53:4d:00:00:0{2 - end}",
-                made=made if kind is PortKind.VALE else None,
+                made_port=made if kind is PortKind.VALE else None,
                 device_inside=None if kind is PortKind.VALE else "eth0",
             )  # fmt: skip
             return Station(name, port, (end,), self.spawn)
@@ -153,6 +155,21 @@ def test_on_vale_a_sender_says_first_whose_the_receivers_port_is(named: Path) ->
     assert teaches[teaches.index("-S") + 1] == sends[sends.index("-D") + 1] == "02:53:4d:00:00:02"
     assert (sends[sends.index("-R") + 1], sends[sends.index("-n") + 1]) == ("5000", "5000")
     assert sends[sends.index("-b") + 1] == "8"
+
+
+def test_the_flow_of_a_function_has_its_addresses(named: Path) -> None:
+    _, load = function_load("route+acl", rules=25, routes=10)
+    desk = Desk(RECEIVED, SENT)
+    job = replace(desk.job(PortKind.VETH, rate_pps=None), load=load)
+    started = pkt_gen.PktGen().launch(job)
+    started.wait_ready(1.0)
+    started.begin(1.0)
+    sends, frame = desk.commands[1], load[0].frame
+    options = dict(itertools.pairwise(sends))
+    assert options["-S"] == frame.source_mac
+    assert options["-D"] == "02:72:00:00:00:00"  # the router
+    assert options["-s"] == f"{frame.source}:{frame.source_port}"
+    assert options["-d"] == f"{frame.destination}:{frame.destination_port}"
 
 
 def test_at_rate_max_it_has_no_number_of_frames(named: Path) -> None:

@@ -14,6 +14,7 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
+from switchmark.function.support.load_frames import LoadFrame
 from switchmark.instrument import pktgen_dpdk
 from switchmark.instrument.pktgen_dpdk import PktgenDpdk, PktgenRun
 from switchmark.instrument.support.base import Job, Station
@@ -21,7 +22,7 @@ from switchmark.instrument.support.reading import Reading
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
-from tests.unit.instrument_fakes import FakeProgram, recorded
+from tests.unit.instrument_fakes import FakeProgram, function_load, recorded
 from tests.unit.switch_programs import script
 from tests.unit.trial_fakes import trial
 
@@ -53,7 +54,11 @@ Answer = Callable[[str], str]
 
 
 def run_of(
-    folder: Path, sender: Answer, receiver: Answer, **fields: Any
+    folder: Path,
+    sender: Answer,
+    receiver: Answer,
+    load: tuple[LoadFrame, ...] = (),
+    **fields: Any,
 ) -> tuple[PktgenRun, list[list[str]], dict[str, FakeProgram]]:
     """A run of two programs that answer so; with their commands."""
     commands: list[list[str]] = []
@@ -75,7 +80,7 @@ def run_of(
 
     source = station("tx0", 0, READY, sender)
     target = station("rx0", 1, RECEIVER_READY, receiver)
-    job = Job(trial(rate_pps=20_000, **fields), source, target, folder, 1.0)
+    job = Job(trial(rate_pps=20_000, **fields), source, target, folder, 1.0, load=load)
     return PktgenRun(job), commands, programs
 
 
@@ -112,6 +117,19 @@ def test_both_get_the_script_with_what_the_trial_asks(named: Path, tmp_path: Pat
         assert f"local {line}\n" in text
     assert "local mac" not in (tmp_path / "pktgen-rx0.lua").read_text()
     assert receiver[-1].endswith("pktgen-rx0.lua")
+
+
+def test_the_flow_of_a_function_is_in_the_script(named: Path, tmp_path: Path) -> None:
+    _, load = function_load("route+acl", rules=25, routes=10)
+    run_of(tmp_path, str, str, load, packet_size_bytes=128, burst=16)
+    text = (tmp_path / "pktgen-tx0.lua").read_text()
+    frame = load[0].frame
+    for line in (
+        'mac = "02:72:00:00:00:00"', f'source = "{frame.source}/32"',
+        f'target = "{frame.destination}"', f"source_port = {frame.source_port}",
+        f"target_port = {frame.destination_port}",
+    ):  # fmt: skip
+        assert f"local {line}\n" in text
 
 
 @pytest.mark.parametrize(

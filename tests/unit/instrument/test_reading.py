@@ -43,7 +43,7 @@ from switchmark.results.query import read_table
 from switchmark.results.summary import summarise
 from switchmark.trial import foreign, instrument_run
 from switchmark.trial.instrument_run import InstrumentRun
-from tests.unit.instrument_fakes import FakeProgram, program, recorded
+from tests.unit.instrument_fakes import FakeProgram, function_load, program, recorded
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.trial_fakes import trial
 
@@ -55,6 +55,9 @@ def planned(there: Installed = THERE, **given: str) -> list[Trial]:
         {"switch": "linux-bridge", "duration": "2s", **given}, there.known, name="c"
     )
     return expand(campaign, there.switches, there.environments)
+
+
+ACL = {"switch": "linux-router", "function": "route+acl", "rules": "25"}
 
 
 def refusal(**given: str) -> str:
@@ -80,6 +83,43 @@ def test_the_folder_is_the_registry() -> None:
         can = INSTRUMENTS[name]().abilities
         assert INSTRUMENTS[name]().name == name
         assert can.cannot_know, "none knows all that our engine does"
+
+
+@pytest.mark.parametrize(
+    ("generator", "given"),
+    [
+        ("testpmd", {**ACL, "flows": "1"}),
+        ("pkt-gen", {"switch": "linux-router", "function": "route+policer"}),
+        ("pktgen-dpdk", {**ACL, "duration": "3s"}),
+        ("trex", {**ACL, "burst": "1", "flows": "1000", "ip_version": "6", "packet_size": "128"}),
+        ("trex", {"burst": "1", "function": "forward+vxlan", "direction": "decap",
+                  "packet_size": "128", "flows": "50", "tunnels": "5"}),
+        ("moongen", {"switch": "ovs-netdev", "function": "forward+vlan", "direction": "pop",
+                     "packet_size": "128"}),
+    ],
+)  # fmt: skip
+def test_instruments_take_part_in_functions(generator: str, given: dict[str, str]) -> None:
+    (one,) = planned(generator=generator, **given)
+    assert one.generator == generator and not one.function.is_plain
+
+
+def test_testpmd_sends_the_flow_of_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its addresses and ports, and the router's MAC address as the next hop."""
+    consoles: list[list[str]] = []
+
+    def console(what: str, job: Job, station: Station, options: list[str]) -> None:
+        consoles.append(options)
+
+    monkeypatch.setattr(testpmd, "_Console", console)
+    monkeypatch.setattr(testpmd, "start_in_another_group", lambda target, start: start())
+    monkeypatch.setattr(testpmd, "PolledRun", lambda *parts: parts)
+    _, load = function_load("route+acl", rules=25, routes=10)
+    testpmd.TestpmdInstrument().launch(replace(job(), load=load))
+    frame = load[0].frame
+    assert f"--eth-peer=0,{frame.destination_mac}" in consoles[1]
+    assert frame.destination_mac == "02:72:00:00:00:00"
+    assert f"--tx-ip={frame.source},{frame.destination}" in consoles[1]
+    assert f"--tx-udp={frame.source_port},{frame.destination_port}" in consoles[1]
 
 
 def test_a_trial_of_our_own_engine_keeps_its_id_and_notation() -> None:
@@ -112,6 +152,35 @@ def test_a_trial_of_our_own_engine_keeps_its_id_and_notation() -> None:
         ({"generator": "iperf3", "bidirectional": "true"}, "bidirectional: false"),
         ({"generator": "iperf3", "schedule": "poisson", "rate": "10k"}, "schedule: constant"),
         ({"generator": "iperf3", "idle": "yield"}, "idle: auto"),
+        ({"generator": "iperf3", **ACL}, "cannot send the load of route+acl: its frames have the"),
+        ({"generator": "sockperf", **ACL}, "cannot send the load of route+acl"),
+        ({"generator": "testpmd", **ACL, "flows": "10"}, "at most 1 flow of route+acl, not 10"),
+        ({"generator": "pkt-gen", **ACL, "flows": "10"}, "use flows: 1"),
+        ({"generator": "pktgen-dpdk", **ACL, "duration": "3s", "flows": "2"}, "use flows: 1"),
+        ({"generator": "trex", **ACL, "burst": "1", "flows": "2000"}, "use flows: 1000"),
+        ({"generator": "moongen", **ACL, "flows": "20k"}, "use flows: 10000"),
+        ({"generator": "moongen", **ACL, "flows": "10:zipf=1"}, "flows in turn"),
+        ({"generator": "testpmd", **ACL, "ip_version": "6", "packet_size": "128"}, "ip_version: 4"),
+        ({"generator": "testpmd", "function": "forward+mirror"}, "copies of mirror are counted"),
+        (
+            {
+                "generator": "testpmd",
+                "function": "forward+vxlan",
+                "direction": "decap",
+                "packet_size": "128",
+            },
+            "cannot send frames with outer headers",
+        ),
+        (
+            {
+                "generator": "pkt-gen",
+                "switch": "ovs-netdev",
+                "function": "forward+vlan",
+                "direction": "pop",
+                "packet_size": "128",
+            },
+            "cannot send frames with a tag",
+        ),
         ({"generator": "testpmd", "rate": "10k"}, "rate: max"),
         ({"generator": "testpmd", "packet_size": "9000"}, "smaller size"),
         ({"generator": "testpmd", "dimension": "latency"}, "dimension: throughput"),

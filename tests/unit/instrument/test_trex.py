@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,15 +17,18 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
+from switchmark.function.support.wire import split_outer
 from switchmark.host.host import Spawned
 from switchmark.instrument import trex
 from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.support import trex_client
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.frame import udp_frame
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
-from tests.unit.instrument_fakes import FakeProgram
+from switchmark.model.traffic import read_flows
+from tests.unit.instrument_fakes import FakeProgram, function_load
 from tests.unit.trial_fakes import trial
 
 THERE = installed()
@@ -141,10 +148,60 @@ def test_each_node_has_a_server_with_its_device_and_a_dummy(release: Path) -> No
         assert told["interfaces"] == ["eth0", "dummy"]
         assert (told["low_end"], told["low_end_core"]) == (True, core)
         assert "--no-watchdog" in command, "a machine that pauses would kill it"
-    assert "frame" not in json.loads(rx_client[-1])
+    assert "frames" not in json.loads(rx_client[-1])
     asked = json.loads(tx_client[-1])
     assert (asked["pps"], asked["mult"]) == (1000, "1")
-    assert len(bytes.fromhex(asked["frame"])) == 124
+    (frame,) = Path(asked["frames"]).read_text().splitlines()
+    assert len(bytes.fromhex(frame)) == 124
+
+
+def test_each_flow_of_a_function_is_a_frame_of_the_file(release: Path) -> None:
+    """Inside a tunnel, because the load enters the underlay port."""
+    _, load = function_load("forward+vxlan", direction="decap", tunnels=3, flows=read_flows("9"))
+    desk = Desk()
+    job = replace(desk.job(release, rate_pps=1000, packet_size_bytes=128, burst=1), load=load)
+    trex.Trex().launch(job)
+    path = json.loads(desk.commands[3][-1])["frames"]
+    frames = [bytes.fromhex(line) for line in Path(path).read_text().splitlines()]
+    assert frames == [one.to_bytes() for one in load]
+    assert len({split_outer(frame)[0].vni for frame in frames}) == 3
+
+
+# What TRex's own client has, as far as our program uses it.
+FAKE_API = """
+class TRexError(Exception): pass
+def STLPktBuilder(pkt_buffer): return pkt_buffer.hex()
+def STLTXCont(pps): return pps
+def STLStream(packet, isg, mode): return {"frame": packet, "isg_us": isg, "pps": mode}
+class STLClient:
+    def __init__(self, **_): self.added = []
+    def connect(self): pass
+    def reset(self, ports): pass
+    def set_port_attr(self, ports, promiscuous): pass
+    def add_streams(self, streams, ports): self.added = streams
+    def clear_stats(self, ports): pass
+    def get_port_info(self, ports): return [{"driver": repr(self.added)}]
+    def get_server_version(self): return {"version": "v3.08"}
+    def disconnect(self): pass
+"""
+
+
+@pytest.mark.parametrize(("mult", "step_us"), [("1", 250.0), ("100%", 0.0)])
+def test_the_client_adds_a_stream_for_each_frame(tmp_path: Path, mult: str, step_us: float) -> None:
+    """At a set rate the streams begin one after the other, so that frames are sent in turn."""
+    api = tmp_path / "trex" / "stl"
+    api.mkdir(parents=True)
+    (api / "api.py").write_text(FAKE_API)
+    (tmp_path / "frames").write_text("0a0b\n0c0d\n")
+    order = {"sync_port": 1, "async_port": 2, "frames": str(tmp_path / "frames"), "pps": 4000,
+             "mult": mult}  # fmt: skip
+    command = [sys.executable, trex_client.__file__, str(tmp_path), json.dumps(order)]
+    ended = subprocess.run(command, input="", capture_output=True, text=True, check=True)
+    streams = ast.literal_eval(json.loads(ended.stdout)["driver"])
+    assert streams == [
+        {"frame": frame, "isg_us": number * step_us, "pps": 2000.0}
+        for number, frame in enumerate(("0a0b", "0c0d"))
+    ]
 
 
 def test_at_rate_max_it_asks_for_the_whole_link(release: Path) -> None:
