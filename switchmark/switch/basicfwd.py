@@ -24,7 +24,7 @@ from switchmark.model.capabilities import (
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
-from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, take_in
+from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, adopt_ports
 from switchmark.switch.support.forwarder import Pair, ask, report_soon
 from switchmark.switch.support.options import WithOptions, WithProgram
 from switchmark.switch.support.pages import WithPages
@@ -136,7 +136,7 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
         self, resources: Resources, ports: Sequence[SwitchPort]
     ) -> tuple[dict[str, str], str | None]:
         """Make the common resources; return the processes' environment variables and namespace."""
-        namespace = take_in(resources, ports)
+        namespace = adopt_ports(resources, ports)
         self._at_interface = AtInterface(namespace, ports)
         folder = resources.folder("basicfwd")
         return {"RUNTIME_DIRECTORY": str(folder)}, namespace.name if namespace else None
@@ -201,7 +201,7 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
         """Return why a forwarder has ended; None while all run."""
         if self._resources is None:
             return "not started"
-        ended = [pair.last_words() for pair in self._pairs if pair.process.poll() is not None]
+        ended = [pair.death() for pair in self._pairs if pair.process.poll() is not None]
         return ended[0] if ended else None
 
     def process_ids(self) -> Sequence[int]:

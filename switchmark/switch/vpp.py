@@ -176,7 +176,9 @@ class Vpp(WithOptions, ProgramSwitch):
         expected = self._fib_before + self._announced["routes"]
         answer = self._cli("exec", str(script))
         if answer.strip():
-            raise TrialFailed(f"{self.name}: {' '.join(answer.split())[:300]}: {self.said()}")
+            raise TrialFailed(
+                f"{self.name}: {' '.join(answer.split())[:300]}: {self.last_output()}"
+            )
         timeout_s = DEADLINE_S + self._announced["routes"] / SLOWEST_ROUTES_A_S
         self.until(lambda: self._fib_entries() >= expected, f"{expected} FIB entries", timeout_s)
 
@@ -259,9 +261,11 @@ class Vpp(WithOptions, ProgramSwitch):
         and may come before the last line has been executed."""
         answer = self._cli("exec", str(script))
         if "error" in answer:
-            raise TrialFailed(f"{self.name}: {' '.join(answer.split())}: {self.said()}")
-        if "falling back" in self.said():
-            raise TrialFailed(f"{self.name}: its buffers are not in hugepages: {self.said()}")
+            raise TrialFailed(f"{self.name}: {' '.join(answer.split())}: {self.last_output()}")
+        if "falling back" in self.last_output():
+            raise TrialFailed(
+                f"{self.name}: its buffers are not in hugepages: {self.last_output()}"
+            )
         last = self._names[self.ports[-1].index]
         up = re.compile(rf"^{re.escape(last)}\s+\d+\s+up\s", re.MULTILINE)
         self.until(lambda: bool(up.search(self._cli("show", "interface"))), f"{last} up")

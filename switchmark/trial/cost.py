@@ -34,7 +34,7 @@ from switchmark.record.runs import FarHost
 from switchmark.remote.site import FarSide
 from switchmark.switch.support.base import Switch
 from switchmark.switch.support.lookups import LookupCounts
-from switchmark.switch.support.work import SwitchWork, TellsWork
+from switchmark.switch.support.work import ReportsWork, SwitchWork
 from switchmark.trial.lookups import lookup_note, read_lookups
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ class Meter:
 
 
 def _work(switch: Switch) -> SwitchWork | None:
-    return switch.work() if isinstance(switch, TellsWork) else None
+    return switch.work() if isinstance(switch, ReportsWork) else None
 
 
 # The use may be above the quota: a period that began before the clocks were read may end after it,

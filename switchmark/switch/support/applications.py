@@ -1,4 +1,5 @@
-"""Whether the applications can use a switch's ports: sockets take DPDK in the traffic engine."""
+"""Checks that the applications can use a switch's ports, because sockets need DPDK in the
+engine."""
 
 from __future__ import annotations
 
@@ -6,20 +7,20 @@ from switchmark.engine.binary import WITHOUT_DPDK, find_engine, has_dpdk
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, Capabilities, unavailable
 from switchmark.model.ports import PortKind
-from switchmark.switch.support.tools import asked_once
+from switchmark.switch.support.tools import query_once
 
 _SOCKETS = {PortKind.VHOST_USER, PortKind.MEMIF}
 
 
-def without_dpdk(can: Capabilities) -> Availability | None:
-    """Unavailable, with the remedy, if all ports are sockets and the engine is built without DPDK;
-    None otherwise. Whether there is an engine, others check."""
-    if not _SOCKETS.issuperset(can.port_kinds):
+def without_dpdk(capabilities: Capabilities) -> Availability | None:
+    """Return the problem, with its remedy, if all ports are sockets and the engine is built without
+    DPDK; None otherwise, and also without an engine."""
+    if not _SOCKETS.issuperset(capabilities.port_kinds):
         return None
     try:
         engine = find_engine()
     except UnavailableError:
         return None
-    if asked_once(lambda program: "yes" if has_dpdk(program) else "no", engine) != "no":
+    if query_once(lambda program: "yes" if has_dpdk(program) else "no", engine) != "no":
         return None
     return unavailable(f"{engine} is built without DPDK", remedy=WITHOUT_DPDK)

@@ -1,10 +1,10 @@
-"""What every switch under test must offer: the protocol, its capabilities, its ports.
+"""The protocol of a switch under test, with its optional parts.
 
-A switch is one file of `switchmark/switch/`, which holds a class that fulfils `Switch` and has the
-file's name (`ovs_dpdk.py` is `ovs-dpdk`); nothing else names it. The bench asks for its
-`availability`, calls `start` with the ports of the trial, reads `counters` around the measurement,
-and calls `stop`. A switch writes everything that it makes on the machine to the session's ledger
-first, so that a killed bench can be cleaned up.
+A switch is one file of `switchmark/switch/` with a class that fulfils `Switch` and has the file's
+name (`ovs_dpdk.py` is `ovs-dpdk`). No other file names it. The bench reads its `availability`,
+calls `start` with the ports of the trial, reads `counters` around the measurement, and calls
+`stop`. A switch writes all that it makes on the machine to the session's ledger first, so that the
+next run can clean up after a crash of the bench.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from switchmark.switch.support.applications import without_dpdk
 
 @runtime_checkable
 class MakesPorts(Protocol):
-    """A switch with port kinds of `MADE_BY_SWITCH`: its ports come first, then the nodes."""
+    """A switch with port kinds of `MADE_BY_SWITCH`, whose ports are made before the nodes."""
 
-    def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """Make a port for each of `wanted`, which have their index, kind, address and MTU.
-        Called before `start`, which gets the same ports in their nodes; undone by `stop`. The end
-        of a cable may be among them, for its number: it is there already, and is not made."""
+    def make_ports(self, session: Session, requested: Sequence[SwitchPort]) -> list[MadePort]:
+        """Make the requested ports, which have their index, kind, address and MTU. `start`, which
+        follows, gets the same ports in their nodes; `stop` removes them. The end of a cable may be
+        among them for its number; it exists already and is not made."""
         ...
 
 
@@ -39,13 +39,13 @@ class DiffersByMode(Protocol):
     """A switch that needs more for some connect modes than for others."""
 
     def mode_availability(self, mode: ConnectMode) -> Availability:
-        """Say whether this machine can run it in this mode, one of its capabilities."""
+        """Return the availability on this machine in this mode, one of its capabilities."""
         ...
 
 
 @runtime_checkable
 class Splits(Protocol):
-    """A switch that can deal frames out to several chains (`Capabilities.splits`)."""
+    """A switch that can divide frames between several chains (`Capabilities.splits`)."""
 
     split: Split | None  # set before `start`; None: every port has one peer
 
@@ -73,37 +73,37 @@ class RefusesTables(Protocol):
 
 
 class HasMainThread(Protocol):
-    """A switch with a main thread beside those that forward (`Capabilities.main_thread`)."""
+    """A switch with a main thread that does not forward (`Capabilities.main_thread`)."""
 
-    main_core: int | None  # set before `start`; None: its own choice
+    main_core: int | None  # set before `start`; None: the switch chooses
 
 
 @runtime_checkable
-class ANic(Protocol):
+class NicSwitch(Protocol):
     """A switch that is a NIC (`Capabilities.is_nic`)."""
 
-    nic: str | None  # its network device, set before anything is asked; None: the one configured
+    nic: str | None  # its network device, set before all calls; None: the configured device
 
 
 def plug_in(switch: Switch, device: str) -> None:
-    """Plug a cable into a switch that is a NIC: it is the one of this device. Nothing happens to
-    others, which get the device as a port."""
-    if switch.capabilities.is_nic and isinstance(switch, ANic):
+    """Set the device of a switch that is a NIC. Other switches get the device as a port, and do not
+    change."""
+    if switch.capabilities.is_nic and isinstance(switch, NicSwitch):
         switch.nic = device
 
 
 def splits(switch: Switch) -> TypeGuard[Splits]:
-    """Whether the switch can deal frames out to several chains."""
+    """Return True if the switch can divide frames between several chains."""
     return switch.capabilities.splits
 
 
 def has_main_thread(switch: Switch) -> TypeGuard[HasMainThread]:
-    """Whether the switch has a main thread beside those that forward."""
+    """Return True if the switch has a main thread that does not forward."""
     return switch.capabilities.main_thread
 
 
 def availability_for(switch: Switch, mode: ConnectMode) -> Availability:
-    """Whether this machine can run the switch in this mode, and applications on its ports."""
+    """Return the availability of the switch in this mode, and of applications on its ports."""
     if isinstance(switch, DiffersByMode):
         found = switch.mode_availability(mode)
     else:
@@ -113,8 +113,8 @@ def availability_for(switch: Switch, mode: ConnectMode) -> Availability:
 
 @runtime_checkable
 class TakesHugepages(Protocol):
-    """A switch that says before its start how much memory its processes will take, in hugepages or
-    on small pages."""
+    """A switch that reports before its start the memory of its processes, in hugepages or on small
+    pages."""
 
     def hugepages_mb(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> list[int]:
         """Return the memory of each of its processes in MiB."""
@@ -123,14 +123,14 @@ class TakesHugepages(Protocol):
 
 @runtime_checkable
 class HasSocketBuffers(Protocol):
-    """A switch whose sockets have buffers past the machine's limits if the kernel permits."""
+    """A switch whose sockets have buffers above the machine's limits if the kernel permits it."""
 
     unforced_buffers: bool  # set before `start`; True: within the limits
 
 
 @runtime_checkable
 class HasPages(Protocol):
-    """A switch whose memory can lie on the kernel's ordinary pages (`Capabilities.page_sizes`)."""
+    """A switch whose memory can be on the kernel's ordinary pages (`Capabilities.page_sizes`)."""
 
     small_pages: bool  # set before `start`; False: in hugepages
 
@@ -144,25 +144,25 @@ def attacher_of(switch: Switch) -> Attacher:
 
 @runtime_checkable
 class Discardable(Protocol):
-    """A switch that takes its devices where they are made, and can be ended together with them."""
+    """A switch whose devices are made in its namespace, and can end together with it."""
 
     def discard(self) -> None:
-        """Stop for good, without handing back devices of ours. Idempotent."""
+        """Stop for good, without moving the bench's devices back. Idempotent."""
         ...
 
 
 @runtime_checkable
 class HasNetwork(Protocol):
-    """A switch that is a network with devices of its own, whose counters prove a crossing."""
+    """A switch that is a network with its own devices, whose counters prove a crossing."""
 
     def network(self) -> KnownNetwork:
-        """The network as it is now; called after `start`, when paths have been verified."""
+        """Return the present network; called after `start`, when paths have been verified."""
         ...
 
 
 @runtime_checkable
 class WatchesNetwork(Protocol):
-    """A switch that is a network of others, whose round-trip time is watched during the load."""
+    """A switch that is a network of the user, whose round-trip time is watched during the load."""
 
     def begin_watch(self) -> None:
         """Begin, before the load."""
@@ -175,63 +175,63 @@ class WatchesNetwork(Protocol):
 
 @runtime_checkable
 class Logging(Protocol):
-    """A switch whose output is kept while it runs."""
+    """A switch whose output is stored while it runs."""
 
     def output(self) -> str:
-        """The end of its output, line by line, as it was written (64 KiB at most)."""
+        """Return the end of its output, at most 64 KiB."""
         ...
 
 
 class StartedSwitch(Protocol):
-    """What is asked of a switch that has been started, here or on another host."""
+    """The calls to a switch that has been started, on this host or on a remote host."""
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Return when every port has its peer and passes frames. Raises `TrialFailed`."""
         ...
 
     def wait_converged(self) -> None:
-        """Return when what the switch has learnt is in force for every frame to come. Called once
-        every application has been heard."""
+        """Return when the learnt addresses apply to every later frame. Called when every
+        application has sent frames."""
         ...
 
     def counters(self) -> SwitchCounters:
-        """Count the frames of each port since start. Read while the applications are still there.
+        """Count the frames of each port since the start, while the applications still run.
 
-        Raises `TrialFailed` where they have gone and took the counters with them."""
+        Raises `TrialFailed` if they have ended and the counters ended with them."""
         ...
 
     def alive(self) -> str | None:
-        """How it died, in a line with the end of its log; None while it runs."""
+        """Return how it died, in a line with the end of its log; None while it runs."""
         ...
 
     def details(self) -> dict[str, str]:
-        """The version and every setting worth recording."""
+        """Return the version and every setting for the record."""
         ...
 
     def stop(self) -> None:
-        """Undo everything `start` did. Idempotent."""
+        """Undo `start`. Idempotent."""
         ...
 
 
 class Switch(StartedSwitch, Protocol):
-    """A virtual switch under test. A context manager in effect: `stop` is always called."""
+    """A virtual switch under test. `stop` is always called."""
 
     name: str
     capabilities: Capabilities
 
     def availability(self) -> Availability:
-        """Say whether this machine can run it. Must not change the machine."""
+        """Return its availability on this machine, without a change of the machine."""
         ...
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Start a private instance with these ports on these cores and return when it forwards or
-        is ready to as soon as the ports' peers appear (polled, with a deadline).
+        """Start a private instance with these ports on these cores. Return when it forwards, or
+        will forward as soon as the ports' peers exist.
 
-        Raises `UnavailableError` or `TrialFailed` with the switch's own last words."""
+        Raises `UnavailableError` or `TrialFailed` with the end of the switch's output."""
         ...
 
     def process_ids(self) -> Sequence[int]:
-        """Processes whose CPU time is the switch's own (empty for in-kernel switches)."""
+        """Return the processes of the switch, for their CPU time (empty for kernel switches)."""
         ...

@@ -1,10 +1,10 @@
-"""Runs under the Python that BESS's own client needs, and speaks with one bessd for us.
+"""Runs under the Python that BESS's client needs, and controls one bessd for the bench.
 
     python3 bess_driver.py check FOLDER
     python3 bess_driver.py serve FOLDER URL
 
-FOLDER holds `pybess`. `serve` reads one JSON request a line from standard input and answers
-each with one JSON line. Nothing of switchmark is imported here.
+FOLDER contains `pybess`. `serve` reads a JSON request from each line of standard input, and answers
+each with one JSON line. This file imports nothing of switchmark.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNDER_WAY = 256
 
 
 def connect(folder: str, url: str) -> Any:
-    """A connection to the daemon at `url`; pybess is BESS's own client library."""
+    """Connect to the daemon at `url` by pybess, BESS's client library."""
     sys.path.insert(0, folder)
     from pybess.bess import BESS
 
@@ -32,7 +32,7 @@ def connect(folder: str, url: str) -> Any:
 
 
 def build(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Build ports, modules and one worker a core, and start them."""
+    """Build ports, modules and a worker for each core, and start them."""
     client.pause_all()
     for number, core in enumerate(request["cores"]):
         client.add_worker(number, core)
@@ -47,7 +47,7 @@ def build(client: Any, request: dict[str, Any]) -> dict[str, Any]:
         client.run_module_command("table", "add", "L2ForwardCommandAddArg", entries)
         client.connect_modules("merge", "table")
         join(client, "p", ports, 0, plan)
-        # No address leads there; BESS counts what goes through every gate.
+        # No address leads there, so its counters show flooded frames.
         client.create_module("Sink", "witness")
         client.connect_modules("table", "witness", len(ports))
     client.resume_all()
@@ -61,8 +61,8 @@ def join(
     gate: int | None,
     plan: dict[str, Any] | None = None,
 ) -> None:
-    """Make ports under names of this letter, joined in pairs, or by the table from this gate of it
-    on. With a plan of functions, the frames of a port pass its chain of modules before."""
+    """Make ports under names of this letter, connected in pairs, or to the table from this gate on.
+    With a plan of functions, the frames of a port first pass its chain of modules."""
     names = [f"{letter}{k}" for k in range(len(ports))]
     for name, port in zip(names, ports, strict=True):
         client.create_port("PMDPort", name, dict(port))
@@ -73,7 +73,7 @@ def join(
         tails |= perform(client, plan)
         if plan["routed"]:
             return
-        tails.pop(plan["monitor"], None)  # nobody gets what enters there
+        tails.pop(plan["monitor"], None)  # frames from there go nowhere
     exits = {k: f"out-{name}" for k, name in enumerate(names)}
     if plan is not None:
         exits |= {int(port): module for port, module in plan["exits"].items()}
@@ -115,7 +115,7 @@ def with_bytes(value: Any) -> Any:
 
 def routes(client: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Add the routes of a file to module `routes`; return the number that BESS acknowledged. Many
-    commands are under way at a time: one by one, a million would take minutes."""
+    commands are sent at a time, because a million single commands would take minutes."""
     from pybess.bess import bess_msg, module_pb
 
     rows = Path(request["file"]).read_bytes()
@@ -157,8 +157,8 @@ def commands(client: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def rules(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of each module, in which some count their rules, and the number of
-    its output gates that lead somewhere."""
+    """Return the description of each module, in which some modules count their rules, and the
+    number of its connected output gates."""
     infos = {name: client.get_module_info(name) for name in request["modules"]}
     return {
         "described": {name: info.desc for name, info in infos.items()},
@@ -167,15 +167,15 @@ def rules(client: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """The link and counters of every port, and of the witness."""
+    """Return the link and counters of every port, and of the monitor port."""
     ports = []
     for k in range(request["ports"]):
-        told = client.get_port_stats(f"p{k}")
+        statistics = client.get_port_stats(f"p{k}")
         ports.append(
             {
                 "up": bool(client.get_link_status(f"p{k}").link_up),
-                "rx": [told.inc.packets, told.inc.dropped],
-                "tx": [told.out.packets, told.out.dropped],
+                "rx": [statistics.inc.packets, statistics.inc.dropped],
+                "tx": [statistics.out.packets, statistics.out.dropped],
             }
         )
     witness = None
@@ -186,8 +186,8 @@ def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_ports(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Add ports beside those that pass frames, joined as they are; BESS pauses its workers itself,
-    for as long as it must."""
+    """Add ports to those that pass frames, connected like them. BESS pauses its workers itself as
+    long as necessary."""
     join(client, "n", request["ports"], request["gate"])
     return {}
 
@@ -202,8 +202,8 @@ def remove_ports(client: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Add or delete entries of the table, all in one command, for which BESS wants its workers
-    paused."""
+    """Add or delete entries of the table in one command, for which BESS needs a pause of its
+    workers."""
     kind = {"add": "L2ForwardCommandAddArg", "delete": "L2ForwardCommandDeleteArg"}
     command = request["command"]
     argument = {"entries" if command == "add" else "addrs": request["entries"]}
@@ -233,7 +233,7 @@ def serve(folder: str, url: str) -> None:
         request = json.loads(line)
         try:
             answer = work[request["do"]](client, request)
-        except Exception as error:  # whatever pybess raises is told, not thrown away
+        except Exception as error:  # the bench gets every error that pybess raises
             answer = {"error": " ".join(str(error).split())}
         print(json.dumps(answer), flush=True)
 

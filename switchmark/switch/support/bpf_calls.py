@@ -1,7 +1,7 @@
-"""The bpf(2) calls: maps, programs that the kernel verifies, and where it runs them.
+"""The bpf(2) calls for maps, for programs, and for their places in the kernel.
 
-Numbers and layouts are those of the kernel's ABI (include/uapi/linux/bpf.h). No library is needed;
-the kernel says what is wrong with a program in its log.
+Numbers and layouts are those of the kernel's ABI (include/uapi/linux/bpf.h). No library is needed.
+The log of the kernel's verifier names errors in a program.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ MAP_HASH, MAP_ARRAY, MAP_PERCPU_ARRAY, MAP_DEVMAP = 1, 2, 6, 14
 MAP_DEVMAP_HASH = 25
 PROG_TYPE_TC, PROG_TYPE_XDP, PROG_TYPE_RAW_TRACEPOINT = 3, 6, 17
 ATTACH_XDP = 37
-XDP_HAS_FRAGS = 1 << 5  # a frame may lie in several buffers: those above 3.5 kB do
-XDP_DRIVER_MODE = 1 << 2  # native XDP or none: the generic one is a different path
+XDP_HAS_FRAGS = 1 << 5  # a frame may be in several buffers, as frames above 3.5 kB are
+XDP_DRIVER_MODE = 1 << 2  # only native XDP, because generic XDP is a different path
 
 LOG_BYTES = 1 << 16
 
 
 def create_map(kind: int, key_bytes: int, value_bytes: int, entries: int) -> int:
-    """Make a map; returns its file descriptor."""
+    """Make a map, and return its file descriptor."""
     attributes = struct.pack("=IIII", kind, key_bytes, value_bytes, entries)
     return _bpf(MAP_CREATE, attributes, "make a map")
 
 
 def update(map_fd: int, key: bytes, value: bytes) -> None:
     """Write one element of a map."""
-    held = (
+    buffers = (
         ctypes.create_string_buffer(key, len(key)),
         ctypes.create_string_buffer(value, len(value)),
     )
-    _bpf(MAP_UPDATE, _element(map_fd, *held), "write to a map")
+    _bpf(MAP_UPDATE, _element(map_fd, *buffers), "write to a map")
 
 
 def delete(map_fd: int, key: bytes) -> None:
     """Delete one element of a map."""
-    held = ctypes.create_string_buffer(key, len(key))
-    _bpf(MAP_DELETE, _element(map_fd, held), "delete from a map")
+    key_buffer = ctypes.create_string_buffer(key, len(key))
+    _bpf(MAP_DELETE, _element(map_fd, key_buffer), "delete from a map")
 
 
 def look_up_per_core(map_fd: int, key: int) -> list[tuple[int, int]]:
-    """The two 64-bit numbers that each core keeps under a key of a per-core array."""
+    """Return the two 64-bit numbers that each core has under a key of a per-core array."""
     cores = possible_cores()
-    held, value = ctypes.c_uint32(key), ctypes.create_string_buffer(16 * cores)
-    _bpf(MAP_LOOKUP, _element(map_fd, held, value), "read a map")
+    key_buffer, value = ctypes.c_uint32(key), ctypes.create_string_buffer(16 * cores)
+    _bpf(MAP_LOOKUP, _element(map_fd, key_buffer, value), "read a map")
     return list(struct.iter_unpack("=QQ", value.raw))
 
 
 def look_up(map_fd: int, key: int, value_bytes: int) -> bytes:
-    """The value that an array holds under a key."""
-    held, value = ctypes.c_uint32(key), ctypes.create_string_buffer(value_bytes)
-    _bpf(MAP_LOOKUP, _element(map_fd, held, value), "read a map")
+    """Return the value of a key in an array."""
+    key_buffer, value = ctypes.c_uint32(key), ctypes.create_string_buffer(value_bytes)
+    _bpf(MAP_LOOKUP, _element(map_fd, key_buffer, value), "read a map")
     return value.raw
 
 
 def count_keys(map_fd: int, key_bytes: int) -> int:
-    """Return the number of keys in a map that nobody changes meanwhile."""
+    """Return the number of keys in a map, which must not change meanwhile."""
     key = None
     following = ctypes.create_string_buffer(key_bytes)
     count = 0
@@ -86,22 +86,21 @@ def count_keys(map_fd: int, key_bytes: int) -> int:
 
 
 def load_xdp(program: bytes) -> int:
-    """Have the kernel verify and load an XDP program; returns its file descriptor. Raises as
-    `load_program` does."""
+    """Load an XDP program into the kernel, and return its file descriptor; see `load_program`."""
     return load_program(PROG_TYPE_XDP, program, "an XDP program", XDP_HAS_FRAGS)
 
 
 def load_program(
-    kind: int, program: bytes, what: str, flags: int = 0, licence_name: bytes = b"Apache-2.0"
+    kind: int, program: bytes, name: str, flags: int = 0, licence_name: bytes = b"Apache-2.0"
 ) -> int:
-    """Have the kernel verify and load a program of this type; returns its file descriptor.
+    """Load a program of this type into the kernel, and return its file descriptor.
 
-    Helpers that the kernel restricts to the GPL require that as the program's licence. Raises
-    `UnavailableError` with the last words of the kernel's verifier."""
+    Some helpers require the GPL as the program's licence. Raises `UnavailableError` with the end of
+    the verifier's log."""
     text = ctypes.create_string_buffer(program, len(program))
     licence = ctypes.create_string_buffer(licence_name)
     log = ctypes.create_string_buffer(LOG_BYTES)
-    for log_level in (0, 1):  # the log costs time, and is asked for when there is a reason
+    for log_level in (0, 1):  # the log takes time, so it is only requested after an error
         attributes = struct.pack(
             "=IIQQIIQII16s",
             *(kind, len(program) // 8, _address(text), _address(licence)),
@@ -109,31 +108,31 @@ def load_program(
             *(0, flags, b"switchmark"),
         )
         try:
-            return _bpf(PROG_LOAD, attributes, f"load {what}")
+            return _bpf(PROG_LOAD, attributes, f"load {name}")
         except UnavailableError as error:
-            words = " / ".join(log.value.decode(errors="replace").splitlines()[-3:])
+            message = " / ".join(log.value.decode(errors="replace").splitlines()[-3:])
             if log_level:
-                raise UnavailableError(f"{error}: {words}") from None
+                raise UnavailableError(f"{error}: {message}") from None
     raise AssertionError("the second attempt returns or raises")
 
 
 def attach_xdp(program_fd: int, interface_index: int) -> int:
-    """Attach a program natively to a device of the calling thread's namespace; returns the link,
-    which ends with its file descriptor or the device."""
+    """Attach a program natively to a device in the calling thread's namespace. Return the link,
+    which ends with its file descriptor or with the device."""
     attributes = struct.pack("=IIII", program_fd, interface_index, ATTACH_XDP, XDP_DRIVER_MODE)
     return _bpf(LINK_CREATE, attributes, "attach an XDP program to a device")
 
 
 def attach_to_tracepoint(program_fd: int, name: str) -> int:
-    """Run a program at a tracepoint of the kernel; it ends with the descriptor returned."""
+    """Attach a program to a tracepoint of the kernel. It ends with the returned descriptor."""
     text = ctypes.create_string_buffer(name.encode())
     attributes = struct.pack("=QII", _address(text), program_fd, 0)
     return _bpf(RAW_TRACEPOINT_OPEN, attributes, f"run a program at its tracepoint {name}")
 
 
 def possible_cores() -> int:
-    """How many cores per-core maps keep values for. Raises OSError where the kernel does not say:
-    it would write more values than there is room for."""
+    """Return the number of cores with values in per-core maps. Raises OSError if the kernel does
+    not report it, since the kernel would then write beyond a buffer."""
     return len(parse_cpu_list(POSSIBLE_CORES.read_text()))
 
 
@@ -143,8 +142,8 @@ def close_all(descriptors: Sequence[int]) -> None:
         os.close(descriptor)
 
 
-def _address(held: ctypes.Array[ctypes.c_char] | ctypes.c_uint32) -> int:
-    return ctypes.addressof(held)
+def _address(buffer: ctypes.Array[ctypes.c_char] | ctypes.c_uint32) -> int:
+    return ctypes.addressof(buffer)
 
 
 def _element(
@@ -156,15 +155,15 @@ def _element(
     return struct.pack("=IIQQQ", map_fd, 0, _address(key), place, 0)
 
 
-def _bpf(command: int, attributes: bytes, what: str) -> int:
+def _bpf(command: int, attributes: bytes, action: str) -> int:
     result = _call(command, attributes)
     if result < 0:
-        raise UnavailableError(_refused(what))
+        raise UnavailableError(_refused(action))
     return result
 
 
-def _refused(what: str) -> str:
-    return f"BPF: the kernel does not {what}: {os.strerror(ctypes.get_errno())}"
+def _refused(action: str) -> str:
+    return f"BPF: the kernel does not {action}: {os.strerror(ctypes.get_errno())}"
 
 
 def _call(command: int, attributes: bytes) -> int:
@@ -173,5 +172,5 @@ def _call(command: int, attributes: bytes) -> int:
         raise UnavailableError(
             f"BPF: the system call's number on {platform.machine()} is not known"
         )
-    held = ctypes.create_string_buffer(attributes, len(attributes))
-    return int(libc().syscall(number, command, ctypes.byref(held), len(attributes)))
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    return int(libc().syscall(number, command, ctypes.byref(buffer), len(attributes)))

@@ -1,8 +1,8 @@
 """Makes the end of a cable (to another host, or a tester) a port of a switch's program.
 
-There are two ways, whatever the switch: an interface of the host's is lent to it, and reached by
-one of DPDK's drivers for kernel interfaces or by a socket; a NIC that DPDK drives is named by its
-PCI address. Switches on DPDK take all their ports from `eal_devices`, the cable as any other.
+There are two ways. A switch gets an interface of the host, which it uses through one of DPDK's
+drivers for kernel interfaces, or through a socket. Or DPDK drives a NIC, which has a PCI address.
+Switches on DPDK get the options of all ports from `eal_devices`, also for the cable.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from switchmark.model.ports import CableEnd, PortCounters, SwitchCounters, Switc
 from switchmark.switch.support.ports import LONGEST_MTU_BYTES, device_of, lent_of, socket_of
 from switchmark.switch.support.private import Namespace, Resources
 
-DPDK_ENDS = (CableEnd.INTERFACE, CableEnd.PCI)  # what every switch on DPDK takes
-DRIVERS = {"af-packet": "net_af_packet", "af-xdp": "net_af_xdp"}  # of a host's own interface
+DPDK_ENDS = (CableEnd.INTERFACE, CableEnd.PCI)  # ends that every switch on DPDK supports
+DRIVERS = {"af-packet": "net_af_packet", "af-xdp": "net_af_xdp"}  # for an interface of the host
 
 CABLE_DRIVER = SwitchOption(
     "cable_driver",
@@ -28,43 +28,44 @@ CABLE_DRIVER = SwitchOption(
 
 
 def end_of(name: str) -> CableEnd:
-    """The kind of cable end that a testbed file names: an interface or a PCI address."""
+    """Return the kind of a cable end in a testbed file: an interface or a PCI address."""
     return CableEnd.INTERFACE if pci_address(name) is None else CableEnd.PCI
 
 
 def devargs(name: str, port: SwitchPort, driver: str) -> str:
-    """A port as DPDK's device arguments (the switch's name is for messages). A vhost-user port is
-    the client of its application's socket, a device has one of DPDK's drivers for interfaces."""
+    """Return a port as DPDK's device arguments; the switch's name is for messages. A vhost-user
+    port is the client of its application's socket, and a device has a DPDK driver for
+    interfaces."""
     if port.pci is not None:
         return port.pci
     if port.device is None:
         return f"net_vhost{port.index},iface={socket_of(port)},client=1"
     if port.mtu_bytes > LONGEST_MTU_BYTES:
         raise UsageError(
-            f"{name}: over a device of the kernel its frames have up to {LONGEST_MTU_BYTES} bytes "
-            f"behind the header, not {port.mtu_bytes}",
+            f"{name}: on a device of the kernel the MTU is at most {LONGEST_MTU_BYTES} bytes, not "
+            f"{port.mtu_bytes}",
             remedy="use a packet_size up to 1518",
         )
     return f"{DRIVERS[driver]}{port.index},iface={device_of(port)}"
 
 
 def eal_devices(name: str, ports: Sequence[SwitchPort], driver: str) -> list[str]:
-    """EAL's options that open all ports, and no other device of the host's."""
-    words = [] if any(port.pci for port in ports) else ["--no-pci"]
+    """Return EAL's options that open all ports, and no other device of the host."""
+    arguments = [] if any(port.pci for port in ports) else ["--no-pci"]
     for port in ports:
-        words += ["-a" if port.pci else "--vdev", devargs(name, port, driver)]
-    return words
+        arguments += ["-a" if port.pci else "--vdev", devargs(name, port, driver)]
+    return arguments
 
 
 def ethdev_numbers(ports: Sequence[SwitchPort]) -> dict[int, int]:
-    """DPDK's number of each port's device: those of the PCI bus come first, by their addresses."""
+    """Return DPDK's number of each port's device. Devices of the PCI bus come first, by address."""
     ordered = sorted(ports, key=lambda port: (port.pci is None, port.pci or ""))
     return {port.index: number for number, port in enumerate(ordered)}
 
 
-def take_in(resources: Resources, ports: Sequence[SwitchPort]) -> Namespace | None:
-    """A namespace for the switch with those of its ports that are devices in it; None where
-    there are none."""
+def adopt_ports(resources: Resources, ports: Sequence[SwitchPort]) -> Namespace | None:
+    """Make a namespace for the switch, and move its ports that are devices into it. Return None
+    without such ports."""
     devices = [port.device for port in ports if port.device is not None]
     if not devices:
         return None
@@ -75,8 +76,8 @@ def take_in(resources: Resources, ports: Sequence[SwitchPort]) -> Namespace | No
 
 class AtInterface:
     """The kernel's counters at ports that are devices, such as the ends of cables. A switch that
-    reaches an interface by a socket sees neither the frames that found no room in it, nor those
-    that the interface did not send after all."""
+    uses an interface through a socket counts neither the frames that found the socket full, nor
+    those that the interface failed to send."""
 
     def __init__(self, namespace: Namespace | None, ports: Sequence[SwitchPort]) -> None:
         self._ends = [port for port in ports if port.device is not None]
@@ -84,8 +85,8 @@ class AtInterface:
         self._before = namespace.link_counters() if namespace and self._ends else {}
 
     def added(self, counted: SwitchCounters) -> SwitchCounters:
-        """The switch's own counters with those of the interface added; call it right after they
-        were read."""
+        """Return the switch's counters with those of the interface added. Call it right after the
+        switch's counters were read."""
         if self._namespace is None:
             return counted
         now = self._namespace.link_counters()
@@ -97,14 +98,15 @@ class AtInterface:
         return SwitchCounters(ports, counted.witness_rx_frames)
 
 
-def at_interface(own: PortCounters, rx_frames: int, tx_frames: int) -> PortCounters:
-    """A switch's counters of a port, where so many frames came to the interface and left it. (An
-    interface that counts fewer received, or none sent, does not count what bypasses the kernel.)"""
-    received = max(own.rx_frames, rx_frames)
-    sent = min(own.tx_frames, tx_frames) if tx_frames else own.tx_frames
+def at_interface(counted: PortCounters, rx_frames: int, tx_frames: int) -> PortCounters:
+    """Return a switch's counters of a port, corrected by the frames that the interface received and
+    sent. An interface with fewer received frames, or without sent frames, does not count frames
+    that bypass the kernel."""
+    received = max(counted.rx_frames, rx_frames)
+    sent = min(counted.tx_frames, tx_frames) if tx_frames else counted.tx_frames
     return PortCounters(
         rx_frames=received,
         tx_frames=sent,
-        rx_dropped=own.rx_dropped + received - own.rx_frames,
-        tx_dropped=own.tx_dropped + own.tx_frames - sent,
+        rx_dropped=counted.rx_dropped + received - counted.rx_frames,
+        tx_dropped=counted.tx_dropped + counted.tx_frames - sent,
     )

@@ -1,7 +1,7 @@
-"""Changes to a running switch, for measuring how long it stops forwarding meanwhile.
+"""Changes to a running switch, to measure how long it stops forwarding meanwhile.
 
-A switch that can be changed offers them in pairs, each undone by the next; a switch that
-cannot has no `changes`, and names none in its capabilities.
+A switch that supports changes has them in pairs, in which the second undoes the first. A switch
+that does not has no `changes`, and its capabilities name no change.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from switchmark.function.support.table import UDP, FunctionTable, Rule
 from switchmark.model.changes import UNKNOWN_WAY, Change, TableChange
 from switchmark.switch.support.base import Switch
 
-# Spare entries of tables, by IP version: destinations of routes to which no frame goes, since only
-# sources of the load are among them, and sources of rules from which no frame comes.
+# Spare entries of tables, by IP version: destinations of routes to which no frame goes, because
+# they are only sources of the load, and sources of rules from which no frame comes.
 SPARE_ROUTES = {4: "198.18.0.0", 6: "2001:2:0:7000::"}
 SPARE_SOURCES = {4: "100.64.0.0", 6: "2001:db8:1::"}
 SPARE_DESTINATIONS = {4: "203.0.113.9", 6: "2001:db8:2::9"}
 SPARE_PORT = 9  # discard
 PORTS = 4  # added and removed together
-RULES = 1000  # table entries or flow rules, none of which any frame of the trial matches
+RULES = 1000  # table entries or flow rules that match no frame of the trial
 
 
 @runtime_checkable
@@ -30,7 +30,7 @@ class Reconfigurable(Protocol):
     """A switch that can be changed while it runs, besides being a `Switch`."""
 
     def changes(self) -> Sequence[Change]:
-        """The changes in order; the last leaves the switch as it was."""
+        """Return the changes in order; the last restores the first state."""
         ...
 
 
@@ -40,13 +40,12 @@ class ChangesTables(Protocol):
     (`Capabilities.changes_tables`)."""
 
     def table_changes(self) -> Sequence[TableChange]:
-        """The changes of each table that its functions have, the routes first."""
+        """Return the changes of each table of its functions, the routes first."""
         ...
 
 
 def table_changes_of(switch: Switch) -> Sequence[TableChange]:
-    """Return the changes of the switch's tables. Raises `TrialFailed` for a switch that has
-    none."""
+    """Return the changes of the switch's tables. Raises `TrialFailed` without such changes."""
     if not isinstance(switch, ChangesTables):
         raise TrialFailed(f"{switch.name}: {UNKNOWN_WAY}")
     return switch.table_changes()
@@ -69,12 +68,12 @@ def spare_rule(table: FunctionTable, number: int) -> Rule:
 
 
 def changes_of(switch: Switch) -> Sequence[Change]:
-    """The switch's changes. Raises `TrialFailed` naming a switch that has none."""
+    """Return the switch's changes. Raises `TrialFailed` without changes."""
     if not isinstance(switch, Reconfigurable):
         raise TrialFailed(f"{switch.name}: {switch.capabilities.cannot_reconfigure or UNKNOWN_WAY}")
     return switch.changes()
 
 
 def rule_mac(number: int) -> str:
-    """An address that no application has (locally administered, of a range of its own)."""
+    """Return a locally administered address that no application has."""
     return f"0e:5a:00:{number >> 16 & 255:02x}:{number >> 8 & 255:02x}:{number & 255:02x}"

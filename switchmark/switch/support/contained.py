@@ -1,9 +1,9 @@
-"""A switch inside a container: a host whose spawned programs run in containers of their own.
+"""A switch inside a container: a host object that spawns each program in a separate container.
 
-A switch under test starts its programs through its session's host. Given this one in its place, it
-starts each in an LXC or Docker container, and otherwise works as it does on the host: its tools
-reach it by the sockets in the session's folder, which the container sees under the same path, as it
-sees the host's /usr, read-only. `netns` sets nothing apart but the network.
+A switch under test starts its programs through its session's host. With this host, each program
+runs in an LXC or Docker container, and the switch otherwise works as on the host. Its tools reach
+it by the sockets in the session's folder, which has the same path in the container, as has the
+host's /usr, read-only. `netns` isolates only the network.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from switchmark.model.rights import Rights
 
 HOST = "host"
 
-# What a switch in a container can have of root's rights: devices and sockets, memory locked. It has
-# PLACES_MEMORY, too, where a filter asks for that.
+# The rights of root that a switch in a container can have: for devices, sockets and locked memory.
+# It also has PLACES_MEMORY if a filter requires that.
 CAPABILITIES = ("net_admin", "net_raw", "ipc_lock")
-TUN = Path("/dev/net/tun")  # of an internal port in the container's own network
+TUN = Path("/dev/net/tun")  # for an internal port in the container's network
 
 
 class ContainedHost:
-    """The host, except that spawned programs run in containers. `close` removes these."""
+    """The host, except that spawned programs run in containers, which `close` removes."""
 
     def __init__(self, session: Session, kind: str) -> None:
         self.name = session.host.name
@@ -49,34 +49,35 @@ class ContainedHost:
         netns: str | None = None,
         rights: Rights | None = None,
     ) -> Spawned:
-        """Start it in a container of its own, which sees `netns`, or a network without devices.
+        """Start a program in a separate container, in `netns` or in a network without devices.
 
-        Raises SwitchmarkError, or TrialFailed with the last words of what did not start."""
+        Raises SwitchmarkError, or TrialFailed with the end of its output."""
         name = f"sm{self._session.id}-sw{self._count}"
         self._count += 1
         shown = [ShownPath(self._session.run_dir, writable=True)]
         devices = [TUN] if TUN.exists() else []
         inside = Inside(name, args, self.capabilities_of(rights), shown, cores or (), env, devices)
         environment = ENVIRONMENTS[self.kind]()
-        assert isinstance(environment, HoldsSwitches), "no switch runs in others"
+        assert isinstance(environment, HoldsSwitches), "a rule of campaigns refuses others"
         return environment.spawn_apart(self._session, Apart(inside, netns, log, rights, self._note))
 
     def capabilities_of(self, rights: Rights | None) -> tuple[str, ...]:
-        """What a program has of its rights there: all that there can be where none are told."""
-        own = (one for one in CAPABILITIES if rights is None or one in rights.capabilities)
-        return needed_under(traits_of(self.kind), (*own, PLACES_MEMORY))
+        """Return the capabilities of a program in the container: all possible ones if `rights` is
+        None."""
+        granted = (one for one in CAPABILITIES if rights is None or one in rights.capabilities)
+        return needed_under(traits_of(self.kind), (*granted, PLACES_MEMORY))
 
     def close(self) -> None:
-        """Remove the containers; what runs in them has ended, or is ended. Idempotent."""
+        """Remove the containers, and end the programs in them. Idempotent."""
         while self._entries:
             self._session.ledger.undo(self._entries.pop())
 
-    def _note(self, made: UndoEntry) -> None:
-        self._entries.append(self._session.ledger.record(made))
+    def _note(self, entry: UndoEntry) -> None:
+        self._entries.append(self._session.ledger.record(entry))
 
 
 def contained(session: Session, kind: str) -> Session:
-    """The session with which a switch in a container is started."""
+    """Return the session for the start of a switch in a container."""
     return session if kind == HOST else replace(session, host=ContainedHost(session, kind))
 
 
@@ -87,12 +88,12 @@ def close(session: Session) -> None:
 
 
 def has_own_cgroup(kind: str) -> bool:
-    """Whether such a container is a control group of its own."""
+    """Return True if such a container has its own control group."""
     return kind != HOST and traits_of(kind).own_cgroup
 
 
 def problem(kind: str) -> Refusal | None:
-    """What this machine lacks for such containers; None when nothing."""
+    """Return the reason why this machine cannot run such containers; None if it can."""
     if kind == HOST:
         return None
     if (refusal := ENVIRONMENTS[kind]().availability().refusal) is not None:

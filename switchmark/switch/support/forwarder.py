@@ -1,4 +1,4 @@
-"""One forwarder process of ours (`basicfwd`, `af_packet`), and what it reports of its two ports."""
+"""One forwarder process of the engine (`basicfwd`, `af_packet`), and the reports of its ports."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from switchmark.host.process_output import last_lines
 from switchmark.model.ports import PortCounters
 from switchmark.switch.support.ports import how_it_ended
 
-POLL_S = 0.005  # for a report that was asked for
+POLL_S = 0.005  # between checks for a requested report
 
 
 def _sum(so_far: PortCounters, port: PlainPort) -> PortCounters:
@@ -33,7 +33,7 @@ def _sum(so_far: PortCounters, port: PlainPort) -> PortCounters:
 
 
 class Pair:
-    """One forwarder process between two ports; a thread adds up what it reports."""
+    """One forwarder process between two ports; a thread adds up its reports."""
 
     def __init__(self, process: Spawned, sockets: tuple[str, str]) -> None:
         self.process = process
@@ -54,7 +54,7 @@ class Pair:
                 continue
             if line is None:
                 return
-            with suppress(ValueError):  # (who reports nothing that can be read is noticed)
+            with suppress(ValueError):  # a process without readable reports is detected later
                 self._take(parse_plain(line))
 
     def _take(self, event: PlainEvent | None) -> None:
@@ -69,29 +69,29 @@ class Pair:
                     self._news.notify_all()
 
     def ask(self) -> None:
-        """Have the process report now. One that has ended is left alone: its end is noticed."""
+        """Request a report of the process now. A process that has ended is detected later."""
         with suppress(SwitchmarkError):
             self.process.write_line("interval")
 
     def wait_report(self, after_ns: int, timeout_s: float) -> bool:
-        """Wait for a report made at `after_ns` (CLOCK_MONOTONIC) or later; whether it came."""
+        """Wait for a report of `after_ns` (CLOCK_MONOTONIC) or later; return True if it came."""
         with self._news:
             return self._news.wait_for(lambda: self.counted_until_ns >= after_ns, timeout_s)
 
     def counters(self) -> list[PortCounters]:
-        """The counters of both ports so far."""
+        """Return the counters of both ports so far."""
         with self._news:
             return list(self._totals)
 
-    def last_words(self) -> str:
-        """How the process ended and the end of its standard error, on one line."""
-        said = last_lines(self.process.stderr_tail())
-        ending = how_it_ended(self.process.poll(), said)
+    def death(self) -> str:
+        """Return how the process ended, with the end of its standard error, on one line."""
+        ending = how_it_ended(self.process.poll(), last_lines(self.process.stderr_tail()))
         return f"forwarder (pid {self.process.pid}) {ending}"
 
 
 def ask(pairs: Sequence[Pair]) -> int:
-    """Ask these processes for a report, all at once; returns when (CLOCK_MONOTONIC ns)."""
+    """Request a report of all these processes; return the time of the request (CLOCK_MONOTONIC
+    ns)."""
     now_ns = time.monotonic_ns()
     for pair in pairs:
         pair.ask()
@@ -99,6 +99,6 @@ def ask(pairs: Sequence[Pair]) -> int:
 
 
 def report_soon(pairs: Sequence[Pair], after_ns: int) -> bool:
-    """Whether all of them have reported their state at `after_ns`, or do so within `POLL_S`."""
+    """Return True if all have reported their state at `after_ns`, or do it within `POLL_S`."""
     deadline = time.monotonic() + POLL_S
     return all(p.wait_report(after_ns, max(0.0, deadline - time.monotonic())) for p in pairs)

@@ -1,7 +1,7 @@
-"""Asks the daemons of Open vSwitch over their Unix sockets, in JSON-RPC 1.0 (RFC 7047).
+"""Calls the daemons of Open vSwitch over their Unix sockets, in JSON-RPC 1.0 (RFC 7047).
 
-The database and the switch daemon both speak it. A question costs a connection here, and a process
-where its own tools ask; a start of the switch has a dozen of them.
+The database and the switch daemon both support it. A call needs only a connection here, but a
+process with the tools of Open vSwitch; a start of the switch has a dozen of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from switchmark.errors import TrialFailed
 
-MOST_BYTES = 16 << 20  # of an answer: a table of a few rows, or a page of text
+MOST_BYTES = 16 << 20  # limit for an answer, which is a table of a few rows or a page of text
 _PIECE_BYTES = 1 << 16
 
 
@@ -34,7 +34,7 @@ def call(path: str, method: str, params: Sequence[Any], timeout_s: float = 10.0)
 
 
 def _answer(client: socket.socket) -> dict[str, Any]:
-    """The first message that is an answer; the daemon's own questions are ignored."""
+    """Return the first message that is an answer; requests of the daemon are ignored."""
     text = b""
     while len(text) < MOST_BYTES:
         piece = client.recv(_PIECE_BYTES)
@@ -50,7 +50,7 @@ def _answer(client: socket.socket) -> dict[str, Any]:
 
 
 def _messages(text: str) -> list[dict[str, Any]]:
-    """The complete messages in the text; the last one may not be complete yet."""
+    """Return the complete messages in the text; the last message may be incomplete."""
     decoder, found, at = json.JSONDecoder(), [], 0
     while at < len(text):
         try:
@@ -58,7 +58,7 @@ def _messages(text: str) -> list[dict[str, Any]]:
         except json.JSONDecodeError:
             break
         if not isinstance(message, dict):
-            raise ValueError("it is no JSON-RPC message")
+            raise ValueError("it is not a JSON-RPC message")
         found.append(message)
         at += len(text[at:]) - len(text[at:].lstrip())
     return found

@@ -1,8 +1,8 @@
 """The base of switches that make their ports themselves, as devices for the nodes.
 
-A macvlan or a virtual function is port of the switch and device of the node at once, so the
-device's own counters, read inside the node, are the port's: what it received has left the switch
-there, what it sent has entered.
+A macvlan or a virtual function is at once a port of the switch and a device of the node. The
+counters of the port are therefore those of the device inside the node: a frame that the device
+received has left the switch, and a frame that it sent has entered the switch.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from switchmark.switch.support.private import Resources
 
 
 class MadeFirst(InKernelSwitch):
-    """A switch inside the kernel or a NIC whose ports are made first. A subclass says how to `make`
-    them."""
+    """A switch inside the kernel or a NIC whose ports are made before the nodes. A subclass defines
+    how to `make` them."""
 
     @abstractmethod
-    def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """Make the switch and these ports; `self.session` and `self.resources` are there."""
+    def make(self, ports: Sequence[SwitchPort]) -> list[MadePort]:
+        """Make the switch and these ports; `self.session` and `self.resources` exist."""
 
-    def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """Make the ports, in the bench's namespace; nothing stays when one of them fails."""
+    def make_ports(self, session: Session, ports: Sequence[SwitchPort]) -> list[MadePort]:
+        """Make the ports in the bench's namespace; remove everything after an error."""
         require(self.name, self.availability())
-        check_request(self.name, self.capabilities, wanted, self.capabilities.connect_modes[0])
+        check_request(self.name, self.capabilities, ports, self.capabilities.connect_modes[0])
         self.session, self._resources = session, Resources(session)
         try:
-            return self.make(wanted)
+            return self.make(ports)
         except BaseException:
             self.stop()
             raise
 
 
 class PortMakingSwitch(MadeFirst):
-    """One whose ports are network devices, and connected as soon as they are made."""
+    """A switch whose ports are network devices that are connected as soon as they exist."""
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Note where its ports are now: it forwards already."""
+        """Store the places of its ports, because it already forwards."""
         del cores
         if self._resources is None:
             require(self.name, self.availability())
@@ -61,19 +61,19 @@ class PortMakingSwitch(MadeFirst):
         self._before = self.namespace.link_counters()
 
     def connect(self) -> None:
-        """Do nothing: the ports are connected as soon as they are made."""
+        """Do nothing, because the ports are already connected."""
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """Return at once: a port is up when its node has set it up, which has happened."""
+        """Return at once, because the nodes have already set up their ports."""
 
     def counters(self) -> SwitchCounters:
-        """The counters of the devices in the nodes, and of the witness."""
+        """Return the counters of the devices in the nodes, and of the monitor port."""
         now = self._raw_counters()
         ports = {index: after.since(self._first[index]) for index, after in now.items()}
         return SwitchCounters(ports, self.flooded(self.namespace.link_counters()))
 
     def _raw_counters(self) -> dict[int, PortCounters]:
-        """The counters since the devices were made. Drops of a device are counted as its node's."""
+        """Return the counters since the devices exist. Drops of a device count as its node's."""
         counted = {}
         for port in self.ports:
             if port.far_device is not None:
@@ -82,7 +82,7 @@ class PortMakingSwitch(MadeFirst):
         return counted
 
     def _away(self) -> str:
-        """The ports that are not where they belong, for a message; empty when all are."""
+        """Return the ports that are not in their nodes, for a message; empty if all are."""
         missing = []
         for port in self.ports:
             try:
@@ -93,5 +93,5 @@ class PortMakingSwitch(MadeFirst):
         return ", ".join(missing)
 
     def fault(self) -> str | None:
-        """Why it no longer forwards: a port has gone. None while all are there."""
+        """Return why it no longer forwards, if a port is gone; None otherwise."""
         return f"{away} is gone" if (away := self._away()) else None

@@ -1,7 +1,7 @@
 """Settings of one switch that a campaign may choose: `switch_options: {emc: off}`.
 
-A switch names its options in its `Capabilities`; what it does not name is refused when the
-campaign is read. As text, in notations and records, a choice is `emc:off+pmd_maxsleep_us:50`,
+A switch names its options in its `Capabilities`; other options are refused when the campaign is
+read. As text, in notations and records, a choice is `emc:off+pmd_maxsleep_us:50`,
 sorted by name; no choice is `none`, and leaves every option at its default.
 """
 
@@ -17,44 +17,42 @@ from switchmark.switch.support.base import HasPages, Switch
 
 
 class WithOptions:
-    """A switch with options: keeps the choice, knows the defaults."""
+    """A switch with options, of which it stores the choice."""
 
     name: str
     capabilities: Capabilities
     _chosen: Mapping[str, str] | None = None
 
     def configure(self, options: Mapping[str, str]) -> None:
-        """Use these options at every later start. Raises `UsageError` for options that the switch
-        lacks."""
+        """Use these options at every later start. Raises `UsageError` for unknown options."""
         if (message := refusal(self.name, self.capabilities, options)) is not None:
             raise UsageError(message)
         self._chosen = dict(options)
 
     def options(self) -> dict[str, str]:
-        """The value of every option: the chosen one, one that a chosen option sets, or the
-        default."""
+        """Return the value of every option: chosen, set by a chosen option, or the default."""
         return in_force(self.capabilities, self._chosen or {})
 
     def option(self, name: str) -> str:
-        """The value of an option."""
+        """Return the value of an option."""
         return self.options()[name]
 
     def option_details(self) -> dict[str, str]:
-        """Every option and its value, for the record."""
+        """Return every option and its value, for the record."""
         return {f"option:{name}": value for name, value in self.options().items()}
 
 
 class WithProgram:
     """A switch whose executable a campaign may choose by its path (`program`)."""
 
-    chosen_program: Path | None = None  # for every later start; None: as it is found here
+    chosen_program: Path | None = None  # for every later start; None: the program of this machine
 
 
 def configured(
     switch: Switch, text: str, program: str = "", *, small_pages: bool = False
 ) -> Switch:
-    """The switch with the options that the text names, this executable where one is named, and its
-    memory on small pages if it has memory that can be. Raises `UsageError`."""
+    """Return the switch with the options in the text, the named executable, and its memory on small
+    pages if it supports them. Raises `UsageError`."""
     if isinstance(switch, HasPages):
         switch.small_pages = small_pages
     if program:

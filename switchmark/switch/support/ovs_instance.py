@@ -1,10 +1,9 @@
 """One private Open vSwitch: its own database, daemons, sockets, logs and network namespace.
 
-Nothing of a user's running Open vSwitch is read or touched: both daemons are started by us
-with every path named, in a namespace of their own (all userspace instances make a device
-`ovs-netdev`, and all kernel instances of one namespace share the datapath `ovs-system`).
-The whole configuration is in the database before the switch daemon starts, so that one
-pass brings everything up.
+A user's running Open vSwitch is neither read nor changed. The bench starts both daemons with all
+paths given, in a separate namespace, since all userspace instances make a device `ovs-netdev`, and
+all kernel instances of a namespace share the datapath `ovs-system`. The whole configuration is in
+the database before the switch daemon starts, so that the daemon applies it at once.
 """
 
 from __future__ import annotations
@@ -31,24 +30,24 @@ from switchmark.switch.support.tools import version_text
 
 POLL_S = 0.005
 FLOW_DEADLINE_S = 0.001  # for each rule that is loaded; normally 15 us
-DEADLINE_S = 60.0  # for a machine busy with other things; normally 0.1 s, with DPDK 0.4 s
+DEADLINE_S = 60.0  # for a busy machine; normally 0.1 s, with DPDK 0.4 s
 COUNTER_LINE = re.compile(r"(RX|TX) packets:(\S+) errors:(\S+) dropped:(\S+)")
 HELPERS = ("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-ofctl")
 SCHEMA_SETTING = "SWITCHMARK_OVS_SCHEMA"
 SCHEMAS = tuple(f"/usr/{part}share/openvswitch/vswitch.ovsschema" for part in ("", "local/"))
-_EMPTY_DATABASES: dict[tuple[Path, int], bytes] = {}  # by schema file and when it was written
+_EMPTY_DATABASES: dict[tuple[Path, int], bytes] = {}  # by schema file and its modification time
 
 
 def find_schema() -> Path | None:
-    """The database schema that is named, else that of the installed Open vSwitch."""
+    """Return the database schema that the setting names, or that of the installed Open vSwitch."""
     named = os.environ.get(SCHEMA_SETTING)
     files = [named] if named else SCHEMAS
     return next((Path(file) for file in files if os.path.isfile(file)), None)  # noqa: PTH113
 
 
 def missing_helper() -> str | None:
-    """The first program that the instance needs besides `ovs-vswitchd` and that is missing; None
-    when all are there."""
+    """Return the first missing program that the instance needs besides `ovs-vswitchd`; None if all
+    are installed."""
     for program in HELPERS:
         if which(program) is None:
             return f"program `{program}`"
@@ -59,8 +58,8 @@ def missing_helper() -> str | None:
 
 
 LOG_KEPT = 1 << 16  # characters of the end of a log
-# Of no consequence, though logged as warnings: how long a round of the main loop took, and that
-# a daemon of the userspace datapath finds no kernel datapath.
+# Warnings without consequence: the duration of a round of the main loop, and the lack of a kernel
+# datapath at a daemon of the userspace datapath.
 HARMLESS = re.compile(
     r"\|timeval\||failed to enumerate system datapaths|Generic Netlink family 'ovs_datapath'"
 )
@@ -81,8 +80,8 @@ class OvsInstance:
     def __init__(
         self, session: Session, resources: Resources, program: Path, *, apart: bool = True
     ) -> None:
-        """Start the database. The daemons run in a network namespace of their own if the
-        instance is set `apart`, which it must be if it makes network devices."""
+        """Start the database. With `apart`, the daemons run in a separate network namespace, which
+        is necessary if they make network devices."""
         self.session = session
         self.program = program
         self.version = version_text(program)
@@ -99,13 +98,13 @@ class OvsInstance:
             "OVS_LOGDIR": str(self.folder),
             "OVS_DBDIR": str(self.folder),
             "OVS_SYSCONFDIR": str(self.folder),
-            "RUNTIME_DIRECTORY": str(self.folder),  # where DPDK keeps its own files
+            "RUNTIME_DIRECTORY": str(self.folder),  # folder of DPDK's files
         }
         self._start_database()
 
     @property
     def namespace(self) -> Namespace:
-        """The network namespace of an instance that is set apart."""
+        """The network namespace of an instance with `apart`."""
         assert self._namespace is not None
         return self._namespace
 
@@ -116,7 +115,7 @@ class OvsInstance:
                 "vswitch.ovsschema not found", remedy="apt install openvswitch-common"
             )
         file = self.folder / "conf.db"
-        # An empty database is the same for all: the first is made by the tool, in some 8 ms.
+        # All instances start with the same empty database, which the tool makes once, in 8 ms.
         key = (schema, schema.stat().st_mtime_ns)
         if key in _EMPTY_DATABASES:
             file.write_bytes(_EMPTY_DATABASES[key])
@@ -133,7 +132,7 @@ class OvsInstance:
                 "-vconsole:off",
             ],
             env=self._environment,
-            rights=Rights(writes=("/tmp",)),  # a file of its own, which has no name
+            rights=Rights(writes=("/tmp",)),  # for its temporary file, which has no name
         )
         deadline = time.monotonic() + DEADLINE_S
         while not accepts_connections(self._database):
@@ -167,8 +166,8 @@ class OvsInstance:
         )
         deadline = time.monotonic() + DEADLINE_S
         while self._rows("Open_vSwitch", "cur_cfg")[0]["cur_cfg"] < 1:
-            if (words := self.died()) is not None:
-                raise TrialFailed(words)
+            if (problem := self.died()) is not None:
+                raise TrialFailed(problem)
             if time.monotonic() > deadline:
                 raise TrialFailed(f"ovs-vswitchd not ready in {DEADLINE_S:g} s: {self._tail()}")
             time.sleep(POLL_S)
@@ -185,9 +184,9 @@ class OvsInstance:
         )
 
     def load_flows(self, flows: Iterable[str]) -> float:
-        """Add many OpenFlow rules to the bridge, all at once: rules that come into force one by one
-        take three times the CPU time, since each wakes other threads of the daemon. Return the time
-        in seconds without that of making the rules."""
+        """Add many OpenFlow rules to the bridge, all at once. Single rules take three times the CPU
+        time, since each wakes other threads of the daemon. Return the time in seconds, without the
+        time to make the rules."""
         file = self.folder / "flows.txt"
         count = 0
         try:
@@ -249,16 +248,16 @@ class OvsInstance:
         )
 
     def reconfigure(self, commands: Sequence[Sequence[str]]) -> None:
-        """Change the running switch, `ovs-vsctl` commands in one transaction; returns when the
-        daemon has taken them in."""
+        """Change the running switch by `ovs-vsctl` commands in one transaction, and return when the
+        daemon has applied them."""
         self._vsctl([f"--timeout={DEADLINE_S:.0f}"], commands)
 
     def _vsctl(self, options: Sequence[str], commands: Sequence[Sequence[str]]) -> None:
-        words = [word for command in commands for word in ("--", *command)][1:]
-        self.session.host.run(["ovs-vsctl", f"--db=unix:{self._database}", *options, *words])
+        arguments = [word for command in commands for word in ("--", *command)][1:]
+        self.session.host.run(["ovs-vsctl", f"--db=unix:{self._database}", *options, *arguments])
 
     def interfaces(self) -> dict[str, Interface]:
-        """Every port as the switch daemon reports it."""
+        """Return every port as the switch daemon reports it."""
         rows = self._rows("Interface", "name", "error", "ofport", "link_state")
         return {
             row["name"]: Interface(
@@ -270,16 +269,16 @@ class OvsInstance:
         }
 
     def appctl(self, *command: str) -> str:
-        """Ask the running switch daemon, as the program `ovs-appctl` does."""
-        method, *words = command
-        return str(json_rpc.call(self._control, method, words))
+        """Call the running switch daemon like the program `ovs-appctl`."""
+        method, *arguments = command
+        return str(json_rpc.call(self._control, method, arguments))
 
     def port_counters(self) -> dict[str, PortCounters]:
         """Read the counters from the datapath (the database's copy is up to 5 s old)."""
         return parse_datapath_counters(self.appctl("dpctl/show", "-s"))
 
     def died(self) -> str | None:
-        """How the first daemon ended; None while both run."""
+        """Return how the first daemon ended; None while both run."""
         for name, process in (("ovs-vswitchd", self._daemon), ("ovsdb-server", self._server)):
             if (code := process.poll()) is not None:
                 log = self._tail() if process is self._daemon else self._tail("ovsdb.log")
@@ -288,28 +287,28 @@ class OvsInstance:
 
     @property
     def process_ids(self) -> tuple[int, ...]:
-        """The switch daemon; the database only holds its configuration."""
+        """Return the switch daemon, since the database only has its configuration."""
         return (self._daemon.pid,)
 
     def log(self) -> str:
-        """The end of the switch daemon's log, as it was written; empty without one."""
+        """Return the end of the switch daemon's log; empty without a log."""
         try:
             return self._log.read_text(errors="replace")[-LOG_KEPT:]
         except OSError:
             return ""
 
     def _tail(self, name: str = "vswitchd.log", lines: int = 3) -> str:
-        """The cause as a log tells it: its last errors, else its last warnings, else its last
-        lines."""
+        """Return the cause from a log: its last errors, otherwise its last warnings, otherwise its
+        last lines."""
         try:
             text = (self.folder / name).read_text(errors="replace").splitlines()
         except OSError:
             return "no log was written"
-        told = [line.split("|", 2)[-1] for line in text if not HARMLESS.search(line)]
+        messages = [line.split("|", 2)[-1] for line in text if not HARMLESS.search(line)]
         for levels in ("ERR|EMER", "WARN"):
-            if grave := [line for line in told if re.search(rf"\|({levels})\|", line)]:
+            if grave := [line for line in messages if re.search(rf"\|({levels})\|", line)]:
                 return " / ".join(grave[-lines:])
-        return " / ".join(told[-lines:]) or "its log says nothing"
+        return " / ".join(messages[-lines:]) or "its log is empty"
 
     def _rows(self, table: str, *columns: str) -> list[dict[str, Any]]:
         select = {"op": "select", "table": table, "where": [], "columns": columns}
@@ -317,35 +316,35 @@ class OvsInstance:
         try:
             return [{name: row[name] for name in columns} for row in answer[0]["rows"]]
         except (LookupError, TypeError):
-            words = f"ovsdb-server does not tell {table}: {str(answer)[:500]}"
-            raise TrialFailed(words) from None
+            problem = f"ovsdb-server does not return {table}: {str(answer)[:500]}"
+            raise TrialFailed(problem) from None
 
 
 def accepts_connections(path: str) -> bool:
-    """Whether a process listens on a Unix socket, whose file is there a moment earlier."""
+    """Return True if a process listens on a Unix socket, whose file exists a moment earlier."""
     with socket.socket(socket.AF_UNIX) as client:
         return client.connect_ex(path) == 0
 
 
 def option(key: str, value: str) -> str:
-    """`key="value"` in the form of ovs-vsctl."""
+    """Return `key="value"` in the form of ovs-vsctl."""
     return f"{key}={json.dumps(value)}"
 
 
 def other_config(settings: Mapping[str, str]) -> list[str]:
-    """One `set Open_vSwitch` command with the daemon's settings."""
+    """Return one `set Open_vSwitch` command with the daemon's settings."""
     pairs = [option(f"other_config:{key}", value) for key, value in settings.items()]
     return ["set", "Open_vSwitch", ".", *pairs]
 
 
 def parse_datapath_counters(text: str) -> dict[str, PortCounters]:
-    """Read `ovs-appctl dpctl/show -s`: one paragraph a port, counters as `name:value`.
+    """Read `ovs-appctl dpctl/show -s`: a paragraph for each port, with counters as `name:value`.
 
-    A vhost-user port without its peer has none, and is left out."""
+    A vhost-user port without its peer has no counters, and is left out."""
     counters = {}
     for paragraph in re.split(r"\s\sport \d+: ", text)[1:]:
         found = {
-            # `?` stands for a counter that the port's driver does not have.
+            # `?` means that the port's driver does not have the counter.
             way: [int(field) if field.isdigit() else 0 for field in fields]
             for way, *fields in COUNTER_LINE.findall(paragraph)
         }

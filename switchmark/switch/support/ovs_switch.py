@@ -1,6 +1,6 @@
-"""Open vSwitch behind the Switch protocol: what its three kinds of datapath have in common.
+"""The common base of the three Open vSwitch switches, which differ in their datapath.
 
-The bridge starts with no rule at all (fail mode `secure`) and gets those of the connect mode.
+The bridge starts without rules (fail mode `secure`), and gets the rules of the connect mode.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from switchmark.switch.support.tools import version_text
 
 POLL_S = 0.01
 MAC_AGING_S = 300  # Open vSwitch's default, and the Linux bridge's
-SPARE_COOKIE = "0x5a"  # of the rules that are added and removed on purpose
+SPARE_COOKIE = "0x5a"  # marks the rules that are added and removed on purpose
 COMMON = Capabilities(
     port_kinds=(PortKind.VETH, PortKind.TAP),
     linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
@@ -68,15 +68,15 @@ COMMON = Capabilities(
 
 
 class OvsSwitch(WithProgram, WithResources):
-    """A private Open vSwitch with one bridge; subclasses say which datapath and ports."""
+    """A private Open vSwitch with one bridge; subclasses define datapath and ports."""
 
     name: str
     capabilities: Capabilities
-    datapath = "netdev"  # OVS's own name; `system` is the kernel's
+    datapath = "netdev"  # the name in OVS; `system` is that of the kernel
     setting = "SWITCHMARK_OVS_VSWITCHD"  # the environment variable that names the program
     programs: Sequence[str] = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "ovs-vswitchd")
-    package = "openvswitch-switch"  # where to get it
-    # For the devices of its bridge, which are taps unless the datapath is the kernel's.
+    package = "openvswitch-switch"  # the package with the program
+    # The bridge has devices, which are taps unless the datapath is that of the kernel.
     needs: Sequence[Facility] = (Facility.NETWORK_NAMESPACE, Facility.TUN)
 
     split: Split | None = None
@@ -85,7 +85,7 @@ class OvsSwitch(WithProgram, WithResources):
     _functions: LoadedFunctions | None = None
 
     def availability(self) -> Availability:
-        """Available where the programs, and what the datapath needs, are there."""
+        """Available if the programs and the needs of the datapath exist."""
         if (answer := place.missing(*self.needs)) is not None:
             return answer
         program = self.program()
@@ -105,28 +105,27 @@ class OvsSwitch(WithProgram, WithResources):
         return self.check_datapath(version)
 
     def program(self) -> Path | None:
-        """The switch daemon."""
+        """Return the path of the switch daemon."""
         return self.chosen_program or find_program(self.setting, self.programs)
 
     def check_datapath(self, version: str) -> Availability:
-        """Check what else this datapath needs."""
+        """Check further needs of this datapath."""
         return available(version)
 
     def settings(self) -> dict[str, str]:
-        """The daemon's `other_config`."""
+        """Return the daemon's `other_config`."""
         return {}
 
     def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
-        """A port's name in OVS and its Interface columns; a device goes by its own name."""
+        """Return a port's name in OVS and its Interface columns; a device keeps its name."""
         return device_of(port), []
 
     def spare_interface(self, number: int) -> tuple[str, list[str]]:
-        """A port with nobody behind it, in the form of `interface`: it is added and removed."""
+        """Return an unused port in the form of `interface`, which is added and removed."""
         return f"sm{self.instance.session.id}n{number}", ["type=internal"]
 
     def changes(self) -> Sequence[Change]:
-        """Adding ports with nobody behind them, and rules for addresses nobody has; removing
-        both."""
+        """Return changes that add and remove unused ports, and rules for unused addresses."""
         bridge = self.instance.bridge
         add, remove = [], []
         for number in range(PORTS):
@@ -150,24 +149,24 @@ class OvsSwitch(WithProgram, WithResources):
         return self._functions.table_changes()
 
     def makes_devices(self) -> bool:
-        """Return True if the datapath makes network devices, for which the daemons need a network
-        namespace of their own."""
+        """Return True if the datapath makes network devices, for which the daemons need a separate
+        network namespace."""
         return True
 
     def daemon_arguments(self) -> Sequence[str]:
-        """Further arguments of the switch daemon."""
+        """Return further arguments of the switch daemon."""
         return ()
 
     def daemon_rights(self) -> Rights | None:
-        """The rights with which the switch daemon starts."""
+        """Return the rights with which the switch daemon starts."""
         return rights_of(self, self._ports)
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """The cores of the daemon's own threads."""
+        """Return the cores of the daemon's main threads."""
         return cores
 
     def before_launch(self) -> None:
-        """Prepare for the daemon's start: take the ports in."""
+        """Prepare for the daemon's start: adopt the ports."""
         self.instance.namespace.adopt(
             [device_of(port) for port in self._ports], lent_of(self._ports)
         )
@@ -181,7 +180,7 @@ class OvsSwitch(WithProgram, WithResources):
         self._paired = ports[:-1] if mirror else ports  # the last port is the monitor port
         check_request(self.name, self.capabilities, self._paired, mode)
         program = self.program()
-        assert program is not None  # the availability has seen it
+        assert program is not None  # `availability` checks it
         self._ports, self._mode, self._cores = tuple(ports), mode, tuple(cores)
         self._resources = Resources(session)
         try:
@@ -275,27 +274,27 @@ class OvsSwitch(WithProgram, WithResources):
         return commands
 
     def _open_witness(self, device: str) -> None:
-        """Set the witness up: flooded frames only go to a port that is up."""
+        """Set the monitor port up, because flooded frames only go to a port that is up."""
         self.set_witness_up(device)
         deadline = time.monotonic() + DEADLINE_S
         while not self.instance.interfaces()[device].link_up:
             if time.monotonic() > deadline:
-                raise TrialFailed(f"{self.name}: witness port {device} does not come up")
+                raise TrialFailed(f"{self.name}: monitor port {device} does not come up")
             time.sleep(POLL_S)
 
     def set_witness_up(self, device: str) -> None:
-        """Set the witness's device up."""
+        """Set the monitor port's device up."""
         namespaces.inside(self.instance.namespace.name, lambda: set_up(device))
 
     def witness_frames(self, device: str, counted: Mapping[str, PortCounters]) -> int:  # noqa: ARG002
-        """The frames that the witness received; `counted` are the datapath's own counters."""
+        """Return the frames at the monitor port; `counted` are the datapath's counters."""
         return self.instance.namespace.link_counters()[device].rx_frames
 
     def _device_counters(self) -> dict[str, PortCounters]:
         return self.instance.port_counters()
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """Wait until the switch sees the link of every port."""
+        """Wait until every port of the switch has a link."""
 
         def waiting() -> list[str]:
             interfaces = self.instance.interfaces()
@@ -304,13 +303,13 @@ class OvsSwitch(WithProgram, WithResources):
         self.wait_for_peers(waiting, timeout_s)
 
     def wait_converged(self) -> None:
-        """Delete the datapath flows that were made before an address was learnt: they would go on
-        flooding until the next revalidation, up to a second at full rate."""
+        """Delete the datapath flows from the time before an address was learnt. They would flood
+        until the next revalidation, up to a second at full rate."""
         if self._mode is ConnectMode.LEARNING:
             self.instance.appctl("revalidator/purge")
 
     def counters(self) -> SwitchCounters:
-        """The datapath's counters since start, and the frames that the witness received."""
+        """Return the datapath's counters since the start, and the frames at the monitor port."""
         now = self._device_counters()
         ports = {}
         for index, name in self._names.items():
@@ -325,8 +324,8 @@ class OvsSwitch(WithProgram, WithResources):
         return SwitchCounters(ports, self.witness_frames(self._witness, now))
 
     def _check_continuity(self, name: str, now: PortCounters | None) -> None:
-        """Raise TrialFailed where a vhost-user port lost its peer: its counters then go, and begin
-        again at 0 with the next peer."""
+        """Raise TrialFailed if a vhost-user port lost its peer, because its counters then begin at
+        0 with the next peer."""
         last = self._last.get(name)
         if last and (
             now is None or now.rx_frames < last.rx_frames or now.tx_frames < last.tx_frames
@@ -337,21 +336,21 @@ class OvsSwitch(WithProgram, WithResources):
             )
 
     def alive(self) -> str | None:
-        """None while both daemons run."""
+        """Return None while both daemons run, otherwise how the first ended."""
         if self._resources is None:
             return "not started"
         return self.instance.died()
 
     def output(self) -> str:
-        """The end of the daemon's log."""
+        """Return the end of the daemon's log."""
         return "" if self._resources is None else self.instance.log()
 
     def process_ids(self) -> Sequence[int]:
-        """The process of the switch daemon."""
+        """Return the process of the switch daemon."""
         return () if self._resources is None else self.instance.process_ids
 
     def details(self) -> dict[str, str]:
-        """Versions, datapath, settings and rules."""
+        """Return versions, datapath, settings and rules."""
         return {
             "version": self.instance.version,
             "datapath": self.datapath,
@@ -362,7 +361,7 @@ class OvsSwitch(WithProgram, WithResources):
         }
 
     def _rule_details(self) -> dict[str, str]:
-        """The rules of the connect mode, or the number of those of the functions."""
+        """Return the rules of the connect mode, or the number of rules of the functions."""
         if self._translation is None:
             return {"rules": "; ".join(self._rules())}
         return self._translation.details()

@@ -1,8 +1,8 @@
-"""The base of switches that are a program of their own: it finds the program, starts one private
-instance, waits for its peers, and notices its death.
+"""The base of switches that are a separate program: it finds the program, starts one private
+instance, waits for its peers, and detects its death.
 
-A subclass says how the program is found and started (`launch`), which ports still wait for their
-peer (`waiting`), and what it has counted (`own_counters`).
+A subclass defines how to find and start the program (`launch`), and returns the ports that still
+wait for their peer (`waiting`) and its counters (`own_counters`).
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from switchmark.host.programs import find_program, no_program
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.support.base import availability_for
-from switchmark.switch.support.cable import AtInterface, take_in
+from switchmark.switch.support.cable import AtInterface, adopt_ports
 from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.pages import WithPages
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
 from switchmark.switch.support.private import POLL_S, Resources, WithResources, check_socket_path
 from switchmark.switch.support.rights import rights_of
-from switchmark.switch.support.tools import asked_once
+from switchmark.switch.support.tools import query_once
 
-DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
+DEADLINE_S = 20.0  # for a busy machine; a start normally takes less than a second
 MAC_AGING_S = 300  # the same for every learning switch
 
 
 class ProgramSwitch(WithProgram, WithPages, WithResources):
-    """A switch that is one process; subclasses say which."""
+    """A switch that is one process."""
 
     name: str
     capabilities: Capabilities
     setting: str  # the environment variable that names the program
-    programs: Sequence[str]  # what it is called otherwise
+    programs: Sequence[str]  # names of the program without the setting
     obtain: str  # how to get it
-    needs: Sequence[Facility] = ()  # from the operating system, whatever its ports are
+    needs: Sequence[Facility] = ()  # from the operating system, with any ports
 
     function_table: FunctionTable | None = None  # None: it only forwards
     session: Session
-    netns: str | None = None  # where its devices are; None: it has none
+    netns: str | None = None  # the namespace of its devices; None without devices
     process: Spawned | None = None
 
     def program_for(self, mode: ConnectMode | None) -> Path | None:  # noqa: ARG002
-        """The program for this connect mode (None: for its natural one); None where there is
-        none."""
+        """Return the program for this connect mode (None: the first mode); None if it does not
+        exist."""
         return self.chosen_program or find_program(self.setting, self.programs)
 
     def availability(self) -> Availability:
-        """Available if the program runs, and there are hugepages if it can do with nothing else."""
+        """Available if the program runs, and there are hugepages if it needs them."""
         return self._check_program(self.program_for(None))
 
     def _check_program(self, program: Path | None) -> Availability:
@@ -64,7 +64,7 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
             return problem
         if program is None:
             return no_program(self.setting, self.programs[0], self.obtain)
-        version = asked_once(self.version_of, program)
+        version = query_once(self.version_of, program)
         if not version:
             return unavailable(
                 f"{program} does not run",
@@ -76,15 +76,15 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
         return lacking or self.check_more(program, version)
 
     def version_of(self, program: Path) -> str:
-        """The version, on one line; empty when the program does not run."""
+        """Return the version on one line; empty if the program does not run."""
         raise NotImplementedError
 
     def check_more(self, program: Path, version: str) -> Availability:  # noqa: ARG002
-        """Check what else the program needs."""
+        """Check further needs of the program."""
         return available(version)
 
     def memory_mb(self) -> int:
-        """Memory for packets that the instance takes, in MiB."""
+        """Return the memory of the instance for packets, in MiB."""
         raise NotImplementedError
 
     def hugepages_mb(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> list[int]:
@@ -94,26 +94,26 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
         return [planned.memory_mb()]
 
     def launch(self, program: Path) -> None:
-        """Start `self.process` in `self.netns` and return when it forwards, or will as soon as its
-        peers come."""
+        """Start `self.process` in `self.netns`. Return when it forwards, or will forward as soon as
+        its peers exist."""
         raise NotImplementedError
 
     def waiting(self) -> list[SwitchPort]:
-        """The ports whose peer is not there yet."""
+        """Return the ports whose peer does not exist yet."""
         raise NotImplementedError
 
     def counters(self) -> SwitchCounters:
-        """Frames per port since start."""
+        """Return the frames of each port since the start."""
         return self._at_interface.added(self.own_counters())
 
     def own_counters(self) -> SwitchCounters:
-        """Frames per port since start, as far as the program itself counts them."""
+        """Return the frames of each port since the start that the program itself counts."""
         raise NotImplementedError
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Start a private instance; nothing of it stays when that fails."""
+        """Start a private instance; undo everything after an error."""
         require(self.name, self.availability())
         mirror = self.function_table.mirror if self.function_table else None
         paired = ports[:-1] if mirror else ports  # the last port is the monitor port
@@ -123,13 +123,13 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
             if port.kind in (PortKind.VHOST_USER, PortKind.MEMIF) and not port.cable:
                 check_socket_path(socket_of(port))
         program = self.program_for(mode)
-        assert program is not None  # the availability has seen it
+        assert program is not None  # `availability` checks it
         self.session, self.ports, self.mode = session, tuple(ports), mode
         self.cores = tuple(cores)
         self.require_memory(self.memory_mb())
         self._resources = Resources(session)
         try:
-            namespace = take_in(self._resources, ports)
+            namespace = adopt_ports(self._resources, ports)
             self.netns = namespace.name if namespace else None
             self._at_interface = AtInterface(namespace, ports)
             self.launch(program)
@@ -143,23 +143,25 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
         env: Mapping[str, str] | None = None,
         cores: Sequence[int] | None = None,
     ) -> None:
-        """Start `self.process`, on its first core unless others are named, where its devices are,
-        with the rights that its ports take."""
+        """Start `self.process` in the namespace of its devices, with the rights that its ports
+        need, on its first core or on the given cores."""
         pinned, rights = cores or self.cores[:1], rights_of(self, self.ports)
         self.process = self.resources.spawn(
             args, cores=pinned, env=env, netns=self.netns, rights=rights
         )
 
     def until(
-        self, condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S
+        self, condition: Callable[[], bool], subject: str, timeout_s: float = DEADLINE_S
     ) -> None:
-        """Poll for a condition. Raises `TrialFailed` when the switch dies or time runs out."""
+        """Poll for a condition. Raises `TrialFailed` if the switch dies, or after the timeout."""
         deadline = time.monotonic() + timeout_s
         while not condition():
-            if (words := self.alive()) is not None:
-                raise TrialFailed(f"{self.name}: {words}")
+            if (problem := self.alive()) is not None:
+                raise TrialFailed(f"{self.name}: {problem}")
             if time.monotonic() > deadline:
-                raise TrialFailed(f"{self.name}: {what} not within {timeout_s:g} s: {self.said()}")
+                raise TrialFailed(
+                    f"{self.name}: {subject} not within {timeout_s:g} s: {self.last_output()}"
+                )
             time.sleep(POLL_S)
 
     def wait_ports_up(self, timeout_s: float) -> None:
@@ -169,31 +171,31 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
         )
 
     def wait_converged(self) -> None:
-        """Return at once: what it has learnt is in force at once."""
+        """Return at once, because it uses learnt addresses at once."""
 
-    def said(self) -> str:
-        """The last output of the program, on one line."""
+    def last_output(self) -> str:
+        """Return the end of the program's output, on one line."""
         return last_lines(self.process.stderr_tail() if self.process else "")
 
     def output(self) -> str:
-        """The end of the program's output, as it was written."""
+        """Return the end of the program's output."""
         return self.process.stderr_tail() if self.process else ""
 
     def alive(self) -> str | None:
-        """None while the process runs."""
+        """Return None while the process runs, otherwise how it ended."""
         if self._resources is None or self.process is None:
             return "not started"
         if (code := self.process.poll()) is None:
             return None
         program = self.programs[0]
-        return f"{program} (pid {self.process.pid}) {how_it_ended(code, self.said())}"
+        return f"{program} (pid {self.process.pid}) {how_it_ended(code, self.last_output())}"
 
     def process_ids(self) -> Sequence[int]:
-        """The process, all of whose threads are the switch's."""
+        """Return the process, whose threads all belong to the switch."""
         return () if self.process is None else (self.process.pid,)
 
     def details(self) -> dict[str, str]:
-        """The details that all such switches record: version, connect mode, cores and memory."""
+        """Return the common details for the record: version, connect mode, cores and memory."""
         return {
             "version": str(self.availability().version),
             "connect_mode": self.mode.value,
@@ -204,14 +206,14 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
         }
 
     def stop(self) -> None:
-        """End it and remove everything it made."""
+        """End it, and remove its objects."""
         super().stop()
         self.process = None
 
 
 def dpdk_version(program: Path, *before: str) -> str:
-    """The version that DPDK's environment layer in a program prints first, such as
-    `DPDK 22.11.11`; empty without DPDK. `before` are the program's words before EAL's."""
+    """Return the version that EAL in a program prints first, for example `DPDK 22.11.11`; empty
+    without DPDK. `before` are the program's arguments before those of EAL."""
     quiet = ("--no-huge", "--no-pci", "--in-memory", "--no-telemetry")
     text = output_of(["stdbuf", "-oL", str(program), *before, "-v", *quiet, "-h"])
     found = re.search(r"DPDK \d+\.[\w.~+-]+", text)

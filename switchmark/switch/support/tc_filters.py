@@ -13,20 +13,20 @@ from switchmark.switch.support.changes import PORTS, RULES
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.ports import device_of
 
-# A filter that takes every frame; `redirect dev ...` says where to.
+# A filter for every frame; `redirect dev ...` names the device.
 EVERY_FRAME = "protocol all prio 1 u32 match u32 0 0 action mirred egress"
 
 MIRRORS = {"mirror": FunctionSupport(bases=(FORWARD,), version="6.18")}
 
 
 class FilterSwitch(InKernelSwitch):
-    """A switch that is filters at the ingress of its ports; ports and filters can be added and
-    removed. A mirror is one more action of a filter."""
+    """A switch that consists of filters at the ingress of its ports; ports and filters can be added
+    and removed. A mirror is an additional action of a filter."""
 
     function_table: FunctionTable | None = None
 
     def copy_action(self, port: SwitchPort) -> str:
-        """Return the action that copies the frames of a port, for the place before another one."""
+        """Return the action that copies the frames of a port, to put before another action."""
         mirror = self.function_table.mirror if self.function_table else None
         if mirror is None or not mirror.copies or port.index != mirror.source:
             return ""
@@ -49,8 +49,8 @@ class FilterSwitch(InKernelSwitch):
         )
 
     def changes(self) -> Sequence[Change]:
-        """Adding hooked ports with nobody behind them, and filters behind the one that takes all;
-        removing both."""
+        """Return changes that add and remove unused ports with a filter, and filters that follow
+        the filter for every frame."""
         ends = self.spare_veths()
         hook = [
             line

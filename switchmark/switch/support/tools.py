@@ -1,6 +1,6 @@
-"""Small questions a switch asks the machine before it starts: kernel features, memory, versions.
+"""Queries of the machine for the availability of switches: kernel features, memory, versions.
 
-Nothing here changes the machine; `availability` is built on it.
+They change nothing on the machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NODES = Path("/sys/devices/system/node")
 
 
 def program_details(path: str) -> dict[str, str]:
-    """The record's details of the program that was chosen: builds of one version differ."""
+    """Return the details of the chosen program for the record, since builds of a version differ."""
     if not path:
         return {}
     program = Path(path)
@@ -28,38 +28,38 @@ def program_details(path: str) -> dict[str, str]:
 
 
 def own_text(name: str) -> str:
-    """The text of a file of the switches' folder, also where the bench lies in an archive (on
-    another host)."""
+    """Return the text of a file in the folder of the switches, also if the bench is in an archive
+    (on a remote host)."""
     return resources.files("switchmark.switch").joinpath(name).read_text("utf-8")
 
 
 def version_text(program: Path) -> str:
-    """What `program --version` prints, on one line; empty when it cannot be run."""
-    return asked_once(_version_told, program)
+    """Return the output of `program --version` on one line; empty if it does not run."""
+    return query_once(_read_version, program)
 
 
-def _version_told(program: Path) -> str:
-    told = stdout_of([program, "--version"]) or ""
-    return ", ".join(line.strip() for line in told.splitlines() if line.strip())
+def _read_version(program: Path) -> str:
+    output = stdout_of([program, "--version"]) or ""
+    return ", ".join(line.strip() for line in output.splitlines() if line.strip())
 
 
 _ANSWERS: dict[tuple[str, Path, int], str] = {}
 
 
-def asked_once(ask: Callable[[Path], str], program: Path) -> str:
-    """What a program prints of itself, asked once for each state of its file: a program that is
-    linked with DPDK takes 30 ms. An empty answer is not kept."""
+def query_once(ask: Callable[[Path], str], program: Path) -> str:
+    """Return a program's output about itself, with one call for each state of its file, because a
+    program with DPDK takes 30 ms. An empty output is not cached."""
     try:
         key = (ask.__qualname__, program, program.stat().st_mtime_ns)
     except OSError:
         return ""
-    if key not in _ANSWERS and (told := ask(program)):
-        _ANSWERS[key] = told
+    if key not in _ANSWERS and (output := ask(program)):
+        _ANSWERS[key] = output
     return _ANSWERS.get(key, "")
 
 
 def kernel_release() -> str:
-    """The running kernel's release, e.g. `6.1.0-18-amd64`."""
+    """Return the running kernel's release, for example `6.1.0-18-amd64`."""
     return os.uname().release
 
 
@@ -73,9 +73,9 @@ def _kernel_symbols() -> frozenset[str]:
 
 
 def kernel_has(module: str, symbol: str | None = None) -> bool:
-    """Whether a kernel module is loaded, built in, or can be loaded on demand.
+    """Return True if a kernel module is loaded, built in, or can be loaded on demand.
 
-    `symbol` is a kernel function that gives away a built-in one without parameters."""
+    `symbol` is a kernel function that shows a built-in module without parameters."""
     if Path(f"/sys/module/{module}").exists():
         return True
     modprobe = which("modprobe")
@@ -85,8 +85,8 @@ def kernel_has(module: str, symbol: str | None = None) -> bool:
 
 
 def kernel_lacks(modules: Mapping[str, str | None], settings: str) -> Availability | None:
-    """Unavailable, where the kernel lacks some of these modules (each with a function that gives
-    it away, as `kernel_has` takes it); `settings` are those of its build. None where it has all."""
+    """Return the problem if the kernel lacks some of these modules (each with the symbol for
+    `kernel_has`); None if it has all. `settings` are the settings of the kernel's build."""
     missing = [module for module, symbol in modules.items() if not kernel_has(module, symbol)]
     if not missing:
         return None
@@ -97,7 +97,7 @@ def kernel_lacks(modules: Mapping[str, str | None], settings: str) -> Availabili
 
 
 def memory_nodes() -> int:
-    """How many NUMA nodes with memory the machine has; 1 where the kernel does not say."""
+    """Return the number of NUMA nodes with memory; 1 if the kernel does not report it."""
     return max(1, len(parse_cpu_list(read(NODES / "has_memory"))))
 
 

@@ -1,7 +1,7 @@
-"""Changes to a running VPP: interfaces with nobody behind them, and table entries.
+"""Changes to a running VPP: unused interfaces, and table entries.
 
-Both are files of CLI commands. The answer to `exec` may come before VPP is through with the file,
-so the result is checked, too.
+Both are files of CLI commands. The answer to `exec` may come before VPP has executed the file, so
+the result is also checked.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def changes(
     cli: Callable[..., str],
     until: Callable[[Callable[[], bool], str], None],
 ) -> Sequence[Change]:
-    """Adding interfaces and (but for cross-connect, which has no table) table entries; removing
-    both."""
+    """Return changes that add and remove interfaces and, except for cross-connect, which has no
+    table, table entries."""
 
     def change(name: str, lines: Sequence[str], done: Callable[[], bool]) -> Change:
         script = folder / name.replace(" ", "-")
@@ -50,15 +50,15 @@ def changes(
 
     bridged = mode is not ConnectMode.CROSS_CONNECT
     add, remove = spare_ports(bridged=bridged)
-    made = [
+    interfaces = [
         change(f"{PORTS} ports added", add, lambda: links() == PORTS),
         change(f"{PORTS} ports removed", remove, lambda: links() == 0),
     ]
     if not bridged:
-        return made
+        return interfaces
     learn, forget = spare_entries()
     return [
-        *made,
+        *interfaces,
         change(f"{RULES} table entries added", learn, lambda: entries() >= RULES),
         change(f"{RULES} table entries removed", forget, lambda: entries() < RULES),
     ]
@@ -119,8 +119,8 @@ def table_changes(
 
 
 def spare_ports(*, bridged: bool) -> tuple[list[str], list[str]]:
-    """Commands that add loopback interfaces, to the bridge where there is one, and commands that
-    remove them."""
+    """Return commands that add loopback interfaces, also to the bridge if there is one, and
+    commands that remove them."""
     names = [f"loop{number}" for number in range(PORTS)]
     add = [f"create loopback interface instance {number}" for number in range(PORTS)]
     if bridged:
@@ -130,18 +130,19 @@ def spare_ports(*, bridged: bool) -> tuple[list[str], list[str]]:
 
 
 def spare_entries() -> tuple[list[str], list[str]]:
-    """Commands that add table entries for addresses nobody has, and commands that remove them."""
+    """Return commands that add table entries for unused addresses, and commands that remove
+    them."""
     entries = [f"{rule_mac(number)} {BRIDGE_DOMAIN}" for number in range(RULES)]
     add = [f"l2fib add {entry} {WITNESS} static" for entry in entries]
     return add, [f"l2fib del {entry}" for entry in entries]
 
 
 def table_size(text: str) -> int:
-    """The number of entries in `show l2fib`."""
+    """Return the number of entries in `show l2fib`."""
     found = re.search(r"L2FIB total/learned entries:\s*(\d+)", text)
     return int(found[1]) if found else 0
 
 
 def spare_links(text: str) -> int:
-    """The number of loopback interfaces in `show interface`."""
+    """Return the number of loopback interfaces in `show interface`."""
     return len(re.findall(r"^loop\d+\s", text, re.MULTILINE))

@@ -1,4 +1,4 @@
-"""What VPP is told: its start-up configuration, and the CLI commands for the ports and the mode."""
+"""VPP's start-up configuration, and its CLI commands for the ports and the connect mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.support.ports import device_of, peer_index, socket_of
 from switchmark.switch.support.program import MAC_AGING_S
 
-BUFFERS = 16384  # per NUMA node; VPP's own default
+BUFFERS = 16384  # per NUMA node; VPP's default
 HEAP_MB, STATISTICS_MB = 512, 16
 BRIDGE_DOMAIN = 1
 STANDARD_MTU_BYTES = 1500
@@ -19,9 +19,9 @@ PLUGINS = (
     "memif_plugin.so",
     "af_packet_plugin.so",
 )  # in older releases part of VPP itself
-CABLE = "cable"  # and the port's number: the interface of a NIC that VPP drives itself
-WITNESS = "pipe0.0"  # what goes into one end of a pipe comes out of the other, and ends there
-MEMIF_RING = 256  # the client's end, VPP, chooses; as many as the other kinds of port have
+CABLE = "cable"  # with the port's number: the interface of a NIC that VPP drives itself
+WITNESS = "pipe0.0"  # the monitor port: frames into one end of a pipe end at the other end
+MEMIF_RING = 256  # chosen by the client, VPP; the same number as for other port kinds
 OPTIONS = (
     SwitchOption(
         "rx_mode",
@@ -65,7 +65,7 @@ def startup_config(
     heap_mb: int = HEAP_MB,
     statistics_mb: int = STATISTICS_MB,
 ) -> str:
-    """The start-up configuration: every path in our folder, no plugin but those that are needed."""
+    """Return the start-up configuration, with all paths in the folder and only needed plugins."""
     listed = ",".join(map(str, workers))
     plugins = " ".join(f"plugin {name} {{ enable }}" for name in (*PLUGINS, *more_plugins))
     named = " ".join(f"dev {pci} {{ name {CABLE}{k} }}" for k, pci in (nics or {}).items())
@@ -85,7 +85,7 @@ plugins {{ plugin default {{ disable }} {plugins} }}
 
 
 def interfaces_of(ports: Sequence[SwitchPort]) -> dict[int, str]:
-    """VPP's name of each port: vhost-user interfaces are numbered in the order of making."""
+    """Return VPP's name of each port. VPP numbers vhost-user interfaces in their order."""
     names, vhosts = {}, 0
     for port in ports:
         if port.pci:
@@ -110,16 +110,16 @@ def commands(
     joined: Mapping[int, str] | None = None,
     joins: Sequence[str] | None = None,
 ) -> list[str]:
-    """The CLI commands for the ports, the connect mode and the functions; the last ones set the
-    ports up. `router_macs`: the MAC address of each port, if they matter; `before`: commands of
-    functions that come before the ports are joined, `joined`: the interfaces that are; `joins`:
-    commands that join them instead of those of the connect mode."""
+    """Return the CLI commands for the ports, the connect mode and the functions; the last commands
+    set the ports up. `router_macs`: the MAC address of each port, if it matters; `before`: commands
+    of functions before the ports are connected; `joined`: the interfaces to connect; `joins`:
+    commands that connect them instead of those of the connect mode."""
     names = interfaces_of(ports)
     lines = []
     for port in ports:
         name = names[port.index]
         lines += _create(port, options, (router_macs or {}).get(port.index))
-        if port.kind is not PortKind.MEMIF:  # which takes every frame anyway
+        if port.kind is not PortKind.MEMIF:  # memif always accepts every frame
             lines.append(f"set interface promiscuous on {name}")
         if not _mode_comes_later(port, options):
             lines.append(f"set interface rx-mode {name} {options['rx_mode']}")
@@ -128,8 +128,8 @@ def commands(
     lines += before
     ends = joined or names
     if joins is not None or mode in (ConnectMode.CROSS_CONNECT, ConnectMode.ROUTE):
-        # With two interfaces alone, VPP of 2026-08 corrupts its heap as their links come up, and
-        # aborts or hangs in two starts of three (link_state_process); one more is enough.
+        # With only two interfaces, VPP of 2026-08 corrupts its heap when their links come up, and
+        # aborts or hangs in two of three starts (link_state_process). A third interface avoids it.
         lines.append("pipe create")
     if joins is not None:
         lines += joins
@@ -147,7 +147,7 @@ def commands(
 def late_commands(
     ports: Sequence[SwitchPort], options: Mapping[str, str], workers: int = 0
 ) -> list[str]:
-    """Commands that need the peers; without `workers` nothing is placed."""
+    """Return the commands that need the peers; without `workers` nothing is placed."""
     names = interfaces_of(ports)
     modes = [
         f"set interface rx-mode {names[port.index]} {options['rx_mode']}"
@@ -165,8 +165,8 @@ def late_commands(
 
 
 def _mode_comes_later(port: SwitchPort, options: Mapping[str, str]) -> bool:
-    """Whether the receive mode needs the peer: a vhost-user queue polls until its peer has said how
-    it is to be woken."""
+    """Return True if the receive mode needs the peer, as for a vhost-user queue, which polls until
+    its peer has sent its notification descriptor."""
     return port.kind is PortKind.VHOST_USER and options["rx_mode"] != "polling"
 
 
@@ -177,12 +177,12 @@ def _create(port: SwitchPort, options: Mapping[str, str], mac: str | None) -> li
         name = device_of(port)
         return [f"create interface af_xdp host-if {name} num-rx-queues 1 name host-{name}"]
     if port.kind is PortKind.VETH:
-        # Offloads are off on the bench's devices; VPP, left to itself, then tells the kernel of
-        # a header that it does not write, and not one frame gets out.
-        own = f"hw-addr {mac} " if mac else ""
-        return [f"create host-interface name {device_of(port)} {own}cksum-gso-disable"]
+        # Offloads are off on the bench's devices. Without this option VPP then announces a header
+        # to the kernel that it does not write, and the kernel sends no frame.
+        address = f"hw-addr {mac} " if mac else ""
+        return [f"create host-interface name {device_of(port)} {address}cksum-gso-disable"]
     if port.kind is PortKind.MEMIF:
-        number = port.index + 1  # 0 is a socket that VPP has of itself
+        number = port.index + 1  # socket 0 is VPP's default
         return [
             f"create memif socket id {number} filename {socket_of(port)}",
             f"create interface memif id 0 socket-id {number} slave ring-size {MEMIF_RING} "

@@ -1,4 +1,5 @@
-"""Switches that report how many of their cycles were useful: those that poll always look busy."""
+"""The share of useful cycles, which some polling switches report. By CPU time they always look
+busy."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ class SwitchWork:
     """Cycles since the switch started, of all its forwarding threads together."""
 
     busy_cycles: int  # spent on frames
-    idle_cycles: int  # spent looking for some
-    source: str  # who says so
+    idle_cycles: int  # spent on empty polls
+    source: str  # name of the report
 
     def since(self, before: SwitchWork) -> SwitchWork:
-        """The cycles since an earlier reading."""
+        """Return the cycles since an earlier reading."""
         return SwitchWork(
             max(0, self.busy_cycles - before.busy_cycles),
             max(0, self.idle_cycles - before.idle_cycles),
@@ -27,17 +28,17 @@ class SwitchWork:
 
 
 @runtime_checkable
-class TellsWork(Protocol):
+class ReportsWork(Protocol):
     """A switch that reports its cycles, besides being a `Switch`."""
 
     def work(self) -> SwitchWork | None:
-        """The cycles so far; None while the switch does not know."""
+        """Return the cycles so far; None if the switch has no count yet."""
         ...
 
 
 def parse_pmd_stats(text: str) -> SwitchWork | None:
-    """Read `ovs-appctl dpif-netdev/pmd-stats-show`: sums over the polling threads. The main thread
-    forwards nothing there, and is left out."""
+    """Read `ovs-appctl dpif-netdev/pmd-stats-show`: sums over the polling threads, without the main
+    thread, which does not forward."""
     busy = idle = 0
     for paragraph in re.split(r"^(?=pmd thread |main thread)", text, flags=re.MULTILINE):
         if not paragraph.startswith("pmd thread"):

@@ -72,7 +72,7 @@ def test_dpdk_gets_the_cable_as_any_other_port() -> None:
     assert eal_devices("x", BY_PCI, "af-packet")[-2:] == ["-a", NIC]
     assert "--no-pci" not in eal_devices("x", BY_PCI, "af-packet")
     with pytest.raises(
-        UsageError, match="x: over a device of the kernel its frames have up to 1500 bytes"
+        UsageError, match="x: on a device of the kernel the MTU is at most 1500 bytes"
     ):
         devargs("x", replace(INTERFACE[1], mtu_bytes=9000), "af-packet")
     assert devargs("x", replace(BY_PCI[1], mtu_bytes=9000), "af-packet") == NIC

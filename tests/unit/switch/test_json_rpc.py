@@ -61,7 +61,7 @@ def test_an_answer_may_come_in_pieces_and_after_other_messages(serve: Serve) -> 
         ([b'{"id":0,"result"'], "gave no answer to m: the connection was closed"),
         ([b"{]}"], "gave no answer to m"),
         ([b"\xff}"], "gave no answer to m"),
-        ([b'3{"id":0}'], "it is no JSON-RPC message"),
+        ([b'3{"id":0}'], "it is not a JSON-RPC message"),
         ([], "gave no answer to m"),
     ],
 )

@@ -131,7 +131,7 @@ def test_jumbo_ports_ask_for_their_mtu() -> None:
             "3|00003|bridge|INFO|bridge up\n",
             "bridge|INFO|bridge up",
         ),
-        ("1|00001|dpif|WARN|failed to enumerate system datapaths: x\n", "its log says nothing"),
+        ("1|00001|dpif|WARN|failed to enumerate system datapaths: x\n", "its log is empty"),
     ],
 )
 def test_last_words_are_the_cause_not_what_is_always_there(

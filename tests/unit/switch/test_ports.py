@@ -114,6 +114,6 @@ def test_how_a_program_ended() -> None:
     assert how_it_ended(1, "no memory") == "ended with code 1: no memory"
     assert how_it_ended(1, NOTHING) == "ended with code 1: it printed nothing"
     assert how_it_ended(-6, "assertion") == "was ended by SIGABRT: assertion"
-    killed = "was ended by SIGKILL, by somebody or by the kernel for want of memory"
+    killed = "was ended by SIGKILL, from another process or from the kernel for lack of memory"
     assert how_it_ended(-9, NOTHING) == killed, "it could not say anything"
     assert how_it_ended(-9, "up") == f"{killed}: up"
