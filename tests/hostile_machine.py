@@ -66,7 +66,7 @@ def _container_pid(text: str) -> None:
 
 
 def _accelerator(text: str) -> None:
-    found = accelerator.believed(text.encode(errors="surrogatepass"))
+    found = accelerator.parse_outcome(text.encode(errors="surrogatepass"))
     assert found is None or (found.name in ("kvm", accelerator.EMULATED) and found.reason.encode)
 
 

@@ -186,7 +186,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
             *open_pictures(rows, answered, records, look),
             *function_pictures(run, rows, look),
             *machine_pictures(run, rows, answered),
-            *paper.wanted,
+            *paper.main,
         ],
         "more_pictures": [*paper.others, *folded_pictures(rows, answered, look)],
         "table": one_table(rows, answered),

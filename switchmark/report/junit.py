@@ -1,7 +1,7 @@
-"""Verdicts as JUnit XML, which every CI shows: one test case a verdict.
+"""Verdicts as JUnit XML, which every CI shows, with a test case for each verdict.
 
-There is no standard; these are the elements and attributes that Jenkins, GitLab, GitHub's
-reporters and pytest agree on.
+There is no standard. The elements and attributes are those that Jenkins, GitLab, GitHub's reporters
+and pytest have in common.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from switchmark.results.rows import SummaryRow
 
 
 class CaseOutcome(StrEnum):
-    """The element below a test case; none where it has passed."""
+    """The element below a test case that has not passed."""
 
     PASSED = ""
     FAILURE = "failure"  # a proven violation
@@ -31,10 +31,10 @@ class Case:
     """One test case: a trial, or an expectation of it."""
 
     name: str
-    group: str  # `classname`, by which CIs fold cases together
+    group: str  # `classname`, by which a CI groups cases
     outcome: CaseOutcome
     message: str  # one sentence
-    time_s: float = 0.0  # of traffic
+    time_s: float = 0.0  # duration of the traffic
 
 
 _OF_JUDGEMENT = {
@@ -48,13 +48,13 @@ _OF_JUDGEMENT = {
 def cases_of_run(
     campaign: str, rows: Sequence[SummaryRow], judged: Iterable[Judgement]
 ) -> list[Case]:
-    """The cases of a run: one for each trial, which says whether it could be measured, and one for
-    each expectation of it."""
+    """Return the cases of a run: one for each trial, which fails if it could not be measured, and
+    one for each of its expectations."""
     cases = [_measured(campaign, row) for row in rows]
-    for one in judged:
-        where = f" on {one.testbed}" if one.testbed else ""
-        name = f"{one.row.notation} {one.expectation}{where}"
-        cases.append(Case(name, campaign, _OF_JUDGEMENT[one.outcome], sentence(one)))
+    for verdict in judged:
+        where = f" on {verdict.testbed}" if verdict.testbed else ""
+        name = f"{verdict.row.notation} {verdict.expectation}{where}"
+        cases.append(Case(name, campaign, _OF_JUDGEMENT[verdict.outcome], sentence(verdict)))
     return cases
 
 
@@ -68,7 +68,7 @@ def _measured(campaign: str, row: SummaryRow) -> Case:
 
 
 def junit_xml(suite: str, cases: Sequence[Case], started_at: str) -> bytes:
-    """The document. `started_at` is ISO 8601."""
+    """Return the document. `started_at` is ISO 8601."""
     outcomes = [case.outcome for case in cases]
     attributes = {
         "tests": str(len(cases)),
@@ -78,8 +78,8 @@ def junit_xml(suite: str, cases: Sequence[Case], started_at: str) -> bytes:
         "time": _seconds(sum(case.time_s for case in cases)),
     }
     root = ET.Element("testsuites", {"name": "switchmark", **attributes})
-    own = {"name": printable(suite), "timestamp": started_at[:19]}
-    within = ET.SubElement(root, "testsuite", own | attributes)
+    identity = {"name": printable(suite), "timestamp": started_at[:19]}
+    within = ET.SubElement(root, "testsuite", identity | attributes)
     for case in cases:
         element = ET.SubElement(
             within,

@@ -1,4 +1,4 @@
-"""Which pictures a report shows at once, and which it folds away."""
+"""The pictures of a report: those that it shows at once, and those that it folds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def open_pictures(
     records: list[Record],
     look: dict[str, Look],
 ) -> list[Panels]:
-    """The pictures that every reader sees: ratios, what was swept, the trials, the cores used."""
+    """Return the pictures that are shown at once: ratios, swept parameters, trials, cores used."""
     throughput, transfers = words.of_frames(rows), words.of_transfers(rows)
     measured = [row for row in rows if row.finished and row.method is None]
     panels = [ratio_panels(answered, look)]
@@ -58,11 +58,11 @@ def open_pictures(
 def machine_pictures(
     run: Run, rows: list[SummaryRow], answered: list[PointAnswer]
 ) -> Iterator[Panels]:
-    """The ratios over machines, where the run was measured on more than one."""
+    """Return the ratios over machines, if the run was measured on several machines."""
     names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
-    wanted = list(dict.fromkeys(one.metric for one in answered if one.decides))
+    metrics = list(dict.fromkeys(one.metric for one in answered if one.decides))
     known = sorted(dict.fromkeys(names.values()), key=in_order_of(run.info.definition))
-    found = run_over_machines(run, names, known, wanted)
+    found = run_over_machines(run, names, known, metrics)
     if found:
         yield machines_panels(found, answered[0].prove)
 
@@ -70,7 +70,7 @@ def machine_pictures(
 def function_pictures(
     run: Run, rows: Sequence[SummaryRow], look: dict[str, Look]
 ) -> Iterator[Panels]:
-    """The cost of network functions over their scale, if the run has their baselines."""
+    """Return the cost of network functions over their scale, if the run has their baselines."""
     panels = function_cost_panels(shares_of(run, rows), look)
     if panels.figures:
         yield panels
@@ -78,17 +78,17 @@ def function_pictures(
 
 @dataclass(frozen=True, slots=True)
 class PaperPictures:
-    """The pictures that papers draw: those that a run was made for, and others."""
+    """The pictures of papers: those that are the purpose of the run, and others."""
 
-    wanted: tuple[Panels, ...]
+    main: tuple[Panels, ...]
     others: tuple[Panels, ...]
 
     @property
     def drawings(self) -> Iterator[tuple[str, Drawing]]:
         """Every drawing, with the heading over it."""
-        for panel in (*self.wanted, *self.others):
-            for one in (*panel.figures, *panel.folded):
-                yield panel.heading, one
+        for panel in (*self.main, *self.others):
+            for drawing in (*panel.figures, *panel.folded):
+                yield panel.heading, drawing
 
 
 def paper_pictures(
@@ -98,15 +98,16 @@ def paper_pictures(
     look: dict[str, Look],
     times: Callable[[SummaryRow], Histogram | None],
 ) -> PaperPictures:
-    """Times over what was swept, what methods found, published values beside ours, CPU against
-    throughput: on the page, in files and in notebooks. `times` gives all times of a row."""
+    """Return the pictures for the page, files and notebooks: times over swept parameters, results
+    of methods, published and measured values, CPU against throughput. `times` returns all times of
+    a row."""
     done = [row for row in rows if row.finished]
-    kept = [one for one in records if one.method is not None]
-    wanted = [
+    method_records = [one for one in records if one.method is not None]
+    panels = [
         published_panels(done, published, look),
         swept_times_panels(done, look),
-        load_panels(done, kept, look),
-        soak_panels(done, kept, look),
+        load_panels(done, method_records, look),
+        soak_panels(done, method_records, look),
         r_plus_times_panels(done, look),
         scatter_panels(done, look),
     ]
@@ -115,7 +116,7 @@ def paper_pictures(
         steps_panels(words.of_frames(done), look),
     ]
     return PaperPictures(
-        tuple(panel for panel in wanted if panel.figures),
+        tuple(panel for panel in panels if panel.figures),
         tuple(panel for panel in others if panel.figures),
     )
 
@@ -123,7 +124,7 @@ def paper_pictures(
 def folded_pictures(
     rows: list[SummaryRow], answered: list[PointAnswer], look: dict[str, Look]
 ) -> list[Panels]:
-    """The pictures that a reader unfolds: the three loads, round trips."""
+    """Return the folded pictures: the three loads, round trips."""
     throughput, transfers = words.of_frames(rows), words.of_transfers(rows)
     latency = words.of_dimension(rows, Dimension.LATENCY)
     panels = [

@@ -1,1 +1,1 @@
-"""What the environment `qemu` is made of: packages, boot image, command line, node."""
+"""The parts of environment `qemu`: packages, boot image, command line, node."""

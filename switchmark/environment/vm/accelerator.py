@@ -1,8 +1,8 @@
-"""Whether guests run on the CPU itself (KVM) or are emulated in software, found by trying.
+"""The accelerator of guests, KVM or emulation, found by a test.
 
-That /dev/kvm can be opened says little: under some hypervisors no guest kernel survives on it. So
-our own image is booted once, with nothing to do but to switch itself off. The outcome is kept until
-the next boot of this machine.
+An accessible /dev/kvm is not a proof, because under some hypervisors guest kernels crash on it.
+Therefore the bench boots its image once, and the guest switches itself off. The outcome is stored
+until the next boot of this machine.
 """
 
 from __future__ import annotations
@@ -26,58 +26,58 @@ from switchmark.host.state import read_trusted
 
 DEV_KVM = Path("/dev/kvm")
 TRIAL_S = 15.0
-LARGEST_BYTES = 4096  # of what is kept
+LARGEST_BYTES = 4096  # limit of the stored file
 JOB = "dpdk=\nports() { off switchmark-tried; }\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """How guests run here, and how that is known."""
+    """The accelerator of guests on this machine, and the evidence for it."""
 
-    name: str  # as QEMU calls it
+    name: str  # the name in QEMU
     reason: str
 
     @property
     def emulated(self) -> bool:
-        """Whether guests are emulated: their rates prove function, never performance."""
+        """Return True if guests are emulated. Their rates prove function, never performance."""
         return self.name != KVM
 
 
 def no_kvm() -> str | None:
-    """Why there is no KVM at all; None where it can be tried."""
+    """Return why there is no KVM; None if it can be tested."""
     if not DEV_KVM.exists():
         return f"no {DEV_KVM}"
     return None if os.access(DEV_KVM, os.R_OK | os.W_OK) else f"{DEV_KVM}: not permitted"
 
 
 def known(qemu: Qemu) -> Accelerator | None:
-    """The outcome, as far as it is known without trying; None: not known."""
+    """Return the outcome if it is known without a test; None otherwise."""
     if (reason := no_kvm()) is not None:
         return Accelerator(EMULATED, reason)
     with suppress(OSError):
-        return believed(read_trusted(_memory(qemu), LARGEST_BYTES))
+        return parse_outcome(read_trusted(_memory(qemu), LARGEST_BYTES))
     return None
 
 
-def believed(content: bytes) -> Accelerator | None:
-    """The outcome in a kept file; None where it has another form."""
+def parse_outcome(content: bytes) -> Accelerator | None:
+    """Return the outcome in a stored file; None if it has another form."""
     with suppress(ValueError, TypeError, RecursionError):
         found = Accelerator(**json.loads(content))
         if found.name in (KVM, EMULATED) and isinstance(found.reason, str):
-            found.reason.encode()  # (no record holds what has no encoding)
+            found.reason.encode()  # a record cannot contain text without an encoding
             return found
     return None
 
 
 def choose(host: Host, qemu: Qemu, image: Image) -> Accelerator:
-    """Choose KVM where our image gets to its end on it, else emulation. Takes a second, or
-    `TRIAL_S`."""
+    """Choose KVM if the image runs to its end on it, otherwise emulation. The test takes a second,
+    or `TRIAL_S`."""
     if (found := known(qemu)) is not None:
         return found
     problem = _try(host, qemu, image)
     found = Accelerator(KVM, "a guest was started on it")
     if problem is not None:
-        found = Accelerator(EMULATED, f"{DEV_KVM} is there, but starts no guest: {problem}")
+        found = Accelerator(EMULATED, f"{DEV_KVM} exists, but starts no guest: {problem}")
     write_atomically(_memory(qemu), json.dumps(asdict(found)), 0o600)
     return found
 
@@ -88,15 +88,15 @@ def _memory(qemu: Qemu) -> Path:
 
 
 def _try(host: Host, qemu: Qemu, image: Image) -> str | None:
-    """Why a guest does not get to its end on KVM; None where it does."""
+    """Return why a guest does not run to its end on KVM; None if it does."""
     timeout_s = TRIAL_S * patience()
-    job = machines_folder() / "kvm-job"  # (a file in /tmp would outlive a bench that is killed)
+    job = machines_folder() / "kvm-job"  # a file in /tmp would stay after a crash of the bench
     write_atomically(job, JOB, 0o600)
-    words = command(qemu, image, KVM, (), name="switchmark-kvm", job_file=job)
+    arguments = command(qemu, image, KVM, (), name="switchmark-kvm", job_file=job)
     try:
-        done = host.run(words, timeout_s=timeout_s, check=False)
-    except SwitchmarkError:  # a guest that KVM cannot run stands still
-        return f"it did not get to its end in {timeout_s:g} s"
+        done = host.run(arguments, timeout_s=timeout_s, check=False)
+    except SwitchmarkError:  # a guest that KVM cannot run hangs
+        return f"it did not end within {timeout_s:g} s"
     if "switchmark-tried" in done.stderr:
         return None
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]

@@ -1,5 +1,4 @@
-"""Parts of what a guest boots from: the kernel without its wrapping, and archives for an
-initramfs."""
+"""Parts of the boot files of a guest: the uncompressed kernel, and archives for an initramfs."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ from pathlib import Path
 from switchmark.atomic_files import write_atomically
 from switchmark.environment.vm.packages import Kernel, machines_folder
 
-Entry = tuple[str, int, bytes]  # path, mode with its type, content (of a link: where to)
+Entry = tuple[str, int, bytes]  # path, mode with type, content (of a link: its target)
 
 
 def kernel_image(kernel: Kernel) -> Path:
-    """The kernel to boot: the plain ELF file where it can be taken out (it starts sooner, and
-    needs no decompression under emulation), else the image as packaged."""
+    """Return the kernel to boot: the plain ELF file if it can be extracted, otherwise the image of
+    the package. The ELF file starts sooner, without decompression under emulation."""
     plain = machines_folder() / f"vmlinux-{kernel.release}"
     if plain.exists():
         return plain
@@ -41,8 +40,7 @@ def kernel_image(kernel: Kernel) -> Path:
 
 
 def decompressed(payload: bytes) -> bytes:
-    """The payload, decompressed by the method that its first bytes name; four bytes of length
-    follow it."""
+    """Decompress the payload by the method of its first bytes; four bytes of length follow it."""
     if payload.startswith(b"\xfd7zXZ"):
         return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(payload)
     if payload.startswith(b"\x1f\x8b"):
@@ -55,12 +53,12 @@ def decompressed(payload: bytes) -> bytes:
 
 
 def archive(entries: Iterable[Entry]) -> bytes:
-    """A cpio archive (newc) in the kernel's form."""
+    """Return a cpio archive (newc) in the kernel's form."""
     return b"".join(newc(*entry) for entry in [*entries, ("TRAILER!!!", 0, b"")])
 
 
 def newc(name: str, mode: int, content: bytes) -> bytes:
-    """One entry of a cpio archive."""
+    """Return one entry of a cpio archive."""
     encoded = name.encode() + b"\0"
     fields = (0, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(encoded), 0)
     head = b"070701" + b"".join(b"%08X" % field for field in fields) + encoded
@@ -72,7 +70,7 @@ def _padded(data: bytes) -> bytes:
 
 
 def tree(root: Path) -> list[Entry]:
-    """Every folder, file and link below a folder, under the paths that they have in it."""
+    """Return every folder, file and link below a folder, with relative paths."""
     entries: list[Entry] = []
     for path in sorted(root.rglob("*")):
         status = path.lstat()
@@ -85,8 +83,9 @@ def tree(root: Path) -> list[Entry]:
     return entries
 
 
-def module_files(kernel: Kernel, wanted: Iterable[str]) -> list[Path]:
-    """The files of these modules, each after those it needs; built-in ones have none."""
+def module_files(kernel: Kernel, names: Iterable[str]) -> list[Path]:
+    """Return the files of these modules, each after its dependencies; built-in modules have no
+    file."""
     needs: dict[str, tuple[Path, list[str]]] = {}
     for line in (kernel.modules / "modules.dep").read_text().splitlines():
         path, _, others = line.partition(":")
@@ -103,21 +102,21 @@ def module_files(kernel: Kernel, wanted: Iterable[str]) -> list[Path]:
                 take(other)
             ordered[name] = path
 
-    for name in wanted:
+    for name in names:
         take(name)
     return list(ordered.values())
 
 
 def modules_for(kernel: Kernel, devices: Iterable[str]) -> list[str]:
-    """The modules that drive these devices, each given as the kernel describes it (`modalias`);
-    none where the driver is built in, or there is none."""
+    """Return the modules that drive these devices, which have the form of the kernel's `modalias`;
+    nothing for built-in or missing drivers."""
     text = (kernel.modules / "modules.alias").read_text()
     rows = [line.split() for line in text.splitlines() if line.startswith("alias pci:")]
-    wanted = set(devices)
+    aliases = set(devices)
     found = [
         name
         for _, pattern, name in rows
-        if any(fnmatch.fnmatchcase(device, pattern) for device in wanted)
+        if any(fnmatch.fnmatchcase(device, pattern) for device in aliases)
     ]
     return list(dict.fromkeys(found))
 

@@ -1,8 +1,8 @@
 """The command line of a node's QEMU, and its guest's job. Pure: values to values.
 
-The devices sit at fixed places of the guest's PCI bus, so that the engine in it can be told of them
-before there is a guest. Offloads are off, as on every port of a trial: frames leave and arrive as
-they are on the wire.
+The devices have fixed addresses on the guest's PCI bus, so that the arguments of its engine are
+known before its start. Offloads are off, as on every port of a trial, so frames leave and arrive in
+the form that they have on the cable.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from switchmark.environment.vm.packages import Qemu
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
 
-KVM, EMULATED = "kvm", "tcg,thread=multi"  # as QEMU calls them
+KVM, EMULATED = "kvm", "tcg,thread=multi"  # names in QEMU
 MEMORY_MB = 384
-HUGEPAGES = 64  # of 2 MB: what the engine's DPDK ports take (64 MB unless they need more), and EAL
-FIRST_SLOT = 0x10  # of the ports, on the guest's PCI bus
+HUGEPAGES = 64  # pages of 2 MB for the engine's DPDK ports (64 MB or more) and EAL
+FIRST_SLOT = 0x10  # the first port's slot on the guest's PCI bus
 SERIAL_SLOT = 0x08
-QUEUE_SIZE = 1024  # of the receive ring, and over vhost-user of the transmit ring, too
-# Before, an emulated virtio device with message-signalled interrupts crashes QEMU when its
+QUEUE_SIZE = 1024  # receive ring, and with vhost-user also transmit ring
+# In older versions an emulated virtio device with message-signalled interrupts crashes QEMU if its
 # back end is another process.
 FIRST_WITHOUT_TRAP = (8, 0)
 JOINED = '{"v":2,"event":"ready","role":"bridge"}'
 STARTS = '{"v":2,"event":"ready","role":"program"}'
-# With two ports there is nothing to learn: what comes in by one goes out by the other.
+# With two ports a bridge needs no learning: a frame from one port leaves through the other.
 BRIDGE_LINES = (
     "$b brctl addbr br0",
     "$b brctl stp br0 off",
@@ -46,37 +46,37 @@ SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=de
 
 @dataclass(frozen=True, slots=True)
 class GuestPort:
-    """A port of the machine, and what is behind it on the host."""
+    """A port of the machine, and its back end on the host."""
 
     kind: PortKind
     mac: str
     socket: Path | None = None  # vhost-user: QEMU listens there
     tap: str | None = None
-    in_kernel: bool = False  # of a tap: by vhost-net
-    function: str | None = None  # of the host's PCI bus: the guest has the device itself
+    in_kernel: bool = False  # True: a tap uses vhost-net
+    function: str | None = None  # PCI address on the host, if the guest has the device itself
 
 
 def pci_address(number: int) -> str:
-    """The place of port `number` on the guest's PCI bus."""
+    """Return the address of port `number` on the guest's PCI bus."""
     return f"0000:00:{FIRST_SLOT + number:02x}.0"
 
 
 def device_name(number: int) -> str:
-    """The name of the device in the guest's kernel, if no other driver has it."""
+    """Return the name of the device in the guest's kernel, if no other driver has it."""
     return f"eth{number}"
 
 
 def job(ports: Sequence[NodePort], engine_args: Sequence[str]) -> str:
-    """The guest's job, for the shell that is its first process."""
+    """Return the guest's job, for the shell that is its first process."""
     driven = [n for n in range(len(ports)) if uses_dpdk(engine_args, n)]
     kernels = [n for n in range(len(ports)) if n not in driven]
-    # Devices are counted as the kernel finds them, without those that it does not drive.
+    # Device numbers count only the devices that the kernel drives, in the order of the bus.
     lines = [line for n in kernels for line in _set_up(ports[n], device_name(n))]
     return _job([ENGINE_INSIDE, *engine_args], lines, driven)
 
 
 def bridge_job(ports: Sequence[NodePort]) -> str:
-    """The job of a guest whose kernel joins its ports and prints a line once it does."""
+    """Return the job of a guest whose kernel bridges its ports, and which then prints a line."""
     devices = [device_name(number) for number in range(len(ports))]
     lines = [
         *(f"$b ip link set {device} mtu {port.mtu_bytes} up"
@@ -90,11 +90,10 @@ def bridge_job(ports: Sequence[NodePort]) -> str:
 
 
 def program_job(ports: Sequence[NodePort], args: Sequence[str], env: Mapping[str, str]) -> str:
-    """The job of a guest that runs a program of the user's and prints a line right before it
-    starts.
+    """Return the job of a guest that prints a line and then starts a program of the user.
 
-    The program ends when the machine's standard input does, so that nothing runs on without us; its
-    output is among the guest's last words."""
+    The program ends when the machine's standard input ends, so that it never runs without the
+    bench; its output goes to the guest's standard error."""
     lines = [line for n, port in enumerate(ports) for line in _set_up(port, device_name(n))]
     settings = shlex.join(f"{name}={value}" for name, value in env.items())
     script = (
@@ -105,7 +104,7 @@ def program_job(ports: Sequence[NodePort], args: Sequence[str], env: Mapping[str
 
 
 def _job(run: Sequence[str], set_up: Sequence[str], driven: Sequence[int] = ()) -> str:
-    """What to run, how the kernel's devices are set up, and the ports that DPDK drives."""
+    """Return a job: a command, lines that set up the kernel's devices, and the ports of DPDK."""
     return "\n".join(
         [
             f"dpdk={shlex.quote(' '.join(map(pci_address, driven)))}",
@@ -116,17 +115,17 @@ def _job(run: Sequence[str], set_up: Sequence[str], driven: Sequence[int] = ()) 
 
 
 def uses_dpdk(engine_args: Sequence[str], number: int) -> bool:
-    """Whether the engine drives that port itself."""
+    """Return True if the engine drives the port itself."""
     return f"dpdk:pci={pci_address(number)}" in engine_args
 
 
 def _set_up(port: NodePort, device: str) -> list[str]:
     lines = []
     if port.kind is PortKind.VF:  # some drivers make the device later, and some VFs have none here
-        there = f"there /sys/class/net/{device}"
-        lines.append(f'{there} || off "no driver of this kernel makes a VF {device}; {NO_DRIVER}"')
+        exists = f"there /sys/class/net/{device}"
+        lines.append(f'{exists} || off "no driver of this kernel makes a VF {device}; {NO_DRIVER}"')
     lines.append(f"$b ip link set {device} mtu {port.mtu_bytes} up")
-    if port.ip and port.device_mac is None:  # else the engine brings its own address
+    if port.ip and port.device_mac is None:  # otherwise the engine has a different address
         peer = port.peer_ip.partition("/")[0]
         lines += [
             f"$b ip addr add {port.ip} dev {device}",
@@ -146,8 +145,8 @@ def command(
     hugepages: int = 0,
     vcpus: int = 1,
 ) -> list[str]:
-    """The whole command line. Standard input and output are the engine's; on standard error are the
-    complaints of QEMU, the guest's kernel and the engine."""
+    """Return the command line. Standard input and output belong to the engine; standard error has
+    the messages of QEMU, the guest's kernel and the engine."""
     quirk = _quirk(qemu, accelerator)
     memory = f"memory-backend-memfd,id=memory,size={MEMORY_MB}M,share=on"
     return [
@@ -159,7 +158,7 @@ def command(
         *("-accel", accelerator, "-cpu", "host" if accelerator == KVM else "max"),
         *("-smp", str(vcpus)),
         *("-kernel", str(image.kernel), "-initrd", str(image.initramfs)),
-        *("-append", kernel_words(hugepages)),
+        *("-append", kernel_arguments(hugepages)),
         *("-fw_cfg", f"name={JOB},file={job_file}"),
         *("-chardev", "file,id=words,path=/dev/stderr", "-serial", "chardev:words"),
         *("-device", f"virtio-serial-pci,addr={SERIAL_SLOT:#x}"),
@@ -169,9 +168,10 @@ def command(
     ]
 
 
-def kernel_words(hugepages: int) -> str:
-    """The guest kernel's own command line: no frames of its own, no second boot, and no check of
-    its timers, which an emulated machine without a core would take for broken."""
+def kernel_arguments(hugepages: int) -> str:
+    """Return the guest kernel's command line. The kernel sends no frames itself, does not boot
+    twice, and does not check its timers, which seem broken on an emulated machine without a
+    core."""
     pages = f" hugepages={hugepages}" if hugepages else ""
     return f"console=ttyS0 quiet panic=-1 no_timer_check net.ifnames=0 ipv6.disable=1{pages}"
 

@@ -182,8 +182,8 @@ class Resources:
         self._undo = ExitStack()
 
     def namespace(self, *, firewall: bool = False, suffix: str = "") -> Namespace:
-        """Make the switch's namespace, or use the prepared namespace; with a suffix, another
-        namespace of the switch. With `firewall`, bridged frames pass the firewall as on any host."""
+        """Make the switch's namespace, or use the prepared namespace. A suffix names another
+        namespace of the switch. With `firewall`, bridged frames pass the firewall as usual."""
         namespace = Namespace(self.session, f"sm{self.session.id}sw{suffix}")
         self.note(NetworkNamespace(namespace.name))
         self._undo.callback(lambda: namespace.hand_back(made_here=not self.for_good))

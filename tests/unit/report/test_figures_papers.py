@@ -57,7 +57,7 @@ def method_records(method: str, **asked: object) -> list[Record]:
 def pictures(run: Path, published: tuple[Published, ...] = ()) -> dict[str, Panels]:
     held, rows = open_run(run), summary(run)
     made = paper_pictures(rows, held.records(), published, looks(rows), partial(times_of, held))
-    return {panel.heading: panel for panel in (*made.wanted, *made.others)}
+    return {panel.heading: panel for panel in (*made.main, *made.others)}
 
 
 def everywhere(run: Path, heading: str, folder: Path) -> None:

@@ -75,7 +75,7 @@ def test_library_name_may_have_no_encoding(tmp_path: Path, monkeypatch: pytest.M
      '{"name": "kvm", "reason": "\\ud800"}'],
 )  # fmt: skip
 def test_invalid_stored_accelerator_is_ignored(stored: str) -> None:
-    assert accelerator.believed(stored.encode()) is None
+    assert accelerator.parse_outcome(stored.encode()) is None
 
 
 def test_a_version_of_no_encoding_is_shown(tmp_path: Path) -> None:
