@@ -29,6 +29,7 @@ POLICER, ROUTER, ACL, ROUTES = "policed ports", "router ports", "acl", "routes"
 VLAN, TUNNELS, FORWARD = "vlan ports", "tunnel entries", "forwarding rules"
 METERS, PORT_VLANS, MIRRORS = "meters", "ports with a VLAN", "mirrors"  # not OpenFlow tables
 METER_CIR_BPS, METER_CBS_BYTES = 1000, 125  # units of a meter: kbit/s, kbit
+MS_A_SECOND = 1000
 _PROTOCOLS = {(4, UDP): "udp", (6, UDP): "udp6", (4, TCP): "tcp", (6, TCP): "tcp6"}
 _TRIED = "3.1.0"
 
@@ -230,6 +231,14 @@ def acl_entries(table: FunctionTable, onward: str) -> Iterator[str]:
 
 def refusal(table: FunctionTable) -> Refusal | None:
     """Return why Open vSwitch cannot express a table; None if it can."""
+    policer = table.policer
+    if policer is not None and (policer.cbs_bytes * 8 * MS_A_SECOND < policer.cir_bps):
+        least = -(-policer.cir_bps // (8 * MS_A_SECOND))
+        return Refusal(
+            f"cbs is {policer.cbs_bytes} bytes, less than a millisecond of cir; a meter of Open "
+            "vSwitch counts whole milliseconds and never refills such a burst",
+            f"use {least} or more, or a lower cir",
+        )
     return _too_many(priority_levels(table.rules))
 
 

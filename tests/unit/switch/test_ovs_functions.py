@@ -31,6 +31,7 @@ from switchmark.switch.support.ovs_functions import (
     meters,
     port_blocks,
     priority_levels,
+    refusal,
     rule_matches,
 )
 from switchmark.switch.support.ovs_instance import parse_meter_drops
@@ -261,6 +262,16 @@ def test_values_between_the_units_of_a_meter_are_refused() -> None:
     assert refused is not None and "use 64000 or 64125" in str(refused)
     refused = unit_refusal("ovs-dpdk", "policer", support, "cir", 10)
     assert refused is not None and "use 1000" in str(refused)
+
+
+def test_burst_that_a_meter_never_refills_is_refused() -> None:
+    """A meter adds the tokens of whole milliseconds."""
+    table = FunctionTable(
+        ("forward", "policer"), 4, PORTS, policer=Policer(16_000_000_000, 2_000_000)
+    )
+    assert refusal(table) is None
+    refused = refusal(replace(table, policer=Policer(16_000_000_000, 1_999_875)))
+    assert refused is not None and "use 2000000 or more" in str(refused)
 
 
 PMD_STATS = """\
