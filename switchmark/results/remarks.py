@@ -20,6 +20,7 @@ def remarks_of(records: Records) -> tuple[str, ...]:
     return (
         *_instrument(records),
         *_fallback_ports(records),
+        *_crossing(records),
         *dict.fromkeys(note for note in records.known("offload_note") if note),
         *_of_figures(records),
     )
@@ -37,6 +38,21 @@ def _fallback_ports(records: Records) -> Iterator[str]:
     """Yield the note on ports that replace the switch's own kinds."""
     if records.has("switch_stand_in"):
         yield records.first("switch_stand_in")
+
+
+def _crossing(records: Records) -> Iterator[str]:
+    """Yield the path that the traffic took through a network, and the state that it left there."""
+    if records.has("crossing_path"):
+        ttl, source = records.first("crossing_ttl"), records.first("crossing_source")
+        is_translated = records.first("crossing_translated")
+        yield (
+            f"path: {'; '.join(records.first('crossing_path'))}"
+            + (f"; TTL {ttl} on arrival, sent with 64" if ttl is not None else "")
+            + (f"; source address {source} on arrival" if source else "")
+            + (", translated" if is_translated else "")
+        )
+    for line in records.last("crossing_expiring") or ():
+        yield f"left for a time, in {line}"
 
 
 def _of_figures(records: Records) -> tuple[str, ...]:
