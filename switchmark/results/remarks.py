@@ -51,8 +51,8 @@ def _crossing(records: Records) -> Iterator[str]:
             + (f"; source address {source} on arrival" if source else "")
             + (", translated" if is_translated else "")
         )
-    for line in records.last("crossing_expiring") or ():
-        yield f"left for a time, in {line}"
+    for lines in records.known("crossing_expiring")[-1:]:
+        yield from (f"left for a time, in {line}" for line in lines)
 
 
 def _of_figures(records: Records) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`docker-network`: the networks of a Docker daemon of the bench, in a private host.
+"""`docker-network`: the networks of a Docker daemon of the bench, or of Podman, in a private host.
 
 Containers of the bench's image hold the network namespaces; applications run in these. With a
 published port, or in the host's network, the first application is outside the host, at the other
@@ -22,7 +22,7 @@ from switchmark.environment.support.rootfs import no_busybox
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.host import place
 from switchmark.host.container_networks.probe import Arrival
-from switchmark.host.containers import docker_daemon
+from switchmark.host.containers import docker_daemon, podman
 from switchmark.host.containers.docker_daemon import Daemon, run_docker
 from switchmark.host.kernel import namespaces, procfs
 from switchmark.host.network.counted import KnownNetwork, Relay
@@ -40,7 +40,12 @@ from switchmark.model.capabilities import (
 )
 from switchmark.model.ports import NetworkEnd, SwitchPort
 from switchmark.switch.support import overlay
-from switchmark.switch.support.docker_host import docker_host, end_docker_host, open_host
+from switchmark.switch.support.docker_host import (
+    PODMAN,
+    docker_host,
+    end_docker_host,
+    open_host,
+)
 from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.network import (
     NETWORK,
@@ -59,6 +64,8 @@ DRIVERS = ("bridge", "user-bridge", "macvlan", "ipvlan", "host")
 BRIDGES = ("bridge", "user-bridge")
 # The ports that the applications of the bench and the generators listen on.
 PUBLISHED_PORTS = (PROBED_PORT, SERVER_PORT, 18000, 18001)
+DOCKER_PROGRAMS = (("docker", "docker.io"), ("dockerd", "docker.io"))
+PODMAN_PROGRAMS = (("podman", "podman"), ("conmon", "conmon"))
 NEEDS = (Facility.NETWORK_NAMESPACE, Facility.CONTROL_GROUPS)
 SUBNET = "10.78.0.0/16"
 DEFAULT_SUBNET = "10.79.0.0/16"  # for docker0 in two hosts
@@ -96,6 +103,12 @@ class DockerNetwork(NetworkSwitch):
         description="network of a private Docker daemon",
         options=(
             SwitchOption(
+                "engine",
+                "the container engine: `docker` or `podman`",
+                "docker",
+                ("docker", "podman"),
+            ),
+            SwitchOption(
                 "driver",
                 "`bridge` (docker0), `user-bridge` (a bridge of `docker network create`), "
                 "`macvlan`, `ipvlan`, or `host`, which a client outside the host reaches",
@@ -130,6 +143,8 @@ class DockerNetwork(NetworkSwitch):
                 "publish ports",
                 remedy="use driver: bridge or user-bridge, or leave publish out",
             )
+        if self._is_podman:
+            self._check_podman(publish)
         if publish == "nat" and self.option("iptables") == "off":
             raise UsageError(
                 "docker-network: switch option publish is nat, which is made by iptables",
@@ -144,6 +159,21 @@ class DockerNetwork(NetworkSwitch):
         if self.option(overlay.OPTION.name) != overlay.OFF:
             self._check_overlay(driver, publish)
 
+    def _check_podman(self, publish: str) -> None:
+        if self.option("iptables") == "off":
+            raise UsageError(
+                "docker-network: switch option iptables is off, and Podman always makes firewall "
+                "rules",
+                remedy="use iptables: on, or engine: docker",
+            )
+        for name, value in (("publish", publish), ("overlay", self.option(overlay.OPTION.name))):
+            if value not in ("off", "nat"):
+                raise UsageError(
+                    f"docker-network: switch option {name} is {value}, which the bench makes with "
+                    "Docker only",
+                    remedy=f"use engine: docker, or another value of {name}",
+                )
+
     def _check_overlay(self, driver: str, publish: str) -> None:
         if driver not in BRIDGES:
             raise UsageError(
@@ -157,12 +187,16 @@ class DockerNetwork(NetworkSwitch):
                 remedy="use publish: off, or overlay: off",
             )
 
+    @property
+    def _is_podman(self) -> bool:
+        return self.option("engine") == "podman"
+
     def availability(self) -> Availability:
-        """Available with the programs of Docker, and the means of a private host."""
+        """Available with the programs of the engine, and the means of a private host."""
+        programs = PODMAN_PROGRAMS if self._is_podman else DOCKER_PROGRAMS
         problem = (
             place.missing(*NEEDS)
-            or not_installed("docker", "docker.io")
-            or not_installed("dockerd", "docker.io")
+            or next(filter(None, (not_installed(*program) for program in programs)), None)
             or not_installed("ip", "iproute2")
             or not_installed("nsenter", "util-linux")
             or not_installed("iptables", "iptables")
@@ -171,6 +205,11 @@ class DockerNetwork(NetworkSwitch):
         )
         if problem is not None:
             return problem
+        if self._is_podman:
+            version = podman.version()
+            if version is None:
+                return unavailable("podman does not print its version", remedy="reinstall podman")
+            return available(f"Podman {version}")
         found = re.search(r"\d+(\.\d+)+", stdout_of(["dockerd", "--version"]) or "")
         if found is None:
             return unavailable("dockerd does not print its version", remedy="reinstall docker.io")
@@ -194,6 +233,8 @@ class DockerNetwork(NetworkSwitch):
 
     def daemon_options(self, number: int = 0) -> tuple[str, ...]:
         """Return the options of the daemon's command line that the chosen options ask for."""
+        if self._is_podman:
+            return PODMAN
         iptables = "true" if self.option("iptables") == "on" else "false"
         chosen = self.option(overlay.OPTION.name)
         of_bridge: tuple[str, ...] = ()
@@ -225,7 +266,8 @@ class DockerNetwork(NetworkSwitch):
                 f"route add default via {OUTSIDE_ADDRESS} dev {UPLINK}",
             ],
         )
-        self._containers: dict[str, tuple[Daemon, int]] = {}  # with their entries in the ledger
+        # The entry of each in the ledger; None for a container of Podman.
+        self._containers: dict[str, tuple[Daemon, int | None]] = {}
 
     def make_ends(self, requested: Sequence[SwitchPort]) -> list[NetworkEnd]:
         """Start a container for each port, or a client outside and a container."""
@@ -303,7 +345,7 @@ class DockerNetwork(NetworkSwitch):
     def _make_network(self, driver: str, host: int) -> str:
         """Make the network of the containers in a host; return its name."""
         if driver in ("bridge", "host"):
-            return driver
+            return self._default_network(driver)
         name, daemon = f"sm{self.session.id}", self.daemons[host]
         kind = "bridge" if driver == "user-bridge" else driver
         options = ["-o", f"parent={UPLINK}"] if driver in KERNEL_OPTIONS else []
@@ -322,20 +364,26 @@ class DockerNetwork(NetworkSwitch):
             raise self._cannot(driver, error) from None
         return name
 
+    def _default_network(self, driver: str) -> str:
+        return "podman" if self._is_podman and driver == "bridge" else driver
+
     def _remove_network(self, daemon: Daemon, name: str) -> None:
         """Remove a network; a daemon that cannot do it gives way to a new one."""
         try:
             run_docker(self.session, daemon, "network", "rm", name)
         except SwitchmarkError as error:
-            if "No such network" not in str(error):
+            if "No such network" not in str(error) and "network not found" not in str(error):
                 end_docker_host(self.session, daemon)
 
     def _container(self, number: int, options: Sequence[str]) -> NetworkEnd:
         """Start a container that holds a network namespace, and name the namespace."""
         session, name = self.session, f"sm{self.session.id}e{number}"
         driver, daemon = self.option("driver"), self.daemons[number % len(self.daemons)]
-        container = DockerObject("container", name, daemon.host)
-        self._containers[name] = (daemon, self.resources.note(container))
+        # Containers of Podman are processes of the session; its storage is a folder of the session.
+        entry = None
+        if not self._is_podman:
+            entry = self.resources.note(DockerObject("container", name, daemon.host))
+        self._containers[name] = (daemon, entry)
         try:
             pid = docker_daemon.hold_network(session, daemon, name, HOLD, options)
         except SwitchmarkError as error:
@@ -359,11 +407,26 @@ class DockerNetwork(NetworkSwitch):
         return NetworkEnd(name, "eth0", mac, address)
 
     def _cannot(self, driver: str, error: SwitchmarkError) -> UnavailableError:
-        text = str(error).rpartition("Error response from daemon: ")[2]
-        remedy = "see `docker network create`"
+        begin = "Error: " if self._is_podman else "Error response from daemon: "
+        text = str(error).rpartition(begin)[2]
+        remedy = f"see `{self.option('engine')} network create`"
         if driver in KERNEL_OPTIONS and ("failed to create the" in text or "not supported" in text):
             remedy = f"use a kernel with {KERNEL_OPTIONS[driver]}, or another driver"
         return UnavailableError(f"docker-network: driver {driver}: {text}", remedy=remedy)
+
+    def _mtu(self, driver: str) -> str:
+        """Return the MTU in the options of the network."""
+        if self._is_podman and driver == "host":
+            return "of the driver"  # Podman lists no network of the host
+        name = self._default_network(driver) if driver in ("bridge", "host") else ""
+        inspected = run_docker(
+            self.session, self.daemon, "network", "inspect", name or f"sm{self.session.id}"
+        )
+        with parsing("docker network inspect"):
+            (network,) = json.loads(inspected)
+            options = network.get("Options") or network.get("options") or {}
+            mtu = options.get("com.docker.network.driver.mtu", options.get("mtu", "of the driver"))
+            return str(mtu)[:20]
 
     def _remove_containers(self) -> None:
         """Remove all containers of a daemon by one command, which is faster than one by one."""
@@ -375,24 +438,18 @@ class DockerNetwork(NetworkSwitch):
                 if entries:
                     run_docker(self.session, daemon, "rm", "-f", *entries)
                     for entry in entries.values():
-                        self.session.ledger.strike(entry)
+                        if entry is not None:
+                            self.session.ledger.strike(entry)
 
     def details(self) -> dict[str, str]:
         """The daemon, the options, and the state of the host."""
         driver = self.option("driver")
-        inspected = run_docker(
-            self.session, self.daemon, "network", "inspect",
-            driver if driver in ("bridge", "host") else f"sm{self.session.id}",
-        )  # fmt: skip
-        with parsing("docker network inspect"):
-            (network,) = json.loads(inspected)
-            mtu = network["Options"].get("com.docker.network.driver.mtu", "of the driver")
         return {
             "version": self.availability().version or "",
             "datapath": "kernel, senders' softirq: as the daemon set it up",
             "connect_mode": self.mode.value,
             **self.option_details(),
-            "mtu": str(mtu)[:20],
+            "mtu": self._mtu(driver),
             "client": "outside the host" if self.ends[1].is_host or self.ends[1].reached_at
                       else "in a container",
             **self.overlay_details(),

@@ -35,10 +35,14 @@ Result = TypeVar("Result")
 class PrivateHost:
     """The namespaces of one private host. `folder` holds the files that it may write."""
 
-    def __init__(self, netns: str, folder: Path, *, read_only: bool = True) -> None:
+    def __init__(
+        self, netns: str, folder: Path, *, read_only: bool = True, empty_run: bool = False
+    ) -> None:
+        """`empty_run`: a folder of the session takes the place of /run."""
         self.netns = netns
         self.folder = folder
         self._read_only = read_only
+        self._empty_run = empty_run
         self._mounts = -1  # file descriptor of the mount namespace
         self._mutex = threading.Lock()
 
@@ -85,7 +89,11 @@ class PrivateHost:
                 _set_read_only(path, on=False)
         self._mount_sys()
         self._mount_state()
-        if BUS.is_dir():
+        if self._empty_run:
+            empty = self.folder / "run"
+            (empty / namespaces.NETNS_DIR.name).mkdir(mode=0o755, parents=True, exist_ok=True)
+            mounts.bind(empty, namespaces.NETNS_DIR.parent)
+        elif BUS.is_dir():
             empty = self.folder / "bus"
             empty.mkdir(mode=0o700, exist_ok=True)
             mounts.bind(empty, BUS)

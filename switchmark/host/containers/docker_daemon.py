@@ -41,10 +41,12 @@ class Daemon:
     host: str  # the argument of `docker -H`; empty: the user's daemon
     version: str
     image: str
+    client: tuple[str, ...] = ()  # begins the commands of an engine without a daemon
+    run_options: tuple[str, ...] = ()  # more options for each container
 
     def command(self, *args: str) -> list[str]:
         """Return the command line of a `docker` command for this daemon."""
-        return docker(self.host, *args)
+        return [*self.client, *args] if self.client else docker(self.host, *args)
 
 
 _RUNNING: dict[str, Daemon] = {}  # by session
@@ -170,7 +172,7 @@ def hold_network(
     its PID. Raises UnavailableError."""
     run_docker(
         session, daemon,
-        *("run", "-d", "--name", name, *docker_least(run_mib=1), *network),
+        *("run", "-d", "--name", name, *docker_least(run_mib=1), *daemon.run_options, *network),
         *([] if "host" in network else _no_ipv6()),
         *("-e", f"{SESSION_VARIABLE}={session.id}", daemon.image, *idle),
     )  # fmt: skip

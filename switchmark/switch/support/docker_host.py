@@ -1,4 +1,4 @@
-"""Private hosts with a Docker daemon, which trials of a session share.
+"""Private hosts with a Docker daemon, or with Podman, which trials of a session share.
 
 The start of a daemon takes seconds. So a session keeps one host for each set of options of the
 daemon. Before each trial, the host forgets connections and neighbours of the trial before. Its
@@ -16,7 +16,7 @@ from pathlib import Path
 from switchmark.engine.binary import find_engine
 from switchmark.environment.support.rootfs import build_root
 from switchmark.host.container_networks.private_host import PrivateHost
-from switchmark.host.containers import docker_daemon
+from switchmark.host.containers import docker_daemon, podman
 from switchmark.host.containers.docker_client import server_version
 from switchmark.host.containers.docker_daemon import Daemon
 from switchmark.host.host import Session
@@ -25,6 +25,7 @@ from switchmark.host.undo.entries import Directory, NetworkNamespace
 from switchmark.switch.support.network import Host, silence_multicast
 from switchmark.switch.support.private import Namespace
 
+PODMAN = ("podman",)  # in the place of the options of a daemon
 _NETLINK_NETFILTER = 12
 _CT_DELETE = 0x0102  # subsystem ctnetlink, message IPCTNL_MSG_CT_DELETE
 _REQUEST_WITH_ACK = 0x05
@@ -38,10 +39,11 @@ class DockerHost:
     folder: Path
     daemon: Daemon
     undo: ExitStack
+    private_host: PrivateHost | None = None  # stays open for Podman, whose mounts are in it
 
     def is_alive(self) -> bool:
-        """Return True if the daemon answers."""
-        return server_version(self.daemon.host) is not None
+        """Return True if the daemon answers. Podman has none."""
+        return self.private_host is not None or server_version(self.daemon.host) is not None
 
 
 # By session, options of the daemon, and number of the host in a network of several.
@@ -82,28 +84,49 @@ def _make(session: Session, options: tuple[str, ...]) -> DockerHost:
         folder = session.run_dir / name
         undo.callback(ledger.undo, ledger.record(Directory(str(folder))))
         folder.mkdir(mode=0o700)
+        image = f"sm{session.id}:network"
+        if options == PODMAN:
+            return _with_podman(session, name, folder, image, undo)
         private_host = PrivateHost(name, folder, read_only=False)
         try:
-            prefix = (
-                "nsenter",
-                f"--net={namespaces.NETNS_DIR / name}",
-                f"--mount={private_host.mounts_path()}",
-                "--",
-            )
+            prefix = _entering(name, private_host)
             # The name of the session begins it: the ledger requires that.
             address, started = docker_daemon.launch(session, f"{name}net", options, prefix)
         finally:
             private_host.close()
         undo.callback(started.close)
-        image = f"sm{session.id}:network"
         daemon = Daemon(address, server_version(address) or "unknown", image)
         docker_daemon.import_image(session, daemon, build_root(find_engine()))
         return DockerHost(name, folder, daemon, undo.pop_all())
 
 
+def _entering(netns: str, private_host: PrivateHost) -> tuple[str, ...]:
+    """Return the beginning of commands that run in a private host."""
+    return (
+        "nsenter",
+        f"--net={namespaces.NETNS_DIR / netns}",
+        f"--mount={private_host.mounts_path()}",
+        "--",
+    )
+
+
+def _with_podman(
+    session: Session, name: str, folder: Path, image: str, undo: ExitStack
+) -> DockerHost:
+    private_host = PrivateHost(name, folder, read_only=False, empty_run=True)
+    undo.callback(private_host.close)
+    prefix = _entering(name, private_host)
+    daemon, started = podman.prepare(session, f"{name}net", folder / "run", prefix, image)
+    undo.callback(started.close)
+    docker_daemon.import_image(session, daemon, build_root(find_engine()))
+    return DockerHost(name, folder, daemon, undo.pop_all(), private_host)
+
+
 def open_host(session: Session, host: DockerHost) -> Host:
     """Return the means by which one trial uses a host."""
-    private = PrivateHost(host.netns, host.folder, read_only=False)
+    private = PrivateHost(
+        host.netns, host.folder, read_only=False, empty_run=host.private_host is not None
+    )
     return Host(Namespace(session, host.netns), private)
 
 

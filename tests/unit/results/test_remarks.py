@@ -26,3 +26,4 @@ def test_path_and_remaining_state_are_remarks() -> None:
 def test_trial_without_a_network_has_no_path() -> None:
     columns = {"crossing_path": [None], "crossing_expiring": [None]}
     assert remarks_of(Records(columns, range(1))) == ()
+    assert remarks_of(Records({"crossing_expiring": []}, ())) == ()
