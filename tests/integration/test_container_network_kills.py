@@ -35,6 +35,10 @@ needs_docker = pytest.mark.skipif(
     DOCKER is None or shutil.which("dockerd") is None or no_busybox() is not None,
     reason="no dockerd (docker.io), or no static busybox",
 )
+PODMAN = shutil.which("podman")
+needs_podman = pytest.mark.skipif(
+    PODMAN is None or no_busybox() is not None, reason="no podman, or no static busybox"
+)
 # Everything on a host that a container network could change.
 USERS = """
 ip link add br0 address 52:54:00:11:22:33 mtu 1400 type bridge; ip link set br0 up
@@ -54,8 +58,8 @@ find /var/lib/cni -printf '%p %m %s\\n' | sort; cat /proc/modules 2>/dev/null ||
 # It waits while the file `hold` has the name of the moment, and reports the moment once.
 WRAPPER = """#!{python}
 import os, subprocess, sys, time
-words = sys.argv[3:5] if sys.argv[3:4] == ["network"] else sys.argv[3:4]
-command = os.environ.get("CNI_COMMAND") or " ".join(words)
+words = [word for word in sys.argv[1:] if word in ("network", "create", "run", "rm")]
+command = os.environ.get("CNI_COMMAND") or " ".join(words[:2 if words[:1] == ["network"] else 1])
 def wait(when):
     name = " ".join([os.path.basename(sys.argv[0]), command, when])
     reported = False
@@ -119,6 +123,7 @@ class Moments:
 def host() -> Iterator[OwnNetwork]:
     folder = Path(f"/var/tmp/smkill{os.getpid()}")
     with own_network(folder) as network:
+        network.environment["SWITCHMARK_CACHE_DIR"] = str(folder / "cache")
         network.sh(USERS)
         yield network
     shutil.rmtree(folder, ignore_errors=True)
@@ -182,6 +187,7 @@ def killed(
     moments.release()
     assert whole_state(host) == before
     assert not list((host.folder / "s").glob("*.ledger"))
+    assert not list((host.folder / "cache").glob("*-sm*")), "no storage of a container engine"
     assert str(moments.programs) not in host.sh("ps -eo args")
 
 
@@ -219,14 +225,27 @@ def test_docker_network_killed_leaves_the_host_as_it_was(
     moment: str, host: OwnNetwork, moments: Moments
 ) -> None:
     assert DOCKER is not None
-    moments.wrap(Path(DOCKER))
+    killed_with_engine(host, moments, moment, Path(DOCKER))
+
+
+@needs_podman
+@pytest.mark.parametrize("moment", ["podman run after", MEASUREMENT, "podman rm before"])
+def test_podman_killed_leaves_the_host_as_it_was(
+    moment: str, host: OwnNetwork, moments: Moments
+) -> None:
+    assert PODMAN is not None
+    killed_with_engine(host, moments, moment, Path(PODMAN))
+
+
+def killed_with_engine(host: OwnNetwork, moments: Moments, moment: str, program: Path) -> None:
+    moments.wrap(program)
     path = host.environment["PATH"]
     host.environment["PATH"] = f"{moments.programs}:{path}"
-    options = "switch_options=driver:user-bridge+publish:nat"
+    options = f"switch_options=engine:{program.name}+driver:user-bridge+publish:nat"
     try:
         killed(
             host, moments, moment, ["docker-network", "--set", options],
-            deletes=moment.startswith("docker rm"),
+            deletes=" rm " in moment,
         )  # fmt: skip
     finally:
         host.environment["PATH"] = path
@@ -238,6 +257,8 @@ def test_docker_network_killed_leaves_the_host_as_it_was(
         *(pytest.param("cni", f"conflist:{name}", marks=needs_plugins)
           for name in ("bridge-masq", "ptp", "macvlan")),
         *(pytest.param("docker-network", options, marks=needs_docker)
+          for options in ("publish:nat", "driver:user-bridge", "driver:macvlan", "driver:host")),
+        *(pytest.param("docker-network", f"engine:podman+{options}", marks=needs_podman)
           for options in ("publish:nat", "driver:user-bridge", "driver:macvlan", "driver:host")),
     ],
 )  # fmt: skip

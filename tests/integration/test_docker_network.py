@@ -212,6 +212,7 @@ def test_a_driver_that_the_kernel_lacks_is_named(session: Session) -> None:
 
 def test_contradictory_options_are_refused() -> None:
     for options, message in (
+        ({"engine": "podman", "iptables": "off"}, "Podman always makes firewall rules"),
         ({"driver": "macvlan", "publish": "nat"}, "driver macvlan cannot publish ports"),
         ({"publish": "nat", "iptables": "off"}, "made by iptables"),
     ):
