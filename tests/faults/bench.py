@@ -41,6 +41,13 @@ USER_BRIDGE = "userbr0"
 OF_USER_BRIDGE = f"""switch_options: {{attach: {USER_BRIDGE}}}
 addresses: 198.18.7.201/24+198.18.7.202/24
 """
+# Container networks have two hosts with an overlay, which has all parts of one host twice.
+OF_TWO_HOSTS = "switch_options: {overlay: vxlan-1550}\n"
+OF_SWITCH = {
+    "existing": OF_USER_BRIDGE,
+    "cni": OF_TWO_HOSTS,
+    "docker-network": OF_TWO_HOSTS,
+}
 BENCH_INSIDE = 2  # the process number of a bench below the first process
 # Programs that make and hold containers; the rest of a session is engines and switches.
 CONTAINER_PROGRAMS = (
@@ -235,8 +242,7 @@ def campaign(
         place=place,
         idle=idle,
     )
-    network = OF_USER_BRIDGE if switch == "existing" else ""
-    return text + network + more, len(SIZES)
+    return text + OF_SWITCH.get(switch, "") + more, len(SIZES)
 
 
 def stored(places: Places) -> dict[str, tuple[int, int, str]]:

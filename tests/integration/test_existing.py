@@ -152,6 +152,50 @@ def test_an_application_dials_a_published_port_or_a_service(
         host.sh("nft delete table ip t")
 
 
+KUBE_PROXY = """
+iptables-nft -t nat -N SVC; iptables-nft -t nat -N SEP
+iptables-nft -t nat -A PREROUTING -d 10.96.0.19/32 -p tcp --dport 8080 -j SVC
+iptables-nft -t nat -A SVC -j SEP
+iptables-nft -t nat -A SEP -p tcp -j DNAT --to-destination 10.78.0.2:17124
+"""
+
+
+@pytest.mark.skipif(not shutil.which("iptables-nft"), reason="apt install iptables")
+def test_a_service_of_chains_of_iptables_is_dialled(host: OwnNetwork) -> None:
+    """Address and translation are in different chains, as kube-proxy makes them."""
+    host.sh(KUBE_PROXY)
+    try:
+        done = host.bench(
+            "trial", "existing", "--no-baseline", "--json", "--duration", "1s", "--rate", "100",
+            "--set", "workload=tcp-crr", "--results", str(host.folder / "r"),
+            "--set", "endpoints=netns:a+address:10.96.0.19:8080+netns:c",
+        )  # fmt: skip
+        (found,) = json.loads(done.stdout)
+        assert found["status"] == "finished", found["message"]
+        assert found["crossing"]["dialled"] == "10.96.0.19:8080"
+        assert found["crossing"]["answered_at"] == "10.78.0.2:17124"
+        assert found["transfer"]["completed_per_s"] > 0
+    finally:
+        host.sh("nft delete table ip nat")
+
+
+def test_datagrams_of_an_application_reach_a_published_port(host: OwnNetwork) -> None:
+    host.sh((DNAT % "10.77.0.1").replace("tcp", "udp"))
+    try:
+        done = host.bench(
+            "trial", "existing", "--no-baseline", "--json", "--duration", "1s", "--rate", "100",
+            "--set", "workload=udp-rr", "--results", str(host.folder / "r"),
+            "--set", "endpoints=netns:a+address:10.77.0.1:8080+netns:c",
+        )  # fmt: skip
+        (found,) = json.loads(done.stdout)
+        assert found["status"] == "finished", found["message"]
+        assert found["crossing"]["dialled"] == "10.77.0.1:8080"
+        assert found["crossing"]["answered_at"] == "10.78.0.2:17123"
+        assert found["transfer"]["completed_per_s"] > 0
+    finally:
+        host.sh("nft delete table ip t")
+
+
 def refused_requests(host: OwnNetwork, endpoints: str) -> str:
     """The message of a trial of requests that fails, or is refused."""
     done = host.bench(

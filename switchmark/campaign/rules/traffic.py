@@ -19,6 +19,12 @@ from switchmark.model.parameter_table import BY_NAME
 from switchmark.model.ports import ConnectMode
 from switchmark.model.traffic import ONE_FLOW
 from switchmark.model.workload import FRAMES
+from switchmark.switch.docker_network import (
+    LONGEST_PROXIED_S,
+    PROXY,
+    PROXY_FORGETS_S,
+    DockerNetwork,
+)
 
 MIN_BURSTS = 3  # in the measured part of a trial
 MIN_SAMPLES = 3  # in a trial after trimming
@@ -210,6 +216,31 @@ def network_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
             f"{switch} forwards only frames from sockets of the kernel, not {key} {value}",
             f"leave {key} out, or give {switch} a separate sweep",
             key=key,
+        )
+    has_proxy = any(each.chosen.get("publish") == PROXY for each in sweep.switch_options)
+    if switch == DockerNetwork.name and has_proxy:
+        yield from _proxy_refusals(sweep)
+
+
+def _proxy_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """Yield refusals of datagrams in one direction that docker-proxy would lose: it forgets a
+    client without answers."""
+    one_way = [name for name in sweep.workload if name in (FRAMES, "udp-stream")]
+    if not one_way or sweep.dimension is not Dimension.THROUGHPUT:
+        return
+    reason = f"docker-proxy forgets a client after {PROXY_FORGETS_S} s without an answer"
+    for method in sweep.method:
+        if method != PLAIN:
+            yield Refusal(
+                f"{reason}, and method {method} sends {one_way[0]} in one direction for longer",
+                "use another publish, or a workload over TCP",
+                key="method",
+            )
+    if max(sweep.duration_s) > LONGEST_PROXIED_S:
+        yield Refusal(
+            f"{reason}, and {one_way[0]} has none",
+            f"use at most {LONGEST_PROXIED_S}s, or a workload over TCP",
+            key="duration",
         )
 
 

@@ -168,3 +168,22 @@ def test_a_frame_longer_than_the_overlay_carries_is_refused() -> None:
     assert "1469 is above 1468, the longest frame that cni takes with overlay: vxlan" in says
     assert planned(switch="cni", switch_options=options, packet_size="1468")
     assert planned(switch="cni", switch_options="overlay:vxlan-1550", packet_size="1518")
+
+
+@pytest.mark.parametrize("workload", ["frames", "udp-stream"])
+def test_datagrams_that_docker_proxy_would_forget_are_refused(workload: str) -> None:
+    proxied = {"switch": "docker-network", "switch_options": "publish:proxy+iptables:off"}
+    load = {"frames": "1k", "udp-stream": "1Mbps"}[workload]
+    says = refusal(**proxied, workload=workload, rate=load, duration="61s")
+    assert "docker-proxy forgets a client after 90 s without an answer" in says
+    assert planned(**proxied, workload=workload, rate=load, duration="60s")
+    assert planned(**proxied, workload="tcp-rr", duration="61s")
+    nat = {"switch": "docker-network", "switch_options": "publish:nat"}
+    assert planned(**nat, workload=workload, rate=load, duration="61s")
+
+
+def test_methods_of_many_trials_are_refused_at_docker_proxy() -> None:
+    says = refusal(
+        switch="docker-network", switch_options="publish:proxy+iptables:off", method="ndr-pdr"
+    )
+    assert "method ndr-pdr sends frames in one direction for longer" in says
