@@ -1,7 +1,7 @@
 """Campaigns on a pool with random faults: tools/pool-chaos.
 
 The first campaign has many short trials on simulated testbeds, the second has fewer on real ones: a
-Linux bridge and a bare wire between namespaces, each agent with its own state directory. Faults
+Linux bridge and a baseline between namespaces, each agent with its own state directory. Faults
 occur until the campaign ends, for --minutes at most. Then it must end without help. A seed gives
 the same order of faults, not the same moments.
 """
@@ -135,7 +135,7 @@ class Chaos:
 
     def _unfit(self) -> None:
         file = self._rig.state_of(self._some_agent()) / "unfit"
-        file.write_text("the bare wire carries half of its rate")
+        file.write_text("the baseline is half of its rate")
         self._pause(2, 5)
         file.unlink()
 

@@ -13,7 +13,7 @@ from switchmark.model.io import Io
 
 
 def switches(incomplete: str) -> list[str]:
-    """The switches, and the bare wire."""
+    """Return the switches, and `direct`."""
     from switchmark.campaign.installed import installed
 
     return _begin(installed().known.switches or (), incomplete)

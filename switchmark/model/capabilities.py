@@ -159,8 +159,8 @@ class Capabilities:
 
     @property
     def is_contender(self) -> bool:
-        """Return True if the switch is compared with others. A bare wire is not, and neither are
-        the switches that methods are tried on."""
+        """Return True if the switch is compared with others. The baseline `direct` is not, and
+        neither are the switches for tests of methods."""
         return self.taxonomy is not None and not self.known_truth
 
 

@@ -1,7 +1,7 @@
-"""What follows from the table of parameters: which there are, and which must be equal where.
+"""Lookup tables and comparison keys, which follow from the table of parameters.
 
-Two trials are at one *point* when they may be compared; a trial and the bare wire have one *load*
-when the wire's figure is the trial's ceiling, or floor.
+Two trials are at the same *test point* if they may be compared. A trial and a baseline have the
+same *load* if the figure of the baseline is the trial's ceiling or floor.
 """
 
 from __future__ import annotations
@@ -82,21 +82,21 @@ def means_if_asked(trial: Trial) -> tuple[Parameter, ...]:
 
 
 def over_wire(trial: Trial) -> dict[str, Any]:
-    """The values in which the trial over the bare wire differs from the trial that it judges, where
-    they do not depend on ports and cores."""
+    """Return the values in which the baseline of a trial differs from the trial, without those that
+    depend on ports and cores."""
     changes = {one.field: one.default for one in PARAMETERS.values() if one.wire is Wire.DEFAULT}
     changes["scenario"] = trial.scenario.without_vnfs
     return changes if trial.split == "none" else changes | {"pairs": 1}
 
 
 def saturating() -> dict[str, Any]:
-    """The values in which a trial that finds a ceiling differs from this one."""
+    """Return the values in which a trial that finds a ceiling differs from a paced trial."""
     return {one.field: one.default for one in PARAMETERS.values() if one.wire is Wire.PACE}
 
 
 def load_of(trial: Trial, *, ceiling: bool = False) -> dict[str, Any]:
-    """The values that a trial and the bare wire that judges it have in common, as JSON has them.
-    `ceiling`: a saturated wire judges a throughput with a steady schedule."""
+    """Return the values that a trial and its baseline have in common, as JSON has them. `ceiling`:
+    a saturated baseline judges a throughput with a steady schedule."""
     changes = over_wire(trial)
     if ceiling and trial.dimension is Dimension.THROUGHPUT and trial.schedule.is_steady:
         changes |= saturating()

@@ -227,7 +227,7 @@ class Agent:
         begin_s = time.monotonic()
 
         def before(_trial: Trial) -> None:
-            self.network.resume()  # the trial before may have been of a bare wire
+            self.network.resume()  # the trial before may have been a baseline
             self._retry(leases.keep_up, lease)
             self.network.pause()
 

@@ -3,8 +3,8 @@ problem.
 
 There are three checks before each block. Versions: processor, kernel, engine, governor and cores
 are those of the profile. Doctor: nothing that was good then is poor now, and no other program is
-busy. The bare wire: a short run has the rate that it had then. The testbed's file contains its
-owner's limits (`HealthLimits`).
+busy. Baseline: a short run without a switch has the rate that it had then. The testbed's file
+contains its owner's limits (`HealthLimits`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from switchmark.host.diagnosis import BUSY_SHARE, Finding, Level
 from switchmark.testbed.testbed import HealthLimits
 from switchmark.version import __version__
 
-CALIBRATION_RUNS = 5  # runs of the bare wire when a testbed is admitted
+CALIBRATION_RUNS = 5  # baseline runs when a testbed is admitted
 TRIES = 3  # so that a short disturbance does not take a testbed out
 BUSY_TRY_S = 0.2
 CHECKED_TOPICS = ("governor", "memory", "hugepages")
@@ -64,7 +64,7 @@ def doctor_problem(profile: Mapping[str, Any], findings: Sequence[Finding]) -> s
 def busy_problem(busy: Sequence[float], cpus: int, limits: HealthLimits) -> str | None:
     """Return why the machine is too busy to measure or to be admitted, or None.
 
-    `busy` has the number of cores that other programs used, one for each try. A bare wire that is
+    `busy` has the number of cores that other programs used, one for each try. A baseline that is
     measured beside them is not a reference."""
     limit = BUSY_SHARE * cpus if limits.busy_cores is None else limits.busy_cores
     if not busy or min(busy) <= limit:
@@ -78,13 +78,13 @@ def busy_problem(busy: Sequence[float], cpus: int, limits: HealthLimits) -> str 
 def wire_problem(
     calibrated_pps: Sequence[float], tried_pps: Sequence[float], limits: HealthLimits
 ) -> str | None:
-    """Return why the bare wire's rates, one for each try, differ from the profile; or None."""
+    """Return why the baseline rates, one for each try, differ from the profile; or None."""
     low = min(calibrated_pps) / limits.wire_tolerance
     high = max(calibrated_pps) * limits.wire_tolerance
     if not tried_pps or any(low <= rate_pps <= high for rate_pps in tried_pps):
         return None
     return (
-        f"the bare wire carries {max(tried_pps) / 1e6:.3f} Mpps, and carried "
+        f"the baseline is {max(tried_pps) / 1e6:.3f} Mpps, and was "
         f"{min(calibrated_pps) / 1e6:.3f} to {max(calibrated_pps) / 1e6:.3f} when the testbed was "
         "admitted; if the change is intended: switchmark pool accept TESTBED"
     )

@@ -99,7 +99,7 @@ class TestbedExecutor:
                 )
                 return HealthCheck(problem, known, ())
         except (SwitchmarkError, OSError) as error:
-            return HealthCheck(f"the bare wire cannot be measured: {error}", known, ())
+            return HealthCheck(f"the baseline cannot be measured: {error}", known, ())
 
     def measure(
         self,
@@ -197,7 +197,7 @@ class TestbedExecutor:
         cores: Cores,
         site: Site | None,
     ) -> list[Step]:
-        """Return a step for each bare wire of these trials that this machine has not measured.
+        """Return a step for each baseline of these trials that this machine has not measured.
 
         Their figures belong to the testbed, not to the results of the campaign."""
         wires: dict[Trial, Step] = {}
@@ -291,4 +291,4 @@ class _RecordsOfBlock(Run):
 
 
 def _dropped(record: Record) -> None:
-    """Discard the record of a bare wire: its figure is among the calibrations."""
+    """Discard the record of a baseline, since its figure is among the calibrations."""

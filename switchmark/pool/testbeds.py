@@ -223,7 +223,7 @@ def _lock_row(db: Connection[Any], testbed: str) -> None:
 
 
 def profile_of(db: Connection[Any], testbed: str) -> tuple[dict[str, Any] | None, list[float]]:
-    """Return the testbed's profile when it was admitted, and the rates of its bare wire then."""
+    """Return the testbed's profile when it was admitted, and the rates of its baseline then."""
     row = db.execute(
         "SELECT profile, wire_pps FROM pool_testbeds WHERE name = %s", (testbed,)
     ).fetchone()

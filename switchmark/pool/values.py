@@ -46,7 +46,7 @@ class BlockLease:
     number: int
     testbed: str
     definition: Mapping[str, Any]  # the definition of the campaign
-    baseline: bool  # measure the bare wire if this testbed has no figure of it
+    baseline: bool  # measure the baseline if this testbed has no figure of it
     trials: tuple[Trial, ...]
     stored: frozenset[str]  # ids of the trials that this testbed has stored before
     lease_s: float

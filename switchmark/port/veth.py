@@ -1,5 +1,5 @@
-"""A veth port: one end in the node, the other on the switch's side, or in the node at the other end
-of a bare wire.
+"""A veth port: one end in the node, the other on the switch's side or, without a switch, in the
+other node of the pair.
 
 Both ends are up on return.
 """

@@ -44,7 +44,7 @@ class CpuCost(Value):
     ksoftirqd_cores_used: Amount | None = None  # part of the softirq time
     frames: Count | None = None  # frames that passed the switch; the divisor of the next fields
     ns_per_frame: Amount | None = None  # CPU time of the whole trial
-    beyond_wire_ns_per_frame: float | None = None  # the same, less the bare wire's
+    beyond_wire_ns_per_frame: float | None = None  # the same, minus the baseline
     switch_ns_per_frame: Amount | None = None  # CPU time of the switch's processes
     mpps_per_core: Amount | None = None
     switch_busy_cycles: Count | None = None  # from the switch's own counters

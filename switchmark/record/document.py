@@ -53,7 +53,7 @@ from switchmark.record.trust import Limit, TrialVerdict, Verification
 
 def serves_others(switch: str, is_baseline: bool | None) -> bool:
     """Return True for a trial that is only a baseline of other trials. In older records, without
-    `is_baseline`, each trial of the bare wire counts as a baseline."""
+    `is_baseline`, each trial without a switch counts as a baseline."""
     return switch == WIRE if is_baseline is None else is_baseline
 
 

@@ -25,7 +25,7 @@ class ClockOffset(Value):
 
 
 class BareWire(Value):
-    """The description of the bare wire that is the baseline of a trial: its keys that differ."""
+    """The description of the baseline of a trial: its keys that differ."""
 
     location: Literal["local", "remote"]
     environment: str

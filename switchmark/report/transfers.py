@@ -25,7 +25,7 @@ _MEANING = {
 
 
 def transfer_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> list[Panels]:
-    """The throughput of applications with confidence intervals, and the bare wire beside it."""
+    """Return the throughput of applications with confidence intervals, and the baseline."""
     panels = []
     for unit, title in _TITLES.items():
         measured = [row for row in rows if row.transfer is not None and row.transfer.unit == unit]

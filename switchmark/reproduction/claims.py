@@ -26,7 +26,7 @@ from switchmark.statistics.stages import Stages
 
 
 def tries(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Iterator[Tried]:
-    """The ratios of a claim, from rows that are valid and no bare wire (item -> its rows)."""
+    """Return the ratios of a claim, from valid rows without baselines (item -> its rows)."""
     for one in _tries(claim, rows_of):
         if not _of_one_page_size(claim, one.rows):
             continue

@@ -100,7 +100,7 @@ def latest(folder: Path, campaign: str) -> Path | None:
 
 
 def rows_of(item: Item, measured: Mapping[str, MeasuredCampaign]) -> list[SummaryRow]:
-    """The rows that the item shows, without the bare wire's."""
+    """Return the rows of the item, without baselines."""
     held = measured.get(item.campaign)
     if held is None:
         return []

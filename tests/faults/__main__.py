@@ -36,7 +36,7 @@ CONTAINERS_AND_NAMESPACES = (
     "lxc",
     "docker",
 )  # environments that can also contain a switch
-NOT_DRAWN = ("direct", "reference")  # the bare wire and the reference
+NOT_DRAWN = ("direct", "reference")  # the baseline and the reference
 LONG_MINUTES = 60.0  # cases of longer runs may have virtual machines
 
 

@@ -98,7 +98,7 @@ def test_a_trial_runs_the_program_that_was_named(bench: Bench, tmp_path: Path, s
 
 @pytest.mark.parametrize("how", ["budget: 4s", "repetitions: 2\nrate: 1000"])
 def test_wires_are_contenders(bench: Bench, tmp_path: Path, how: str) -> None:
-    """A campaign of bare wires alone compares them; with a budget it divided by zero.
+    """A campaign of trials without a switch compares them; with a budget it divided by zero.
 
     At 1000 frames a second a sample contains two or three bursts, which are not two bands."""
     need(["direct"], ["netns"])

@@ -220,10 +220,10 @@ def test_record_files_wait_for_their_store(rig: PoolRig) -> None:
 
 @pytest.mark.slow
 def test_unfit_testbed_does_not_stop_the_campaign(rig: PoolRig) -> None:
-    (rig.state_of("lab2") / "unfit").write_text("the bare wire carries half of its rate")
+    (rig.state_of("lab2") / "unfit").write_text("the baseline is half of its rate")
     ready(rig, "lab1", "lab2", blocks=6)
     assert rig.wait_finished().trials == {"finished": 12}
-    assert sum("lab2 is taken out: the bare wire" in one for one in rig.events()) == 1
+    assert sum("lab2 is taken out: the baseline" in one for one in rig.events()) == 1
     check_campaign(rig)
 
 

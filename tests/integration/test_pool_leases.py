@@ -254,7 +254,7 @@ def test_unfit_testbed_gets_no_block_and_one_event(db: Connection[Any]) -> None:
     lab1 = member(db, "lab1")
     for carried in ("1.2", "1.3", "1.25"):
         with db.transaction():
-            testbeds.take_out(db, lab1, f"the bare wire carries {carried} Mpps")
+            testbeds.take_out(db, lab1, f"the baseline is {carried} Mpps")
     with db.transaction():
         assert claim_any(db, lab1) is None
         assert not check_due(db, lab1)
@@ -486,14 +486,14 @@ def test_unreachable_testbed_is_abandoned_at_the_end(db: Connection[Any]) -> Non
     lab1, other = member(db, "lab1"), member(db, "lab2")
     run = proving(db, "lab1", "lab2")
     with db.transaction():
-        testbeds.take_out(db, other, "the bare wire carries half of its rate")
+        testbeds.take_out(db, other, "the baseline is half of its rate")
         assert leases.abandon_unreachable(db, after_s=0) == []  # lab1 has a block
     lease = claimed(db, lab1)
     with db.transaction():
         leases.finish(db, lease)
         assert leases.abandon_unreachable(db) == []  # it may recover
         (message,) = leases.abandon_unreachable(db, after_s=0)
-    assert message.startswith("lab2 is out: the bare wire") and message in event_texts(db)
+    assert message.startswith("lab2 is out: the baseline") and message in event_texts(db)
     assert campaigns.status_of(db, run).state == "finished"
 
 
@@ -519,7 +519,7 @@ def test_wait_for_a_testbed_begins_when_it_went_away(db: Connection[Any], away: 
     ago(db, "seen_at", 60)
     with db.transaction():
         if away == "is out":
-            testbeds.take_out(db, other, "the bare wire carries half of its rate")
+            testbeds.take_out(db, other, "the baseline is half of its rate")
         elif away == "has left":
             testbeds.leave(db, other)
     since = {"is out": "state_since", "has left": "seen_at", "is silent": "expires_at"}[away]
@@ -536,7 +536,7 @@ def test_wait_for_a_testbed_begins_when_it_went_away(db: Connection[Any], away: 
 def test_recently_queued_block_is_not_abandoned(db: Connection[Any]) -> None:
     lab1 = member(db, "lab1")
     with db.transaction():
-        testbeds.take_out(db, lab1, "the bare wire carries half of its rate")
+        testbeds.take_out(db, lab1, "the baseline is half of its rate")
     db.execute("UPDATE pool_testbeds SET state_since = clock_timestamp() - interval '1 h'")
     proving(db, "lab1")
     with db.transaction():

@@ -17,7 +17,7 @@ def pool_refusal(campaign: CampaignDefinition) -> Refusal | None:
         )
     if any(one.figure is ExpectedFigure.SLOWER_THAN_BASELINE for one in campaign.expect):
         return Refusal(
-            "expects slower_than_baseline, but a pool measures the bare wire apart from blocks",
+            "expects slower_than_baseline, but a pool measures baselines outside of blocks",
             "expect throughput or rtt_p50",
         )
     if campaign.time_budget_s is not None:

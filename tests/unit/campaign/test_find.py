@@ -97,7 +97,7 @@ def test_quick_is_what_the_first_look_needs() -> None:
     assert campaign.budget_s == 180
     assert {t.environment for t in trials} == {"lxc"}
     assert {t.connect_mode for t in trials} == {CROSS}, "the same work for all"
-    baselines_s = 8 * 0.5  # the bare wire: two kinds, two sizes, two dimensions, once
+    baselines_s = 8 * 0.5  # the baselines: two kinds, two sizes, two dimensions, once
     blocks_s = FIRST_ANALYSIS * estimate(campaign, trials).measuring_s
     assert blocks_s + baselines_s <= 100.0, "there is time for what is around the trials"
 

@@ -1,4 +1,4 @@
-"""The bare wire as the subject of a campaign: measured, compared and reported as any switch is."""
+"""The baseline as the subject of a campaign: measured, compared and reported like a switch."""
 
 from __future__ import annotations
 

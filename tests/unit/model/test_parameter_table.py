@@ -205,7 +205,7 @@ def test_a_row_is_laid_beside_the_wire_of_its_own_load(
 
 
 def judged_elsewhere(where: str) -> TrialPlan:
-    """A plan whose bare wire is not where the trial is."""
+    """A plan whose baseline has a different place."""
     if where == "qemu":
         return with_port_kind(plan_for(trial(environment="qemu", scenario="p2p")), PortKind.TAP)
     remote = trial(location="remote", environment="bare")

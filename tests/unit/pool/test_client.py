@@ -113,7 +113,7 @@ def test_block_uses_the_calibrations_of_the_tuned_machine(
         trials=block.trials, stored=frozenset(), lease_s=60.0,
     )  # fmt: skip
     TestbedExecutor(here).measure(lease, lambda trial: None, lambda record: None)
-    assert observed == [[0, 1], tuned, tuned], "the bare wires and the trials"
+    assert observed == [[0, 1], tuned, tuned], "the baselines and the trials"
 
 
 def test_beyond_loopback_there_are_certificates_or_nothing() -> None:

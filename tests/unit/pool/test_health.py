@@ -49,7 +49,7 @@ def test_wire_at_a_known_rate_passes_with_a_single_try() -> None:
 def test_slow_wire_is_reported_with_both_figures() -> None:
     problem = wire_problem([1.0e6, 2.0e6], [0.5e6, 0.4e6, 0.45e6], USUAL)
     assert problem is not None
-    assert "carries 0.500 Mpps, and carried 1.000 to 2.000" in problem
+    assert "is 0.500 Mpps, and was 1.000 to 2.000" in problem
 
 
 def test_a_wire_is_faster_than_ever_unless_its_owner_allows_that() -> None:

@@ -47,7 +47,7 @@ def test_tab_completes_the_new_method(with_method: Path) -> None:
 
 def test_a_campaign_with_the_new_method_is_planned_in_its_time(with_method: Path) -> None:
     file = with_method.parent / "flood.yaml"
-    # Five trials of the method, and one trial over the bare wire.
+    # Five trials of the method, and one baseline.
     file.write_text("switch: linux-bridge\nmethod: overload-loss\nduration: 4s\n")
     assert "(24 s of them are trials)" in bench_in(with_method, "plan", str(file))
 

@@ -7,7 +7,7 @@ import pytest
 from switchmark.method.registry import METHODS
 from tests import truths
 
-# Calibration is R+, one-way latency and paced trials over the bare wire.
+# Calibration is R+, one-way latency and paced trials without a switch.
 FIGURES = set(METHODS) - {"calibrate"} | {
     "throughput", "latency, one way", "latency, round trip", "CPU cost",
     "frames lost", "frames doubled", "frames reordered",
