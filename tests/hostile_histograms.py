@@ -1,4 +1,4 @@
-"""Histograms of strangers: texts with whatever header and counts, compressed as they should be."""
+"""Histograms of untrusted origin: correctly compressed texts with any header and counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from switchmark.statistics.histogram import Histogram
 def histogram_text(
     counts: bytes, figures: int = 3, lowest: int = 1, highest: int = 10**11, told_bytes: int = 1
 ) -> str:
-    """The text of a histogram with whatever header and counts, compressed as it should be."""
+    """Return the text of a histogram with any header and counts, correctly compressed."""
     header = struct.pack(">IIIIQQd", 0x1C849313, told_bytes, 0, figures, lowest, highest, 1.0)
     inside = zlib.compress(header + counts)
     return base64.b64encode(struct.pack(">II", 0x1C849314, len(inside)) + inside).decode()

@@ -13,7 +13,8 @@ from tests.pool_rig import PoolRig
 
 
 def check_campaign(rig: PoolRig) -> None:
-    """Every trial counts once, blocks are whole, records are there, no two trials overlapped."""
+    """Check that every trial counts once, blocks are whole, records exist and trials never
+    overlap."""
     database = rig.database()
     with database.transaction() as db:
         blocks = db.execute("SELECT state, count(*) FROM pool_blocks GROUP BY state").fetchall()

@@ -72,7 +72,8 @@ class PoolRig:
 
     @property
     def credentials(self) -> list[str]:
-        """The options of programs whose state directories are not the same, as on machines."""
+        """Return the options of programs with different state directories, as on separate
+        machines."""
         file = self.folder / "pool.pem"
         if not file.exists():
             file.write_bytes(new_certificate())
@@ -136,16 +137,16 @@ class PoolRig:
         self.pids.add(self.running[name].pid)
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        """Send it to this process alone."""
+        """Send the signal to this process alone."""
         self.running[name].send_signal(number)
 
     def kill(self, name: str) -> None:
-        """As `kill -9`, and wait until it is gone."""
+        """Kill it with SIGKILL and wait for its end."""
         self.running[name].kill()
         self.running.pop(name).wait()
 
     def end(self, name: str) -> int:
-        """SIGTERM; its exit code."""
+        """End it with SIGTERM; return its exit code."""
         process = self.running.pop(name)
         process.send_signal(signal.SIGCONT)
         process.terminate()
@@ -167,7 +168,8 @@ class PoolRig:
         return ""
 
     def state(self) -> CampaignStatus | None:
-        """Of the only campaign; None before it is submitted, or while the store is away."""
+        """Return the state of the only campaign; None before it is submitted, or without the
+        store."""
         database = self.database()
         try:
             with database.transaction() as db:
@@ -179,7 +181,7 @@ class PoolRig:
             database.close()
 
     def wait_trials(self, count: int) -> CampaignStatus:
-        """Until so many trials are stored."""
+        """Wait until so many trials are stored."""
 
         def there() -> CampaignStatus | None:
             now = self.state()
@@ -188,7 +190,7 @@ class PoolRig:
         return wait_for(there, f"{count} trials", self)
 
     def wait_finished(self) -> CampaignStatus:
-        """Wait for the end of the campaign: for as long as trials are stored."""
+        """Wait for the end of the campaign while trials are stored."""
         progress = (-1, time.monotonic())
         while True:
             now = self.state()
@@ -232,7 +234,7 @@ class PoolRig:
         return [" ".join(str(value)[:200] for value in row) for row in rows]
 
     def events(self) -> list[str]:
-        """All that happened."""
+        """Return all events."""
         database = self.database()
         with database.transaction() as db:
             rows = db.execute("SELECT words FROM pool_events ORDER BY id").fetchall()
@@ -308,5 +310,5 @@ def pool_rig(
 
 
 def set_up_store(rig: PoolRig) -> None:
-    """As `switchmark store init` does."""
+    """Set up a store like `switchmark store init`."""
     init_store(read_store_address(rig.store), rig.place)

@@ -26,7 +26,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 @dataclass(frozen=True, order=True)
 class Truth:
-    """One row: the figure (a method's name, or what else is under test) and its judge."""
+    """One row: the figure (a method's name, or another subject) and its reference."""
 
     figure: str
     truth: str

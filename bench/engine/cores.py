@@ -1,7 +1,9 @@
-"""Where the two cores are: a cache line goes from one to the other within NEAR_NS while they share
-a cache. Virtual cores are moved about, every few seconds on some machines, and what is limited by
-lines between cores runs twice as fast while they are near. So it is asked before and after each
-run, and a run in which they moved counts for neither state.
+"""The distance of two cores: a cache line moves between them within NEAR_NS while they share a
+cache.
+
+Hosts move virtual cores, on some machines every few seconds, and programs that are limited by cache
+lines between cores run twice as fast while the cores are near. So the distance is measured before
+and after each run, and a run in which it changed does not count.
 """
 
 from __future__ import annotations

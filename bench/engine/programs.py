@@ -29,7 +29,7 @@ WHOLE = 0.05  # by how much the rounds of a sample may be longer or shorter than
 
 
 class ProgramError(Exception):
-    """A program under test failed; the message holds its last words."""
+    """A program under test failed; the message contains the end of its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Reading:
 
 class Process:
     """A child process pinned to one core, with its output as a queue of timed lines; with
-    `words_on_errors` what it writes to standard error is part of that."""
+    `words_on_errors` the lines of standard error are in it."""
 
     def __init__(self, args: Sequence[str], core: int, *, words_on_errors: bool = False) -> None:
         self._name = next(Path(arg).name for arg in args if arg not in ("stdbuf", "-oL"))

@@ -1,9 +1,9 @@
-"""AF_XDP loses bursts, and no counter owns up.
+"""AF_XDP loses bursts, and no counter shows the loss.
 
-Asked in https://github.com/xdp-project/xdp-tutorial/issues/116 (bursts of 150 frames on veth),
-/issues/92 and /issues/238. Frames that a sender's port took and that a receiver did not get are in
-a named counter: that of the receiver's socket, or that of the device in the kernel. Nothing is lost
-without an owner.
+From https://github.com/xdp-project/xdp-tutorial/issues/116 (bursts of 150 frames on veth),
+/issues/92 and /issues/238. Frames that a sender's port accepted and that a receiver did not get are
+in a named counter: that of the receiver's socket, or that of the device in the kernel. No frame is
+lost without a counter.
 """
 
 from __future__ import annotations

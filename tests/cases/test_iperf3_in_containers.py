@@ -1,11 +1,10 @@
-"""iperf3 behind a user-space switch: nothing arrives, or more than can.
+"""iperf3 behind a user-space switch: no datagram arrives, or more than possible.
 
-Asked in https://github.com/esnet/iperf/issues/882 (Docker over OVS-DPDK: the interface sees
-packets, the server none), https://github.com/xdp-project/xdp-tutorial/issues/160 (half-written
-checksums of local senders; `tx off` cures) and https://github.com/moby/moby/issues/36923 (737
+From https://github.com/esnet/iperf/issues/882 (Docker over OVS-DPDK: the interface receives
+packets, the server none), https://github.com/xdp-project/xdp-tutorial/issues/160 (incomplete
+checksums of local senders; `tx off` helps) and https://github.com/moby/moby/issues/36923 (737
 Mbit/s "sent" where 300 can pass). The kernel's own datagrams arrive through switches that do not
-finish checksums, and the figure is what arrived, which is at most what was sent.
-"""
+complete checksums, and the figure is the received rate, which is at most the sent rate."""
 
 from __future__ import annotations
 

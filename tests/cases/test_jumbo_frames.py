@@ -1,8 +1,8 @@
-"""9,000 bytes: whole, or refused, but not cut.
+"""Frames of 9,000 bytes arrive whole, or are refused, but are never cut.
 
-Asked in https://github.com/FDio/vpp/issues/3475 (8,192 of 8,996 bytes came out),
+From https://github.com/FDio/vpp/issues/3475 (8,192 of 8,996 bytes came out),
 https://github.com/FDio/csit/issues/3891 and https://github.com/pktgen/Pktgen-DPDK/issues/146 (the
-MTU was never set). A jumbo frame crosses several buffers. Each frame arrives with every byte that
+MTU was never set). A jumbo frame needs several buffers. Each frame arrives with every byte that
 was written, or the size is refused before the first frame, with the limit.
 """
 

@@ -1,6 +1,6 @@
-"""A mean below the minimum, and one that the histogram does not have.
+"""A mean below the minimum, and a mean that disagrees with the histogram.
 
-Asked in https://github.com/cisco-system-traffic-generator/trex-core/issues/1150 (24 us said, 40 us
+From https://github.com/cisco-system-traffic-generator/trex-core/issues/1150 (24 us reported, 40 us
 by its histogram), /issues/525 (average below minimum) and
 https://github.com/emmericp/MoonGen/issues/101. Minimum, percentiles, mean and maximum describe one
 set of frames: they are ordered, they count the same frames, and the mean is that of the histogram,

@@ -1,9 +1,9 @@
-"""The no-drop rate is all over the place and far below the partial drop rate.
+"""The no-drop rate varies widely and lies far below the partial drop rate.
 
-Asked in https://github.com/FDio/csit/issues/3937 (PDR 10.7 million a second, NDR 1.6 to 8.5): rare
-losses that do not depend on the load drive a no-loss search to loads that mean nothing, and users
-take the figure at face value. A switch of known capacity with rare losses has its PDR at the
-capacity, and an NDR that is near it, or marked as decided by noise: never a clean one far below.
+From https://github.com/FDio/csit/issues/3937 (PDR 10.7 million a second, NDR 1.6 to 8.5): rare
+losses that do not depend on the load drive a no-loss search to meaningless loads, and users trust
+the figure. A switch of known capacity with rare losses has its PDR at the capacity, and an NDR that
+is near it, or marked as decided by noise: never an unmarked NDR far below.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A range file of Pktgen-DPDK: both ports from 4000 to 5000, up by 1.
 
-Asked in https://github.com/atoonk/dpdk_pktgen/issues/1: how many flows are that? Fields that
-advance in step have as many combinations as the longer one has values: 1,001. They are not 1,000,
-and not the product, 1,002,001.
+From https://github.com/atoonk/dpdk_pktgen/issues/1, which asks for the number of flows. Fields that
+advance in step have as many combinations as the longer range has values: 1,001, and neither 1,000
+nor the product, 1,002,001.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engine builds where DPDK's headers are missing, and says what it then cannot open."""
+"""The engine builds without DPDK's headers, and reports the ports that it then cannot open."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_tester_checks_its_own_frames() -> None:
     ],
 )
 def test_incomplete_table_ends_the_engine(commands: list[str], says: str) -> None:
-    """One line names what is missing; exit code 1."""
+    """One line names the missing part; exit code 1."""
     with engine("sender", "--port", "null:") as sender:
         for command in commands:
             sender.tell(command)

@@ -1,5 +1,5 @@
-"""The measured check of policers, in every switch that has one. Two busy loops share the cores with
-switch and testers: a right policer passes all the same, and a CIR that is 5 % off is found."""
+"""The measured check of policers in every switch that has one. Two busy loops share the cores with
+switch and testers: a right policer still passes, and a CIR that is 5 % off is found."""
 
 from __future__ import annotations
 

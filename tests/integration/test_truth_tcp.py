@@ -1,5 +1,5 @@
-"""Truths about TCP that are not ours: a token bucket of the kernel, a server that computes for a
-known time, and a server that is stopped."""
+"""Independent references for TCP: a token bucket of the kernel, a server with a known computing
+time, and a server that is stopped."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def rate_bps(intervals: list[TcpInterval], payload_bytes: int) -> float:
 @truth("goodput of a TCP stream", "`tc tbf`, payload / frame", "kernel", "2 %")
 @pytest.mark.parametrize("streams", [1, 4])
 def test_stream_fills_a_token_bucket(shaped: tuple[Node, Node], streams: int) -> None:
-    """The server received what the bucket lets pass, and so many bytes were acknowledged."""
+    """The server received the bytes that the bucket passes, and the client got acknowledgements for
+    them."""
     address = address_of(shaped[1])
     server = TcpServer(listen=address, workload="stream", interval_s=0.1)
     client = TcpClient(connect=address, workload="stream", connections=streams, interval_s=0.1)

@@ -1,4 +1,4 @@
-"""The table of known truths: every method is held against somebody who is not us."""
+"""The table of reference checks: every method is compared with an independent source."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ needs_terminal = pytest.mark.skipif(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_tutorial_contains_outputs_and_pictures(page: Path) -> None:
-    """What tools/tutorial writes is there, so that nobody forgets to run it for a new page."""
+    """The output of tools/tutorial is in the page, also in new pages."""
     tool = runpy.run_path(str(ROOT / "tools/tutorial"))
     text = page.read_text()
     lines = text.splitlines()
