@@ -41,12 +41,11 @@ USER_BRIDGE = "userbr0"
 OF_USER_BRIDGE = f"""switch_options: {{attach: {USER_BRIDGE}}}
 addresses: 198.18.7.201/24+198.18.7.202/24
 """
-# Container networks have two hosts with an overlay, which has all parts of one host twice.
-OF_TWO_HOSTS = "switch_options: {overlay: vxlan-1550}\n"
-OF_SWITCH = {
-    "existing": OF_USER_BRIDGE,
-    "cni": OF_TWO_HOSTS,
-    "docker-network": OF_TWO_HOSTS,
+# Options of container networks; the seed of a case chooses one. Two hosts with an overlay have all
+# parts of one host twice.
+NETWORK_OPTIONS = {
+    "cni": ("overlay: vxlan-1550", "conflist: bridge-masq", "conflist: ptp", "conflist: macvlan"),
+    "docker-network": ("overlay: vxlan-1550", "driver: user-bridge", "driver: macvlan"),
 }
 BENCH_INSIDE = 2  # the process number of a bench below the first process
 # Programs that make and hold containers; the rest of a session is engines and switches.
@@ -228,6 +227,7 @@ def campaign(
     place: str = "host",
     idle: str = "auto",
     more: str = "",
+    seed: int = 0,
 ) -> tuple[str, int]:
     """Return a case's campaign (with `more`) and its number of trials.
 
@@ -242,7 +242,11 @@ def campaign(
         place=place,
         idle=idle,
     )
-    return text + OF_SWITCH.get(switch, "") + more, len(SIZES)
+    network = OF_USER_BRIDGE if switch == "existing" else ""
+    if switch in NETWORK_OPTIONS:
+        options = NETWORK_OPTIONS[switch]
+        network = f"switch_options: {{{options[seed % len(options)]}}}\n"
+    return text + network + more, len(SIZES)
 
 
 def stored(places: Places) -> dict[str, tuple[int, int, str]]:

@@ -98,6 +98,7 @@ class _Rig:
             case.place,
             POLLING if case.phase == "measure" else SLEEPING,
             case.fault.campaign,
+            case.seed,
         )
         self.places.campaign.write_text(text)
         if case.user == USER:

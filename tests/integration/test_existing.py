@@ -523,3 +523,42 @@ def test_a_network_that_changes_during_a_run_is_marked(host: OwnNetwork) -> None
     marked = [bool(one["crossing"]["changed"]) for one in records]
     assert (marked[0], marked[-1]) == (False, True)
     assert "network-changed" in json.dumps(records[-1]), output
+
+
+def test_state_that_a_trial_leaves_is_reported_and_expires(host: OwnNetwork) -> None:
+    """The entries of conntrack expire after the time that the record states."""
+    timeouts = (
+        "net.netfilter.nf_conntrack_udp_timeout_stream",
+        "net.netfilter.nf_conntrack_udp_timeout",
+    )
+    saved = [host.sh(f"sysctl -n {key}").strip() for key in timeouts]
+    hook = "'{ type filter hook forward priority 5; }'"
+    host.sh(f"nft add table ip t; nft add chain ip t f {hook}; "
+            "nft add rule ip t f ct state new accept; "
+            + "; ".join(f"sysctl -qw {key}=4" for key in timeouts))  # fmt: skip
+    count = "cat /proc/sys/net/netfilter/nf_conntrack_count"
+    try:
+        before = int(host.sh(count))
+        crossing = record(host, "endpoints=netns:a+netns:c")["crossing"]
+        (line,) = [line for line in crossing["expiring"] if "conntrack" in line]
+        assert line.startswith("this host: ") and "expire after 4 s for UDP" in line
+        deadline = time.monotonic() + 60
+        while int(host.sh(count)) > before:
+            assert time.monotonic() < deadline, "the entries have not expired"
+            time.sleep(0.2)
+    finally:
+        pairs = zip(timeouts, saved, strict=True)
+        host.sh("nft delete table ip t; " + "; ".join(f"sysctl -qw {k}={v}" for k, v in pairs))
+
+
+def test_sockets_in_time_wait_are_reported(host: OwnNetwork) -> None:
+    done = host.bench(
+        "trial", "existing", "--no-baseline", "--json", "--rate", "50", "--duration", "1s",
+        "--set", "endpoints=netns:a+netns:b", "--set", "workload=tcp-crr",
+        "--results", str(host.folder / "r"),
+    )  # fmt: skip
+    (found,) = json.loads(done.stdout)
+    assert found["status"] == "finished", found["message"]
+    waiting = [line for line in found["crossing"]["expiring"] if "TIME_WAIT" in line]
+    assert waiting and all(line.endswith("which end after 60 s") for line in waiting)
+    assert sum(int(line.split(": ")[1].split()[0]) for line in waiting) > 0
