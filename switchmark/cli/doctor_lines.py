@@ -24,6 +24,8 @@ PLACES = {
 CONSEQUENCES: dict[Facility, str] = {
     Facility.HUGEPAGES: "DPDK uses 4 KiB pages",
     Facility.MEMORY_POLICY: "DPDK uses 4 KiB pages",
+    Facility.HUGETLBFS: "BESS uses 4 KiB pages",
+    Facility.LOCKED_MEMORY: "VPP uses 4 KiB pages",
     Facility.IO_URING: "I/O of kind io-uring cannot be used",
     Facility.PERF: "cycles and instructions per frame are not recorded",
     Facility.REAL_TIME: "programs that share a core do so less exactly, without real-time priority",

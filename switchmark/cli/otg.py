@@ -10,6 +10,8 @@ import typer
 from switchmark.cli.options import HttpsCertificate, HttpsKey, Listen, TokenFile
 from switchmark.cli.output import note
 from switchmark.engine.binary import find_engine
+from switchmark.host import place as this_place
+from switchmark.host.place import Facility
 from switchmark.host.session import open_session
 from switchmark.http_guard import parse_place, read_token, shown, tls_context
 from switchmark.otg import types
@@ -35,7 +37,7 @@ location is https://otg:TOKEN@host:8443. docs/otg.md lists the supported keys.
 Exit codes:
   0    ended by Ctrl-C, SIGTERM or SIGHUP
   2    wrong input
-  3    there is no engine, or the address is in use
+  3    there is no engine, a port is not permitted, or the address is in use
 """
 
 
@@ -67,10 +69,13 @@ def command(
     place = parse_place(listen, "--listen")
     token, tls = read_token(token_file), tls_context(certificate, key)
     grpc_place = None if grpc is None else parse_place(grpc, "--grpc")
+    for each in ports.values():
+        this_place.require(f"--port {each.location}", *each.needs)
+    small_pages = this_place.missing(Facility.HUGEPAGES, Facility.MEMORY_POLICY) is not None
     find_engine()  # raises if there is no engine, before a client waits for it
     with (
         open_session(measuring=False) as session,
-        Traffic(session, idle, note) as traffic,
+        Traffic(session, idle, note, small_pages=small_pages) as traffic,
         ExitStack() as serving,
     ):
         service = Service(ports, traffic)

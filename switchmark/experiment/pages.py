@@ -7,13 +7,18 @@ from dataclasses import replace
 
 from switchmark.errors import UnavailableError
 from switchmark.experiment.steps import Step
-from switchmark.host import place
-from switchmark.host.place import Facility
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.page_size import PageSize
 from switchmark.record.page_sizes import in_words
 from switchmark.results.run_directory import Run
-from switchmark.trial.page_size import AUTO, PageChoice, choose, planned_kib, uses_dpdk_memory
+from switchmark.trial.page_size import (
+    AUTO,
+    PageChoice,
+    choose,
+    planned_kib,
+    uses_dpdk_memory,
+    why_no_hugepages,
+)
 from switchmark.trial.plan import with_pages
 
 
@@ -57,14 +62,15 @@ def with_such_pages(
 
 
 def _no_hugepages(steps: Iterable[Step]) -> str | None:
-    """Return why DPDK cannot use hugepages here, if a trial requires them. The number of hugepages
-    is checked elsewhere."""
+    """Return why programs cannot start in hugepages here, if a trial asks for them; too few of them
+    are another reason."""
     plans = (step.plan for step in steps)
-    if not any(
-        plan.trial.page_size == PageSize.HUGE.value and uses_dpdk_memory(plan) for plan in plans
-    ):
-        return None
-    problem = place.missing(Facility.MEMORY_POLICY)
+    huge = [
+        plan
+        for plan in plans
+        if plan.trial.page_size == PageSize.HUGE.value and uses_dpdk_memory(plan)
+    ]
+    problem = why_no_hugepages(huge) if huge else None
     return str(problem.refusal) if problem else None
 
 

@@ -7,11 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import UsageError
+from switchmark.host.place import Facility
 
 _SHARED = ("raw", "packet_mmap", "io_uring")  # any number of programs may use such a port
 _ON_DEVICES = (*_SHARED, "af_xdp")
 _BY_DPDK = ("virtio-user", "vhost", "memif", "pci")
 _AS_WRITTEN = ("dpdk", "netmap", "null")
+# The facilities of this place that ports of a kind need.
+_NEEDS = {
+    "raw": (Facility.PACKET_SOCKET,),
+    "packet_mmap": (Facility.PACKET_SOCKET,),
+    "io_uring": (Facility.PACKET_SOCKET, Facility.IO_URING),
+    "af_xdp": (Facility.XDP_SOCKET,),
+    "dpdk:af-packet": (Facility.PACKET_SOCKET,),
+    "dpdk:af-xdp": (Facility.XDP_SOCKET,),
+}
 _EXAMPLE = "eth1, eth1=af_xdp or p2=virtio-user:/run/p2.sock,server"
 
 
@@ -23,6 +33,12 @@ class TrafficPort:
     spec: str  # the engine's `--port`
     device: str | None  # of the kernel; None: there is none to ask or to listen at
     shared: bool  # whether several flows may leave by it, and arrive
+
+    @property
+    def needs(self) -> tuple[Facility, ...]:
+        """The facilities of this place that the engine needs to open the port."""
+        kind, _, rest = self.spec.partition(":")
+        return _NEEDS.get(f"dpdk:{rest.partition('=')[0]}" if kind == "dpdk" else kind, ())
 
     @property
     def loses_outer_tag(self) -> bool:

@@ -25,6 +25,7 @@ from switchmark.errors import SwitchmarkError
 from switchmark.formatting import printable
 from switchmark.host.cores.placement import CATCH_UP_US, SHARED_CATCH_UP_US
 from switchmark.host.host import Session
+from switchmark.model.page_size import PageSize
 from switchmark.otg.checked import check_plans
 from switchmark.otg.plan import FlowPlan
 from switchmark.otg.progress import CounterSums, Moment, in_step
@@ -197,13 +198,14 @@ class Traffic:
     """All flows of a configuration. A context manager; safe to call from several threads.
 
     `idle`: the engines' idle strategy; None: as the free cores allow, at each start. `notify` gets
-    each warning when it arises."""
+    each warning when it arises. `small_pages`: DPDK ports use ordinary pages, not hugepages."""
 
     session: Session
     idle: str | None = None
     notify: Callable[[str], None] = lambda text: print(printable(text), file=sys.stderr)
     plans: list[FlowPlan] = field(default_factory=list)
     running: dict[str, RunningFlow] = field(default_factory=dict)
+    small_pages: bool = False
 
     def __post_init__(self) -> None:
         self.lock = threading.RLock()  # of all that is read to answer; never held for long
@@ -312,7 +314,11 @@ class Traffic:
         shared = "yield" if flows == 1 else "sleep"  # those that yield take whole cores together
         idle = self.idle or (shared if crowded else "poll")
         late_us = SHARED_CATCH_UP_US if crowded else CATCH_UP_US
-        return ("--idle", idle, "--catch-up-us", str(late_us), "--interval", f"{SAMPLE_S:g}")
+        pages = ("--dpdk-pages", PageSize.SMALL.value) if self.small_pages else ()
+        return (
+            *("--idle", idle, "--catch-up-us", str(late_us), "--interval", f"{SAMPLE_S:g}"),
+            *pages,
+        )
 
     def _spawned(self, plan: FlowPlan, usual: Sequence[str]) -> RunningFlow:
         assert self._files is not None

@@ -19,6 +19,7 @@ from typing import Any
 from switchmark.errors import Refusal, SwitchmarkError, TrialFailed, UnavailableError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.host import Spawned
+from switchmark.host.place import Facility
 from switchmark.host.privileges.sandbox import sandbox_command
 from switchmark.host.process_output import last_line, output_of, parse_counter, parse_json, parsing
 from switchmark.host.programs import which
@@ -97,6 +98,7 @@ class Bess(WithOptions, ProgramSwitch):
     name = "bess"
     setting = "SWITCHMARK_BESS"
     programs = ("bessd",)
+    needs_for_hugepages = (Facility.HUGETLBFS,)
     obtain = "build BESS (github.com/omec-project/bess builds with DPDK 22.11)"
     capabilities = Capabilities(
         longest_frame_bytes=ONE_BUFFER_FRAME_BYTES,

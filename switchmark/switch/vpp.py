@@ -18,6 +18,7 @@ from types import MappingProxyType
 from switchmark.errors import Refusal, TrialFailed, UnavailableError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.kernel.packet_rings import PacketRings
+from switchmark.host.place import Facility
 from switchmark.host.process_output import output_of
 from switchmark.host.programs import which
 from switchmark.host.undo.entries import FilesNamed
@@ -72,6 +73,7 @@ class Vpp(WithOptions, ProgramSwitch):
     _not_counted = ""  # why the drops of its packet sockets are unknown
     setting = "SWITCHMARK_VPP"
     programs = ("vpp",)
+    needs_for_hugepages = (Facility.LOCKED_MEMORY,)
     obtain = "install VPP (packagecloud.io/fdio, packages vpp and vpp-plugin-core) or build it"
     capabilities = Capabilities(
         runs_in=("host", "netns", "lxc", "docker"),

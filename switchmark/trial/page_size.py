@@ -10,8 +10,10 @@ from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
 from switchmark.host import hugepages, place
 from switchmark.host.place import Facility
+from switchmark.model.capabilities import Availability
 from switchmark.model.nics import is_pci
 from switchmark.model.page_size import PageSize
+from switchmark.switch.support.pages import WithPages
 from switchmark.trial.memory_needs import applications_mb, memory_needs_mb
 from switchmark.trial.plan import TrialPlan, instrument_pages
 
@@ -40,7 +42,7 @@ def choose(plans: Iterable[TrialPlan]) -> PageChoice | None:
     needs = {tuple(memory_needs_mb(plan)) for plan in auto_plans if not _is_fixed(plan)}
     if any(_only_huge(plan) for plan in auto_plans):
         return PageChoice(PageSize.HUGE, "a NIC by its PCI address works in hugepages only")
-    if problem := place.missing(Facility.HUGEPAGES, Facility.MEMORY_POLICY):
+    if problem := place.missing(Facility.HUGEPAGES) or why_no_hugepages(auto_plans):
         return PageChoice(PageSize.SMALL, problem.clause)
     most = max(needs, key=sum, default=())
     obtained = hugepages.obtainable(most)
@@ -52,6 +54,16 @@ def choose(plans: Iterable[TrialPlan]) -> PageChoice | None:
         f"a trial takes {sum(most)} MiB at most, and {hugepages.free_mb(obtained)} MiB may be used "
         f"({hugepages.SHARE:.0%} of the free memory)",
     )
+
+
+def why_no_hugepages(plans: Iterable[TrialPlan]) -> Availability | None:
+    """Return why programs of these trials could not use hugepages in this place, however many there
+    are; None if they could."""
+    needs = {Facility.MEMORY_POLICY: None}
+    for plan in plans:
+        if isinstance(plan.switch, WithPages):
+            needs |= dict.fromkeys(plan.switch.needs_for_hugepages)
+    return place.missing(*needs)
 
 
 def uses_dpdk_memory(plan: TrialPlan) -> bool:

@@ -113,6 +113,23 @@ def test_switch_that_needs_root_is_refused_by_name(user: OrdinaryUser) -> None:
 
 
 @pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        (("certify",), "certify: an ordinary user cannot load BPF programs"),
+        (("otg", "--port", "lo"), "--port lo: an ordinary user cannot open packet sockets"),
+        (("otg", "--port", "lo=af_xdp"), "--port lo: an ordinary user cannot open AF_XDP sockets"),
+    ],
+)
+def test_command_that_needs_root_is_refused_in_one_line(
+    user: OrdinaryUser, args: tuple[str, ...], reason: str
+) -> None:
+    done = user.run(*args)
+    assert (done.returncode, done.stdout) == (3, "")
+    (line,) = done.stderr.splitlines()
+    assert reason in line and line.endswith("sudo switchmark ...")
+
+
+@pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGABRT, -6)]
 )
 def test_signals_reach_the_bench_and_nothing_remains(

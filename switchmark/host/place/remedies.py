@@ -121,6 +121,17 @@ TEXTS: dict[Facility, Texts] = {
         root="use a kernel with CONFIG_NUMA",
         container=_capability("SYS_NICE"),
     ),
+    Facility.HUGETLBFS: Texts(
+        "mount hugepages, which BESS needs to use them",
+        root="use a kernel with CONFIG_HUGETLBFS",
+        container=_PRIVILEGED,
+    ),
+    Facility.LOCKED_MEMORY: Texts(
+        "lock 64 MiB in memory, which VPP needs for hugepages",
+        root="ulimit -l unlimited",
+        container=_option("--ulimit memlock=-1", "securityContext.capabilities.add: [IPC_LOCK]"),
+        user="raise the limit of locked memory (ulimit -l) to 65536 KiB or more",
+    ),
     Facility.IO_URING: Texts(
         "use io_uring",
         root="sysctl kernel.io_uring_disabled=0, or use a kernel with CONFIG_IO_URING",

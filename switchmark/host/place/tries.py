@@ -33,6 +33,7 @@ SO_RCVBUFFORCE = 33
 AF_XDP = 44
 BPF_PROG_LOAD, BPF_PROG_TYPE_XDP = 5, 6
 RETURN_XDP_PASS = bytes.fromhex("b7000000020000009500000000000000")  # r0 = 2; exit
+MLOCK_ONFAULT, LOCKED_BYTES = 1, 64 << 20
 MADV_POPULATE_WRITE = 23  # Linux 5.14
 PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK = 1, 1
 MPOL_DEFAULT = 0
@@ -212,6 +213,29 @@ def memory_policy() -> None:
             raise
 
 
+def hugetlbfs() -> None:
+    """Mount a file system of hugepages in a new mount namespace."""
+
+    def mount_it() -> None:
+        _checked(libc().unshare(calls.CLONE_NEWNS))
+        _checked(libc().mount(b"none", b"/", None, calls.MS_REC | MS_PRIVATE, None))
+        _checked(libc().mount(b"none", b"/proc", b"hugetlbfs", 0, None))
+
+    _in_thread(mount_it)
+
+
+def locked_memory() -> None:
+    """Lock a region that has no page yet: the kernel compares its size with the limit."""
+    with mmap.mmap(-1, LOCKED_BYTES) as region:
+        buffer = ctypes.c_char.from_buffer(region)
+        address = ctypes.c_void_p(ctypes.addressof(buffer))
+        try:
+            _checked(libc().mlock2(address, ctypes.c_size_t(LOCKED_BYTES), MLOCK_ONFAULT))
+            libc().munlock(address, ctypes.c_size_t(LOCKED_BYTES))
+        finally:
+            del buffer
+
+
 def io_uring() -> None:
     """Make an instance of one entry."""
     parameters = ctypes.create_string_buffer(120)
@@ -343,6 +367,8 @@ TRIES: dict[Facility, Callable[[], None]] = {
     Facility.XDP_SOCKET: xdp_socket,
     Facility.HUGEPAGES: hugepages,
     Facility.MEMORY_POLICY: memory_policy,
+    Facility.HUGETLBFS: hugetlbfs,
+    Facility.LOCKED_MEMORY: locked_memory,
     Facility.IO_URING: io_uring,
     Facility.PERF: perf,
     Facility.CONTROL_GROUPS: control_groups,

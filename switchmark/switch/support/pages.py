@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from switchmark.host import hugepages
+from switchmark.host.place import Facility
 
 SMALL_PAGE_BYTES = 4096
 
@@ -19,6 +22,7 @@ class WithPages:
     """A switch whose memory is in hugepages, unless `small_pages` is set before its start."""
 
     name: str
+    needs_for_hugepages: Sequence[Facility] = ()  # beyond what DPDK programs need
     small_pages: bool = False  # on ordinary pages, of 4 KiB on x86-64
 
     def eal_memory(self, memory_mb: int) -> list[str]:

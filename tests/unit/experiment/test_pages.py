@@ -20,9 +20,10 @@ from switchmark.host import hugepages, place
 from switchmark.host.facts import Cpu
 from switchmark.host.host import Session
 from switchmark.host.hugepages import HugepagePool
+from switchmark.host.place import Facility
 from switchmark.instrument.support.base import Station
 from switchmark.instrument.support.dpdk_ports import eal_memory
-from switchmark.model.capabilities import unavailable
+from switchmark.model.capabilities import Availability, unavailable
 from switchmark.model.node import NodePort
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.results.run_directory import open_run
@@ -64,6 +65,30 @@ def test_hugepages_are_used_if_available() -> None:
     steps, pages = choose_pages(steps_of(DPDK))
     assert pages is not None and not pages.is_small and sizes(steps) == {2048}
     assert pages.reason.startswith("a trial takes 256 MiB at most, and 3600 MiB may be used (90%")
+
+
+@pytest.mark.parametrize(
+    ("switch", "facility"), [("bess", Facility.HUGETLBFS), ("vpp", Facility.LOCKED_MEMORY)]
+)
+def test_switch_that_may_not_use_hugepages_has_small_pages(
+    monkeypatch: pytest.MonkeyPatch, switch: str, facility: Facility
+) -> None:
+    """With all other switches of the run; explicit hugepages are refused."""
+
+    def missing(*facilities: Facility) -> Availability | None:
+        return unavailable("not here", remedy="use sudo") if facility in facilities else None
+
+    monkeypatch.setattr(place, "missing", missing)
+    both = f"switch: [basicfwd, {switch}]\nmixed_connect_modes: true\n"
+    steps, pages = choose_pages(steps_of(both))
+    assert pages is not None and pages.is_small and sizes(steps) == {4}
+    assert pages.reason.startswith("not here")
+    steps, pages = choose_pages(steps_of(DPDK))
+    assert pages is not None and not pages.is_small
+    text = f"{both}page_size: huge\n"
+    found = load_text(text, "unit.yaml", THERE.known)
+    problems = with_such_pages(found, plan_steps(found, THERE), None)[2]
+    assert problems == ["unit: page_size huge: not here; use sudo; or use page_size: auto"]
 
 
 def test_run_has_one_page_size(machine: list[HugepagePool]) -> None:
