@@ -17,7 +17,7 @@ from switchmark.host.place import Facility
 from switchmark.model.capabilities import Availability, available
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
-from switchmark.port.attached import Attached, hosts_own
+from switchmark.port.attached import Attached, in_host_namespace
 
 
 class BareEnvironment(NetnsEnvironment):
@@ -44,4 +44,4 @@ class BareEnvironment(NetnsEnvironment):
 
     def place(self, session: Session, spec: NodeSpec) -> Attached:  # noqa: ARG002
         """A place among the host's own devices."""
-        return hosts_own(spec)
+        return in_host_namespace(spec)

@@ -26,7 +26,7 @@ from switchmark.model.capabilities import Availability, available, unavailable, 
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach
-from switchmark.port.attached import hosts_own
+from switchmark.port.attached import in_host_namespace
 
 ENGINE_SETTING = "SWITCHMARK_VM_TRAFFIC"
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -67,7 +67,7 @@ class QemuEnvironment:
         qemu, how = packages.qemu(), accelerator_here(session.host)
         functions = [_described(address) for address in functions_of(spec).values()]
         image = build_image(guest_engine(emulated=how.emulated), functions)
-        place = hosts_own(spec)
+        place = in_host_namespace(spec)
         with place.or_nothing(session):
             return QemuNode(session, attach(session, place, taps=True), image, qemu, how)
 

@@ -1,1 +1,1 @@
-"""The notation of values: numbers with suffixes, lists, ranges, and YAML with its lines."""
+"""The notation of values (numbers with suffixes, lists, ranges), and YAML with line numbers."""

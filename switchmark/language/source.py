@@ -1,8 +1,8 @@
-"""A campaign file as located text: every key and value with its line, and nothing converted.
+"""Reads a campaign file as text: every key and value with its line, without conversions.
 
-The file is YAML, but only its structure is taken from the reader (mappings, lists, text);
-`values.py` interprets the values, so YAML's own guesses (`on`, `010`, `1:30`) never apply. Anchors,
-aliases, tags and doubled keys are refused by line.
+The file is YAML, but the YAML reader only determines its structure (mappings, lists, text).
+`values.py` interprets the values, so the conversions of YAML (`on`, `010`, `1:30`) do not apply.
+Anchors, aliases, tags and duplicate keys are refused with their line.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _OTHER_NAMES = {
 
 
 def canonical(key: str) -> str:
-    """The name of a key that may be written in another way, as the engine's options may be."""
+    """Return the name of a key that can be written in several ways."""
     section, dot, name = key.rpartition(".")
     return section + dot + _OTHER_NAMES.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """The place where something was written: a file and a line, or a flag of the command line."""
+    """The place of a text: a file and a line, or an option of the command line."""
 
     source: str
     line: int | None = None
@@ -56,7 +56,7 @@ class SourcePlace:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A scalar as it was written, without its quotes; None when nothing was written."""
+    """A scalar as it was written, without its quotes; None if it is empty."""
 
     text: str | None
     place: SourcePlace
@@ -81,7 +81,7 @@ class YamlMapping:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """Something that has been reported already."""
+    """A node with a problem that is already reported."""
 
     place: SourcePlace
 
@@ -91,7 +91,7 @@ Node: TypeAlias = Text | Items | YamlMapping | Bad
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a campaign: where, which key, what and the remedy."""
+    """A problem of a campaign: the place, the key, and the message with the remedy."""
 
     place: SourcePlace
     key: str
@@ -102,7 +102,7 @@ class Problem:
 
 
 class Problems(list[Problem]):
-    """The problems of a file: collected while it is read, and raised together at its end."""
+    """The problems of a file, which are raised together at its end."""
 
     def note(self, place: SourcePlace, key: str, *messages: str) -> None:
         """Add a problem for each of the messages."""
@@ -110,7 +110,7 @@ class Problems(list[Problem]):
 
 
 class CampaignError(UsageError):
-    """A campaign that is wrong: one line for each problem, all at once (exit code 2)."""
+    """A wrong campaign, with one line for each problem (exit code 2)."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -121,7 +121,7 @@ class CampaignError(UsageError):
 
 
 def read_file(path: Path) -> str:
-    """The text of a campaign file; raises `CampaignError` when it cannot be read as text."""
+    """Return the text of a campaign file. Raise `CampaignError` if it cannot be read as text."""
     place = SourcePlace(str(path))
     try:
         if path.is_file() and path.stat().st_size > MAX_FILE_BYTES:
@@ -152,8 +152,8 @@ CAMPAIGN = ExpectedFile(
 def parse(
     text: str, source: str, problems: list[Problem], expected: ExpectedFile = CAMPAIGN
 ) -> YamlMapping:
-    """Read the mapping that the text holds. Text that is not YAML raises `CampaignError`; YAML that
-    is not part of the campaign language is added to `problems` and left out."""
+    """Read a mapping from a text. Text that is not YAML raises `CampaignError`. YAML that is not
+    part of the campaign language is added to `problems` and left out."""
     root = _compose(text, source)
     place = SourcePlace(source)
     if root is None:
@@ -185,23 +185,23 @@ def _compose(text: str, source: str) -> Any:
 
 
 def _hint(message: str) -> str:
-    return next((f"; {remedy}" for words, remedy in _REMEDIES.items() if words in message), "")
+    return next((f"; {remedy}" for text, remedy in _REMEDIES.items() if text in message), "")
 
 
 class _YamlReader:
-    """Turns the YAML reader's nodes into ours, and notes what the language does not have."""
+    """Converts nodes of the YAML reader, and reports syntax that the language does not have."""
 
     def __init__(self, source: str, problems: list[Problem]) -> None:
         self.source = source
         self.problems = problems
-        self.seen: set[int] = set()
+        self.visited: set[int] = set()
 
     def node(self, raw: Any, key: str) -> Node:
         place = SourcePlace(self.source, raw.start_mark.line + 1)
-        if id(raw) in self.seen or raw.anchor is not None:
+        if id(raw) in self.visited or raw.anchor is not None:
             self._note(place, key, "anchors and aliases (& and *) are not used here; write it out")
             return Bad(place)
-        self.seen.add(id(raw))
+        self.visited.add(id(raw))
         if str(raw.tag).removeprefix(_YAML) not in _PLAIN_TAGS:
             self._note(place, key, f"YAML tag '{raw.tag}' is not used here; write the value alone")
             return Bad(place)

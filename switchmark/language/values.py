@@ -1,10 +1,9 @@
 """The values of the campaign language: numbers with suffixes, lists, ranges, seconds.
 
-A value reaches these functions as the text that the user wrote, never as what a YAML reader
-made of it, so `010`, `on` or `1e6` cannot turn into something else on the way. A bad value
-raises `BadValueError`, whose message needs only the place in front. The engine reads numbers,
-times, shares, rates, sizes, flows and schedules by the same grammar; tests/grammar.txt holds both
-to it.
+These functions read the text that the user wrote, without conversions by a YAML reader, so `010`,
+`on` or `1e6` keep their meaning. A bad value raises `BadValueError`; the caller adds the place to
+its message. The engine reads numbers, times, shares, rates, sizes, flows and schedules by the same
+grammar; tests/grammar.txt checks both.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import TypeVar, cast
 T = TypeVar("T")
 
 NS_PER_S = 1_000_000_000
-MAX_VALUES = 100_000  # values of one key; more are probably a typing error
+MAX_VALUES = 100_000  # largest number of values of one key; more are probably a typing error
 _NO_SUFFIX = {"": 1}
 _SUFFIXES = {"": 1, "k": 1_000, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _SECONDS: dict[str, int | str] = {
@@ -31,11 +30,11 @@ _COMMA_IN_NUMBER = re.compile(r"(?<![\w.])(?P<whole>\d+),(?P<rest>\d+\s*[A-Za-z%
 
 
 class BadValueError(ValueError):
-    """A value that is wrong; each message names the value and the remedy."""
+    """A wrong value; each message names the value and the remedy."""
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """One line for each thing that is wrong."""
+        """One line for each problem."""
         return self.args
 
     def __str__(self) -> str:
@@ -44,17 +43,17 @@ class BadValueError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The least and greatest number a key takes, and the words to say when it is outside."""
+    """The least and the greatest number of a key, and the messages for numbers outside."""
 
     low: int
     high: int
     below: str  # follows "40 is ", e.g. "below the smallest Ethernet frame (64 with FCS)"
     above: str
-    suffixes: bool = False  # whether 10k and 1M may be written
+    suffixes: bool = False  # True: 10k and 1M are permitted
 
 
 def shorten(text: str) -> str:
-    """The text in a form for error messages: one line, of limited length."""
+    """Return the text for an error message: one line of limited length."""
     flat = " ".join(text.split())
     return flat if len(flat) <= 60 else flat[:57] + "..."
 
@@ -76,7 +75,7 @@ def _decimal(text: str, units: Mapping[str, int | str], unit_help: str) -> Decim
 
 
 def whole(text: str, limits: Limits) -> int:
-    """Read a whole number within its limits; `1.5M` is one where suffixes are allowed."""
+    """Read a whole number within its limits. With suffixes, `1.5M` is also a whole number."""
     unit_help = "a whole number"
     if limits.suffixes:
         unit_help += ", or one with a suffix: 10k, 1.5M, 1G"
@@ -143,7 +142,7 @@ def boolean(text: str) -> bool:
 
 
 def name(text: str) -> str:
-    """Read a name that can stand in a notation, a file name and a table."""
+    """Read a name that is valid in a notation, a file name and a table."""
     if _NAME.fullmatch(text) is None or len(text) > 100:
         raise BadValueError(
             f"'{shorten(text)}' is not a name; use ASCII letters, digits, '.', '_', '+' and '-'"
@@ -151,30 +150,30 @@ def name(text: str) -> str:
     return text
 
 
-def choice(text: str, known: Iterable[str] | None, what: str) -> str:
-    """Read one of the known names; an unknown one is answered with the nearest known.
+def choice(text: str, known: Iterable[str] | None, noun: str) -> str:
+    """Read one of the known names. The error for an unknown name suggests the nearest known name.
 
-    `known=None` takes any well-formed name (a notation can be read without a registry)."""
+    With `known=None`, any well-formed name is valid."""
     if known is None:
         return name(text)
     names = list(known)
     if text in names:
         return text
-    raise BadValueError(unknown(text, names, what))
+    raise BadValueError(unknown(text, names, noun))
 
 
-def unknown(text: str, known: Iterable[str], what: str) -> str:
-    """The message about an unknown name: the nearest known one, or all there are."""
+def unknown(text: str, known: Iterable[str], noun: str) -> str:
+    """Return the message about an unknown name, with the nearest known name or all known names."""
     names = list(known)
-    message = f"unknown {what} '{shorten(text)}'"
+    message = f"unknown {noun} '{shorten(text)}'"
     if not names:
-        return f"{message}; no {what} is installed"
+        return f"{message}; no {noun} is installed"
     near = nearest(text, names)
     return f"{message}; did you mean {near}?" if near else f"{message}; known: {', '.join(names)}"
 
 
 def nearest(text: str, names: Iterable[str]) -> str | None:
-    """The known name most like the text, or None when none is like it."""
+    """Return the known name that is most similar to the text; None if no name is similar."""
     from rapidfuzz import fuzz, process, utils
     from rapidfuzz.distance import OSA
 
@@ -185,7 +184,7 @@ def nearest(text: str, names: Iterable[str]) -> str | None:
         processor=utils.default_process,
         score_cutoff=0.5,
     )
-    if found is None and len(text) >= 3:  # no slip of the pen; perhaps a part of the name
+    if found is None and len(text) >= 3:  # not a typing error; perhaps a part of a name
         longer = [name for name in names if len(name) >= 3]
         found = process.extractOne(
             text, longer, scorer=fuzz.WRatio, processor=utils.default_process, score_cutoff=80
@@ -193,13 +192,13 @@ def nearest(text: str, names: Iterable[str]) -> str | None:
     return None if found is None else str(found[0])
 
 
-def many(text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:
-    """Read a value, a list `32, 128`, a range `64..512 step 64`, or a mix of them; returns each
+def many(text: str, read: Callable[[str], T], *, ranges: bool) -> list[T]:
+    """Read a value, a list `32, 128`, a range `64..512 step 64`, or a mix of them. Return each
     value once.
 
-    Braces or brackets around the whole are allowed. Without them, a comma between two digits is
-    refused, because it can be a decimal comma. `one` reads a single value. Raises `BadValueError`
-    with a message for every bad item."""
+    Braces or brackets around the whole text are permitted. Without them, a comma between two
+    digits is refused, because it can be a decimal comma. `read` reads a single value. Raise
+    `BadValueError` with a message for each bad item."""
     body = text.strip()
     if len(body) >= 2 and (body[0], body[-1]) in {("{", "}"), ("[", "]")}:
         body = body[1:-1].strip()
@@ -209,7 +208,7 @@ def many(text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:
     wrong: dict[str, None] = {}
     for raw in body.split(","):
         try:
-            found.update(dict.fromkeys(_item(raw.strip(), text, one, ranges=ranges)))
+            found.update(dict.fromkeys(_item(raw.strip(), text, read, ranges=ranges)))
         except BadValueError as error:
             wrong.update(dict.fromkeys(error.messages))
         if len(found) > MAX_VALUES:
@@ -231,19 +230,19 @@ def _refuse_decimal_comma(text: str) -> None:
         )
 
 
-def _item(item: str, text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:
+def _item(item: str, text: str, read: Callable[[str], T], *, ranges: bool) -> list[T]:
     if not item:
         if not text.strip():
             raise BadValueError("is empty; write a value")
         raise BadValueError(f"'{shorten(text)}' has an empty item; remove the extra comma")
-    return _range(item, one) if ranges and ".." in item else [one(item)]
+    return _range(item, read) if ranges and ".." in item else [read(item)]
 
 
-def _range(item: str, one: Callable[[str], T]) -> list[T]:
+def _range(item: str, read: Callable[[str], T]) -> list[T]:
     match = _RANGE.fullmatch(item)
     if match is None or match["step"] is None or not match["step"].strip():
         raise BadValueError(f"range '{shorten(item)}' has no step; write e.g. 64..512 step 64")
-    low, high = one(match["low"].strip()), one(match["high"].strip())
+    low, high = read(match["low"].strip()), read(match["high"].strip())
     if not isinstance(low, int) or not isinstance(high, int):
         raise BadValueError(f"range '{shorten(item)}' needs numbers at both ends")
     step = whole(

@@ -1,1 +1,1 @@
-"""The ports by which nodes meet the switch: one file a way to make them; `attach.py` chooses."""
+"""The ports of nodes: one file for each way to create them; `attach.py` chooses."""

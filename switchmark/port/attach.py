@@ -1,8 +1,8 @@
 """Attaches a node's ports, for every environment on this machine.
 
-A node is a network namespace with a veth end in it for each port, or with a folder where its
-vhost-user or memif sockets will be. Bare namespaces run the engine right in it; containers are put
-around it; a node without a namespace has its devices among the host's own.
+A node is a network namespace with a veth end for each port, or with a folder for its vhost-user or
+memif sockets. The engine runs directly in the namespace, or in a container around it. A node
+without a namespace has its devices among the devices of the host.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from switchmark.port.vhost_user import SOCKET_KINDS, socket_folder, wire_of_sock
 def attach(
     session: Session, node: Attached, inside_prefix: str | None = None, *, taps: bool = False
 ) -> Attached:
-    """Attach a node's ports for a switch; veth devices are up at both ends on return.
+    """Attach a node's ports for a switch. On return, veth devices are up at both ends.
 
-    `inside_prefix` is where the node sees the socket folder (None: where the host does); `taps`: it
-    can hold the other end of a tap, as a virtual machine can."""
+    `inside_prefix` is the path of the socket folder in the node (None: the path on the host).
+    `taps` is True if the node can use the other end of a tap, for example a virtual machine."""
     spec = node.spec
     behind_doors = inside_prefix is not None and any(has_door(port) for port in spec.ports)
     if behind_doors or any(port.kind in SOCKET_KINDS and port.nic is None for port in spec.ports):
@@ -49,26 +49,26 @@ def attach(
         elif port.kind in MADE_BY_SWITCH:
             ports.append(with_made(node, number))
         else:
-            raise _cannot(spec, port)
+            raise _refusal(spec, port)
     return node.with_ports(ports)
 
 
 def attach_wire(
     session: Session, a: Attached, b: Attached, inside_prefix: str | None = None
 ) -> tuple[Attached, Attached]:
-    """Join two nodes with one port each, by one veth pair, or by one vhost-user or memif socket at
-    which the first listens and to which the second connects."""
-    near, far = a.spec.port, b.spec.port
-    if near.kind is not far.kind:
+    """Connect two nodes with one port each directly: by a veth pair, or by a vhost-user or memif
+    socket at which the first listens and to which the second connects."""
+    port, other = a.spec.port, b.spec.port
+    if port.kind is not other.kind:
         raise UsageError(
-            f"wire {a.spec.name}-{b.spec.name}: its ends are {near.kind} and {far.kind}"
+            f"wire {a.spec.name}-{b.spec.name}: its ends are {port.kind} and {other.kind}"
         )
-    if near.kind is PortKind.VETH:
+    if port.kind is PortKind.VETH:
         return wire_of_veth(session, a, b)
-    if near.kind in SOCKET_KINDS:
+    if port.kind in SOCKET_KINDS:
         return wire_of_socket(session, a, b, inside_prefix)
-    raise _cannot(a.spec, near)
+    raise _refusal(a.spec, port)
 
 
-def _cannot(spec: NodeSpec, port: NodePort) -> UsageError:
+def _refusal(spec: NodeSpec, port: NodePort) -> UsageError:
     return UsageError(f"node {spec.name}: a port of kind {port.kind} cannot be made here")

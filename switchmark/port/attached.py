@@ -1,4 +1,4 @@
-"""A node's place in the network: its namespace, its ports so far, and what undoes them."""
+"""The network part of a node: its namespace, its ports so far, and the ledger entries of both."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from switchmark.host.undo.entries import NetworkNamespace
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.port.door import Door
 
-DEVICE_INSIDE = "eth"  # and the number of the port
-LONGEST_NAME = 7  # a device name holds 15 characters: "sm", 6 digits, and this
+DEVICE_INSIDE = "eth"  # prefix of the number of the port
+LONGEST_NAME = 7  # a device name has at most 15 characters: "sm", 6 digits, and the node's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,32 +24,32 @@ class Attached:
     """A namespace with its ports: the completed spec, and the ledger entries to undo."""
 
     spec: NodeSpec
-    netns: str | None  # None: the host's own
+    netns: str | None  # None: the namespace of the host
     entries: list[int] = field(default_factory=list)
-    lent: list[int] = field(default_factory=list)  # of devices that the host wants back
-    doors: list[Door] = field(default_factory=list)  # where its ports are handed out
-    holder: ProcessIdentity | None = None  # of a container that does nothing but to hold it
+    lent: list[int] = field(default_factory=list)  # ledger entries of devices of the host
+    doors: list[Door] = field(default_factory=list)  # servers of its netmap ports
+    holder: ProcessIdentity | None = None  # process of a container that only keeps the namespace
 
     def detach(self, session: Session) -> None:
-        """Remove ports and namespace, last first. Idempotent."""
+        """Remove ports and namespace in reverse order. Idempotent."""
         self._close_doors()
         for entry in (*self.lent, *reversed(self.entries)):
             session.ledger.undo(entry)
 
     @contextmanager
     def or_nothing(self, session: Session) -> Iterator[None]:
-        """The making of the rest of the node: where it fails, what was attached so far is removed
-        at once, and a later node can have its names."""
+        """Remove the ports and the namespace if the rest of the node cannot be created, so that a
+        later node can use their names."""
         try:
             yield
         except BaseException:
-            with suppress(OSError, SwitchmarkError):  # it stays in the ledger; the cause is told
+            with suppress(OSError, SwitchmarkError):  # the ledger keeps it; raise the first error
                 self.detach(session)
             raise
 
     def release_namespace(self, session: Session) -> None:
-        """Give up the namespace's name. The kernel then removes it and its devices, except those
-        that are lent, which go back before."""
+        """Remove the name of the namespace, after devices of the host have been returned. The
+        kernel then removes the namespace and its other devices."""
         self._close_doors()
         for entry in self.lent:
             session.ledger.undo(entry)
@@ -61,12 +61,12 @@ class Attached:
             self.doors.pop().close()
 
     def with_ports(self, ports: list[NodePort]) -> Attached:
-        """This node with its ports complete."""
+        """Return this node with its completed ports."""
         return replace(self, spec=replace(self.spec, ports=tuple(ports)))
 
     def end(self, session: Session, number: int) -> VethEnd:
-        """The name of the node's end of a port. Among the host's own devices it is a name of ours,
-        too."""
+        """Return the name of the node's end of a port. Among the devices of the host, it contains
+        the name of the session."""
         port = self.spec.ports[number]
         device = f"{DEVICE_INSIDE}{number}"
         if self.netns is None:
@@ -74,13 +74,13 @@ class Attached:
         return VethEnd(device, port.device_mac or port.mac, self.netns)
 
     def outside(self, session: Session, number: int) -> str:
-        """The name of the switch's end of a port."""
+        """Return the name of the switch's end of a port."""
         mark = "ab"[number] if len(self.spec.ports) > 1 else ""
         return f"sm{session.id}{self.spec.name}{mark}"
 
     def bring_up(self, port: NodePort, end: VethEnd) -> None:
-        """Set the node's end up, with its address; among the host's own devices without one, which
-        would change the host's routes."""
+        """Set the node's end up with its address. Among the devices of the host, it gets no
+        address, which would change the routes of the host."""
         if not port.ip or self.netns is None:
             netlink.bring_up(end)
             return
@@ -89,8 +89,8 @@ class Attached:
 
 
 def namespace(session: Session, spec: NodeSpec) -> Attached:
-    """A new namespace without ports, or that of an end of a container network, which belongs to the
-    network. Raises UsageError for a name that is too long."""
+    """Return a new namespace without ports, or the existing namespace of an end of a container
+    network. Raise UsageError for a name that is too long."""
     check_name(spec)
     if spec.ports and spec.port.made_port is not None and spec.port.made_port.end is not None:
         return Attached(spec, spec.port.made_port.end.netns)
@@ -100,8 +100,8 @@ def namespace(session: Session, spec: NodeSpec) -> Attached:
     return Attached(spec, netns, entries)
 
 
-def hosts_own(spec: NodeSpec) -> Attached:
-    """A node without a namespace: its ports are among the host's own devices."""
+def in_host_namespace(spec: NodeSpec) -> Attached:
+    """Return a node without a namespace, whose ports are among the devices of the host."""
     check_name(spec, LONGEST_NAME - 1)
     return Attached(spec, None)
 
@@ -111,6 +111,6 @@ def check_name(spec: NodeSpec, longest: int = LONGEST_NAME) -> None:
     longest = min(longest, LONGEST_NAME - (len(spec.ports) > 1))
     if not 0 < len(spec.name) <= longest:
         raise UsageError(
-            f"node name {spec.name!r}: must have 1 to {longest} characters, to fit into"
-            " the name of a device"
+            f"node name {spec.name!r}: must have 1 to {longest} characters to fit into the name of "
+            "a device"
         )

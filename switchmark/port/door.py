@@ -1,11 +1,11 @@
-"""A door: where an application in a container gets a netmap port that it cannot open itself.
+"""Opens netmap ports for applications in containers, which cannot open them.
 
-A VALE switch belongs to a network namespace, and netmap looks a port's name up in that of who opens
-it: a container would need the right to enter the switch's (SYS_ADMIN), and /dev/netmap. Instead the
-port is opened here and handed out, as a descriptor, over a Unix socket in the node's folder; the
-engine's `netmap:NAME,door=SOCKET` takes it. (A persistent port, which is a device that could be put
-into the container, is no way: netmap forgets its name at the switch once it has been opened, and
-nobody can take it off the switch any more.)
+A VALE switch belongs to a network namespace, and netmap searches the name of a port in the
+namespace of the caller. A container would need /dev/netmap, and SYS_ADMIN to enter the namespace of
+the switch. Instead, the bench opens the port and passes the descriptor over a Unix socket in the
+node's folder; the engine's `netmap:NAME,door=SOCKET` receives it. A persistent port, which is a
+device that could be moved into the container, cannot replace this: once it has been opened, netmap
+loses its name at the switch, and nothing can detach it from the switch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BACKLOG = 4
 
 
 class Door:
-    """A Unix socket; who connects gets the port, opened for them in the switch's namespace."""
+    """A Unix socket server that passes an open netmap port to each client."""
 
     def __init__(self, place: Path, port: str, netns: str) -> None:
         self._port = port
@@ -40,28 +40,28 @@ class Door:
         self._thread.start()
 
     def close(self) -> None:
-        """Hand nothing out any more. Idempotent."""
+        """Stop the server. Idempotent."""
         with suppress(OSError):
-            self._listening.shutdown(socket.SHUT_RDWR)  # who waits in `accept` is woken
+            self._listening.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in `accept`
         self._thread.join()
         self._listening.close()
 
     def _serve(self) -> None:
         while True:
             try:
-                asking, _ = self._listening.accept()
+                client, _ = self._listening.accept()
             except OSError:
                 return
-            with asking, suppress(OSError):  # who asked may have gone
-                self._answer(asking)
+            with client, suppress(OSError):  # the client may have closed the connection
+                self._pass_port(client)
 
-    def _answer(self, asking: socket.socket) -> None:
+    def _pass_port(self, client: socket.socket) -> None:
         try:
             fd, account = namespaces.inside(self._netns, partial(netmap.open_port, self._port))
         except OSError as error:
-            asking.send(f"netmap does not open '{self._port}': {error.strerror}".encode())
+            client.send(f"netmap does not open '{self._port}': {error.strerror}".encode())
             return
         try:
-            socket.send_fds(asking, [account], [fd])
+            socket.send_fds(client, [account], [fd])
         finally:
             os.close(fd)

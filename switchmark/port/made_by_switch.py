@@ -1,8 +1,8 @@
-"""A port that the switch has made (macvlan, a virtual function, VALE) is taken into the node.
+"""Attaches ports that the switch creates (macvlan, a virtual function, VALE).
 
-The device keeps the application's address, by which its switch delivers. Where applications read
-frames themselves it gets no IP address, so that the IP stack drops them early. A port of VALE is no
-device: it is opened by its name, in the switch's namespace, or handed out to a container.
+The device has the address of the application, to which the switch sends frames. If applications
+read raw frames, it gets no IP address, so that the IP stack drops them early. A VALE port is not a
+device: it is opened by its name in the switch's namespace, or passed to a container.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from switchmark.model.ports import MadePort
 from switchmark.port.attached import DEVICE_INSIDE, Attached
 from switchmark.port.door import Door
 
-NETNS_WORD = ",netns="  # between the name of a netmap port and the namespace to open it in
+NETNS_WORD = ",netns="  # separates the name of a netmap port and its namespace
 
 
 def with_made(node: Attached, number: int) -> NodePort:
-    """Attach the device that the switch has made; a netmap port is opened from anywhere."""
+    """Attach the device that the switch has created. A netmap port needs no device."""
     port = node.spec.ports[number]
-    made = port.made_port
-    if made is None:
+    made_port = port.made_port
+    if made_port is None:
         raise UsageError(f"node {node.spec.name}: its {port.kind} port has not been made")
-    if made.device is None and made.macvlan_on is None:
+    if made_port.device is None and made_port.macvlan_on is None:
         return port
     end = VethEnd(f"{DEVICE_INSIDE}{number}", port.mac, node.netns)
-    put_inside(made, end, port.mtu_bytes)
+    put_inside(made_port, end, port.mtu_bytes)
     if port.device_mac is None:
         node.bring_up(port, end)
     else:
@@ -39,7 +39,7 @@ def with_made(node: Attached, number: int) -> NodePort:
 
 
 def with_end(node: Attached, number: int) -> NodePort:
-    """Return the port that is an end of a container network; the network has set it up."""
+    """Return the port that is an end of a container network, which the network has set up."""
     port = node.spec.ports[number]
     if port.made_port is None or port.made_port.end is None:
         raise UsageError(f"node {node.spec.name}: its {port.kind} port has not been made")
@@ -47,13 +47,13 @@ def with_end(node: Attached, number: int) -> NodePort:
 
 
 def has_door(port: NodePort) -> bool:
-    """Whether a container gets this port, one of VALE's, through a door."""
+    """Return True if a container gets this VALE port through a door."""
     return port.made_port is not None and port.made_port.netmap is not None
 
 
 def with_door(node: Attached, number: int, folder: Path, inside_prefix: str) -> NodePort:
-    """Make the door of a port of VALE, in the folder that the node sees elsewhere. The application
-    needs no network device for it, no /dev/netmap, and no right."""
+    """Create the door of a VALE port, in the folder that the node sees at `inside_prefix`. The
+    application needs neither a network device, /dev/netmap nor privileges."""
     port = node.spec.ports[number]
     assert port.made_port is not None and port.made_port.netmap is not None
     name, _, netns = port.made_port.netmap.partition(NETNS_WORD)
@@ -68,11 +68,11 @@ def with_door(node: Attached, number: int, folder: Path, inside_prefix: str) -> 
     )
 
 
-def put_inside(made: MadePort, end: VethEnd, mtu_bytes: int) -> None:
-    """Put the port's device into the namespace of `end` and under its name. Raises OSError.
+def put_inside(port: MadePort, end: VethEnd, mtu_bytes: int) -> None:
+    """Put the port's device into the namespace of `end` with its name. Raise OSError if this fails.
 
-    A macvlan device is made there at once: moving one takes the kernel some 30 ms."""
-    if made.macvlan_on is not None:
-        netlink.create_macvlan(made.macvlan_on, end, mtu_bytes)
-    elif made.device is not None:
-        netlink.move_renamed(made.device, end, mtu_bytes)
+    A macvlan device is created there, since moving a device takes the kernel some 30 ms."""
+    if port.macvlan_on is not None:
+        netlink.create_macvlan(port.macvlan_on, end, mtu_bytes)
+    elif port.device is not None:
+        netlink.move_renamed(port.device, end, mtu_bytes)

@@ -1,4 +1,4 @@
-"""A port of the host's own: a device that is lent to the node, or a PCI function for DPDK."""
+"""Attaches a port of the host: a device that the node borrows, or a PCI function for DPDK."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from switchmark.port.attached import Attached
 
 
 def with_nic(session: Session, node: Attached, port: NodePort, nic: Nic) -> NodePort:
-    """Attach the tester's real port; the switch's lies beyond it."""
+    """Attach the tester's real port, with the switch's port at the other end."""
     beyond = None if is_pci(nic.switch) else nic.switch
     return replace(with_lent(session, node, port, nic.tester), device_switch_side=beyond)
 
 
 def with_lent(session: Session, node: Attached, port: NodePort, name: str) -> NodePort:
-    """Attach a device, which is lent to the node, or a PCI function that DPDK drives from
-    anywhere."""
+    """Attach a device that the node borrows, or a PCI function, which DPDK can use from any
+    namespace."""
     if is_pci(name):
         return replace(port, made_port=MadePort(pci=name))
     assert node.netns is not None, "such nodes are network namespaces"

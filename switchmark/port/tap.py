@@ -1,5 +1,5 @@
-"""A tap port: a device on the switch's side. The program that reads and writes its frames (a
-virtual machine) comes later."""
+"""Attaches a tap port: a device on the switch's side. A virtual machine reads and writes its frames
+later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmark.port.attached import Attached
 
 
 def with_tap(session: Session, node: Attached, number: int) -> NodePort:
-    """Attach a tap device, which has no end inside yet."""
+    """Attach a tap device, which has no end in the node yet."""
     device = node.outside(session, number)
     node.entries.append(session.ledger.record(NetworkDevice(device)))
     netlink.create_tap(device, node.spec.ports[number].mtu_bytes)

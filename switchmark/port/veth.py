@@ -1,5 +1,5 @@
-"""A veth port: one end in the node, the other on the switch's side or, without a switch, in the
-other node of the pair.
+"""Attaches a veth port: one end is in the node, and the other on the switch's side, or in another
+node without a switch between them.
 
 Both ends are up on return.
 """
@@ -20,8 +20,9 @@ def with_veth(session: Session, node: Attached, number: int) -> NodePort:
     """Attach a veth pair between the node and the switch."""
     port = node.spec.ports[number]
     device = node.outside(session, number)
-    # Right where the switch will use it: to move a device takes the kernel some 30 ms. Where the
-    # node has no namespace, none takes both ends away in the end, so it stays to be deleted.
+    # The device is created in the switch's namespace, since moving it takes the kernel some 30 ms.
+    # If the node has no namespace, no removal of a namespace removes the device, so it must be
+    # deleted.
     home = port.switch_netns if node.netns is not None else None
     inside, outside = node.end(session, number), VethEnd(device, netns=home)
     if home is None:
@@ -34,7 +35,7 @@ def with_veth(session: Session, node: Attached, number: int) -> NodePort:
 
 
 def wire_of_veth(session: Session, a: Attached, b: Attached) -> tuple[Attached, Attached]:
-    """Join two nodes by one veth pair, an end in each."""
+    """Connect two nodes by one veth pair."""
     ends = [node.end(session, 0) for node in (a, b)]
     mtu_bytes = max(a.spec.port.mtu_bytes, b.spec.port.mtu_bytes)
     if a.netns is None:

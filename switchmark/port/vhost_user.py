@@ -1,7 +1,6 @@
-"""A vhost-user or memif port: a socket in a folder that node and switch both see.
+"""Attaches a vhost-user or memif port: a socket in a folder that node and switch share.
 
-The folder and the path are made here; which side listens, and the rings that the two then share,
-are the switch's and the engine's own.
+This file creates the folder and the path. Switch and engine decide which side listens.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ SOCKET_KINDS = (PortKind.VHOST_USER, PortKind.MEMIF)
 
 
 def socket_folder(session: Session, node: Attached) -> Path:
-    """Make the folder of a node's sockets."""
+    """Create the folder of a node's sockets."""
     folder = session.run_dir / f"vhost-{node.spec.name}"
     node.entries.append(session.ledger.record(Directory(str(folder))))
     folder.mkdir(mode=0o700)
@@ -28,8 +27,7 @@ def socket_folder(session: Session, node: Attached) -> Path:
 
 
 def with_socket(port: NodePort, folder: Path, number: int, inside_prefix: str | None) -> NodePort:
-    """Attach a port by its socket's paths on the host and in the node, which may see the folder
-    elsewhere."""
+    """Attach a port by the paths of its socket on the host and in the node."""
     name = SOCKET_NAME if number == 0 else f"port{number}.sock"
     return replace(
         port,
@@ -41,7 +39,7 @@ def with_socket(port: NodePort, folder: Path, number: int, inside_prefix: str | 
 def wire_of_socket(
     session: Session, a: Attached, b: Attached, inside_prefix: str | None
 ) -> tuple[Attached, Attached]:
-    """Join two nodes by one socket: the first listens, the second is the back end that connects."""
+    """Connect two nodes by one socket: the first listens, and the second connects as back end."""
     folder = socket_folder(session, a)
-    near, far = (with_socket(node.spec.port, folder, 0, inside_prefix) for node in (a, b))
-    return a.with_ports([near]), b.with_ports([replace(far, back_end=True)])
+    first, second = (with_socket(node.spec.port, folder, 0, inside_prefix) for node in (a, b))
+    return a.with_ports([first]), b.with_ports([replace(second, back_end=True)])

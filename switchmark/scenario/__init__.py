@@ -1,1 +1,1 @@
-"""The layout of nodes and links: one module a scenario."""
+"""The layout of nodes and links: one module for each scenario."""

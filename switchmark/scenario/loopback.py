@@ -1,8 +1,8 @@
-"""The scenario `loopback`: from a tester through a chain of N VNFs to another (`loopback-N`).
+"""The scenario `loopback-N`: from one tester through a chain of N VNFs to another tester.
 
-The switch is crossed N + 1 times. Several chains beside each other, each with wires of its
-own, are `chains-MxN`: M chains of N VNFs. What the VNFs are is the key `vnf`. With the key `split`
-they have one sender and one receiver in common (split.py).
+The frames cross the switch N + 1 times. `chains-MxN` is M parallel chains of N VNFs, each with its
+own testers. The key `vnf` sets the program of the VNFs. With the key `split`, the chains share one
+sender and one receiver (split.py).
 """
 
 from switchmark.model.topology import NodePlace

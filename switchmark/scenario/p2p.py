@@ -1,7 +1,6 @@
 """The scenario `p2p`: from tester to tester through the switch, without other applications.
 
-Both ends are wire ends: a tester outside of the environment stands in for one behind a
-physical port.
+Both testers are outside of the environment, in place of testers behind physical ports.
 """
 
 from switchmark.model.topology import NodePlace

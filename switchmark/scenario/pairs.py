@@ -1,7 +1,7 @@
 """The scenario `pairs`: N sender/receiver or client/server pairs on one host.
 
-Each application is in a node of its own with one port. All ports go to the one switch under
-test, or, when the switch is `direct`, each pair is joined by a wire. `pairs-N` says how many.
+Each application is in a separate node with one port. All ports belong to the switch under test. If
+the switch is `direct`, each pair is connected directly. The name is `pairs-N`.
 """
 
 from switchmark.model.topology import NodePlace

@@ -1,7 +1,7 @@
-"""The scenarios by name: a file of this folder with the `PLACES` of the two ends of each path.
+"""The scenarios by name. Each file of this folder has the `PLACES` of the two ends of a path.
 
-Some names carry numbers: `loopback-3` is a chain of three VNFs, `pairs-4` four pairs, `chains-2x3`
-two chains of three VNFs each.
+Some names contain numbers: `loopback-3` is a chain of three VNFs, `pairs-4` is four pairs,
+`chains-2x3` is two chains of three VNFs each.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PLACES: PluginRegistry[tuple[NodePlace, NodePlace]] = PluginRegistry(
 
 
 def resolve_names(trial: Trial) -> Trial:
-    """The trial with the scenario's canonical name, and the number of paths in `pairs`. Raises
-    UsageError for an unknown scenario."""
+    """Return the trial with the canonical name of its scenario, and with the number of paths in
+    `pairs`. Raise UsageError for an unknown scenario."""
     scenario = _known(trial.scenario)
     if scenario == scenario.canonical and scenario.paths in (None, trial.pairs):
         return trial
@@ -30,8 +30,8 @@ def resolve_names(trial: Trial) -> Trial:
 
 
 def expand(trial: Trial) -> Topology:
-    """The topology of a trial that the rules of campaigns allow. Raises UsageError for an unknown
-    scenario."""
+    """Return the topology of a trial that satisfies the rules of campaigns. Raise UsageError for an
+    unknown scenario."""
     scenario, trial = trial.scenario, resolve_names(trial)
     if trial.split == "none":
         topology = lay_out(trial, PLACES[scenario.kind], scenario.chain)

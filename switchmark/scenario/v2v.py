@@ -1,6 +1,6 @@
 """The scenario `v2v`: from one node of the environment to another through the switch.
 
-The same nodes and ports as one of `pairs`, under the name that the literature gives it.
+It has the nodes and ports of `pairs-1`, under the name in the literature.
 """
 
 from switchmark.model.topology import NodePlace

@@ -1,1 +1,1 @@
-"""Simulated switches whose truth is known: what searches and statistics are tested on."""
+"""Simulated switches of known capacity, for tests of searches and statistics."""

@@ -1,7 +1,7 @@
-"""Plain bisection after RFC 2544 section 26.1: one trial a load, one goal a search.
+"""Plain bisection after RFC 2544 section 26.1, with one trial of each load and one goal.
 
-It is kept for comparison, as the method that everyone knows: it believes every single trial, so one
-accident moves the result for good, and nothing in the result says so.
+It exists for comparison, as the best-known method. A single disturbed trial changes the result for
+good, and the result does not show it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, Me
 def bisection_goal(
     name: str, loss_ratio: float, *, trial_s: float = 60.0, width: float = 0.005
 ) -> Goal:
-    """A goal for single trials; RFC 2544 section 24 asks for at least 60 s."""
+    """Return a goal for single trials; RFC 2544 section 24 requires at least 60 s."""
     return Goal(
         name=name,
         loss_ratio=loss_ratio,
@@ -31,10 +31,8 @@ def bisection_goal(
 def search(
     measurer: Measurer, goal: Goal, *, max_pps: float, budget_s: float = float("inf")
 ) -> SearchResult:
-    """Halve the interval between the highest good and the lowest bad load until it is narrow.
-
-    The first trial is at `max_pps`; the lowest load is tried only when everything above was bad.
-    """
+    """Halve the interval between the highest good and the lowest bad load until it is narrow. The
+    first trial is at `max_pps`, and the lowest load is only tried if all higher loads were bad."""
     limits_pps = DEFAULT_MIN_PPS, max_pps
     check_range(*limits_pps)
     budgeted = BudgetedMeasurer(measurer, budget_s)
@@ -63,7 +61,7 @@ def search(
 
 
 def _next_load(goal: Goal, lower: float | None, upper: float | None) -> float | None:
-    """The middle of the interval; None when the search is done."""
+    """Return the middle of the interval; None if the search is done."""
     if upper is None or upper <= DEFAULT_MIN_PPS:
         return None
     floor = DEFAULT_MIN_PPS if lower is None else lower

@@ -1,8 +1,8 @@
 """A simulated switch in the kernel: it works inside the system calls of its sender.
 
-A load beyond its capacity is neither lost nor refused. The sender returns from its calls late and
-gives up the frames that fell due meanwhile, as it does after it was descheduled. To the sender the
-two look alike; the kernel's account of its waiting tells them apart, with its own error.
+A load beyond its capacity is neither lost nor refused. The sender's calls return late, and it gives
+up the frames that were due meanwhile, as after it was descheduled. Only the kernel's accounting of
+waiting times, which has an error, distinguishes the two causes.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from switchmark.method.support.measurer import LoadPoint
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocking:
-    """A switch in the kernel, and how its sender fares. Shares are of a trial's time."""
+    """A switch in the kernel and its sender. Shares are shares of a trial's time."""
 
     capacity_pps: float
     trial_noise: float = 0.0  # standard deviation of the capacity from trial to trial
     descheduled_share: float = 0.0  # mean; exponentially distributed over trials
-    untold_share: float = 0.0  # of the time descheduled, what the kernel does not account for
+    unreported_share: float = 0.0  # share of the descheduled time that the kernel does not report
 
 
 class BlockingSwitch:
     """A `Measurer` without hardware. The same `Blocking` and seed give the same trials."""
 
-    def __init__(self, how: Blocking, seed: int = 0) -> None:
-        self.how = how
+    def __init__(self, blocking: Blocking, seed: int = 0) -> None:
+        self.blocking = blocking
         self._random = random.Random(seed)
 
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
         """Run one trial."""
-        how = self.how
+        blocking = self.blocking
         away = 0.0
-        if how.descheduled_share:
-            away = min(0.95, self._random.expovariate(1 / how.descheduled_share))
-        noise = self._random.gauss(0, how.trial_noise) if how.trial_noise else 0.0
-        capacity = how.capacity_pps * max(0.01, 1 + noise)
+        if blocking.descheduled_share:
+            away = min(0.95, self._random.expovariate(1 / blocking.descheduled_share))
+        noise = self._random.gauss(0, blocking.trial_noise) if blocking.trial_noise else 0.0
+        capacity = blocking.capacity_pps * max(0.01, 1 + noise)
         is_open = math.isinf(load_pps)
-        wanted = round((capacity if is_open else load_pps) * duration_s)
-        offered = round(min(wanted / duration_s, capacity) * duration_s * (1 - away))
-        told = away * (1 - how.untold_share)
+        intended = round((capacity if is_open else load_pps) * duration_s)
+        offered = round(min(intended / duration_s, capacity) * duration_s * (1 - away))
+        reported = away * (1 - blocking.unreported_share)
         return LoadPoint(
             intended_pps=None if is_open else load_pps,
             offered_pps=offered / duration_s,
@@ -50,7 +50,7 @@ class BlockingSwitch:
             offered_frames=offered,
             lost_frames=0,
             duration_s=duration_s,
-            late_frames=0 if is_open else min(wanted - offered, math.ceil(wanted * told)),
-            intended_frames=None if is_open else wanted,
+            late_frames=0 if is_open else min(intended - offered, math.ceil(intended * reported)),
+            intended_frames=None if is_open else intended,
             ring_full_share=0.0,
         )

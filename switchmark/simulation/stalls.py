@@ -1,9 +1,9 @@
-"""A simulated switch that now and then loses its core, as its applications do.
+"""A simulated switch that sometimes loses its core, as its applications do.
 
-The switch pushes back what it does not take at once, as rings do. A sender that comes back makes up
-for what fell due, up to a bound, and gives up the rest; a receiver that is away loses what its ring
-does not hold; while the switch is away nothing is taken. The truth is set, so that a search can be
-held to it.
+The switch refuses frames that it cannot accept immediately, as rings do. After a pause, a sender
+catches up with due frames up to a limit, and gives up the rest. A receiver without a core loses the
+frames that do not fit into its ring. A switch without a core accepts no frame. The true capacity is
+set, so that the result of a search can be checked.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Literal
 
 from switchmark.method.support.measurer import LoadPoint
 
-Who = Literal["sender", "receiver", "switch", "nobody"]
+Part = Literal["sender", "receiver", "switch", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stalls:
-    """How often, and for how long, an application or the switch is kept from its core."""
+    """The frequency and the length of times in which an application or the switch has no core."""
 
-    per_s: float  # Poisson
+    per_s: float  # rate of a Poisson process
     shortest_s: float = 0.004  # a tick of the kernel
     longest_s: float = 0.03
-    whose: tuple[Who, ...] = ("sender", "receiver", "switch")  # by turns of chance
-    catch_up_s: float = 0.001  # what a sender makes up for
-    ring_frames: int = 256  # of the receiver
+    parts: tuple[Part, ...] = ("sender", "receiver", "switch")  # one of them stalls, at random
+    catch_up_s: float = 0.001  # longest pause after which a sender offers all due frames
+    ring_frames: int = 256  # size of the receiver's ring
 
 
 class StallingSwitch:
@@ -41,26 +41,26 @@ class StallingSwitch:
 
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
         """Run one trial."""
-        how = self._stalls
-        asked_pps = 2 * self.capacity_pps if math.isinf(load_pps) else load_pps
-        bound = asked_pps * how.catch_up_s
+        stalls = self._stalls
+        sent_pps = 2 * self.capacity_pps if math.isinf(load_pps) else load_pps
+        bound = sent_pps * stalls.catch_up_s
         offered = waiting = late = refused = lost = stalled_s = 0.0
-        for who, length_s in self._stretches(duration_s):
-            waiting += asked_pps * length_s
+        for stalled, length_s in self._stretches(duration_s):
+            waiting += sent_pps * length_s
             taken = 0.0
-            if who in ("nobody", "receiver"):
+            if stalled in ("none", "receiver"):
                 taken = min(waiting, self.capacity_pps * length_s)
             waiting -= taken
             offered += taken
             given_up = max(0.0, waiting - bound)
             waiting -= given_up
-            if who == "sender":
+            if stalled == "sender":
                 late += given_up
             else:
                 refused += given_up
-            if who == "receiver":
-                lost += max(0.0, taken - how.ring_frames)
-            stalled_s += length_s if who == "switch" else 0.0
+            if stalled == "receiver":
+                lost += max(0.0, taken - stalls.ring_frames)
+            stalled_s += length_s if stalled == "switch" else 0.0
         offered_frames = round(offered + waiting)
         is_open = math.isinf(load_pps)
         return LoadPoint(
@@ -77,13 +77,14 @@ class StallingSwitch:
             ring_full_share=0.5 if refused else 0.0,
         )
 
-    def _stretches(self, duration_s: float) -> Iterator[tuple[Who, float]]:
-        """Who is away, and for how long, from the trial's begin to its end."""
-        how, at_s = self._stalls, 0.0
+    def _stretches(self, duration_s: float) -> Iterator[tuple[Part, float]]:
+        """Yield the stalled part and the duration, from the begin of the trial to its end."""
+        stalls, at_s = self._stalls, 0.0
         while at_s < duration_s:
-            calm_s = min(self._random.expovariate(how.per_s), duration_s - at_s)
-            yield "nobody", calm_s
+            calm_s = min(self._random.expovariate(stalls.per_s), duration_s - at_s)
+            yield "none", calm_s
             at_s += calm_s
-            length_s = min(self._random.uniform(how.shortest_s, how.longest_s), duration_s - at_s)
-            yield self._random.choice(how.whose), length_s
+            drawn_s = self._random.uniform(stalls.shortest_s, stalls.longest_s)
+            length_s = min(drawn_s, duration_s - at_s)
+            yield self._random.choice(stalls.parts), length_s
             at_s += length_s

@@ -1,7 +1,7 @@
-"""Draws a topology: as text, a line for each path; as SVG, a row for each path.
+"""Draws a topology as text or as SVG, with one line or row for each path.
 
-In the text the switch stands wherever it is crossed. In the SVG it is the one bar that it is, and
-each path runs from node to node through it.
+The text shows the switch at each crossing. The SVG shows one bar for the switch, which the path
+crosses between two nodes.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from itertools import pairwise
 from switchmark.model.ports import PortKind
 from switchmark.model.topology import NodePlace, Topology, TopologyNode, TrafficPath, wire_kind
 
-ROWS_DRAWN = 16  # of the SVG; the others are counted in its last line
+ROWS_DRAWN = 16  # largest number of rows of an SVG; its last line has the number of the others
 BOX, GAP, HEIGHT, MARGIN = 132, 36, 44, 24  # pixels
 ROW = 3 * HEIGHT
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The words in the boxes beside the nodes' own names."""
+    """The texts in the boxes beside the names of nodes."""
 
-    switch: str  # and its connect mode
+    switch: str  # with its connect mode
     environment: str
     port_kind: str
     vnf: str
 
 
 def draw_lines(topology: Topology, labels: Labels) -> list[str]:
-    """A line of text for each path, and for each chain that a path is split over."""
+    """Return a line of text for each path, and for each chain of a path that is split."""
     return [_line(topology, path, via, labels) for path in topology.paths for via in path.ways()]
 
 
 def _line(topology: Topology, path: TrafficPath, via: tuple[str, ...], labels: Labels) -> str:
     left = "<" if path.both_ways else ""
     nodes = _on(topology, path, via)
-    line = f"[{_where(nodes[0], labels)}: {_what(nodes[0], labels)}]"
+    line = f"[{_where(nodes[0], labels)}: {_role(nodes[0], labels)}]"
     for before, node in pairwise(nodes):
         if topology.direct and node.far:
-            line += f" {left}--cable--> [{_where(node, labels)}: {_what(node, labels)}]"
+            line += f" {left}--cable--> [{_where(node, labels)}: {_role(node, labels)}]"
             continue
         line += f" {left}--{_kind(before, labels)}--> [{labels.switch}]"
-        if node.far != before.far:  # each host has a switch of its own
+        if node.far != before.far:  # each host has a switch
             line += f" {left}--cable--> [{labels.switch}]"
-        line += f" {left}--{_kind(node, labels)}--> [{_where(node, labels)}: {_what(node, labels)}]"
+        line += f" {left}--{_kind(node, labels)}--> [{_where(node, labels)}: {_role(node, labels)}]"
     return line
 
 
@@ -60,21 +60,21 @@ def _where(node: TopologyNode, labels: Labels) -> str:
 
 
 def _kind(node: TopologyNode, labels: Labels) -> str:
-    """What joins it to the switch, in words."""
+    """Return the kind of the node's connection to the switch."""
     if node.nic is not None:
         return f"port {node.nic.switch}"
     kind = PortKind(labels.port_kind)
     return (wire_kind(kind) if node.place is NodePlace.WIRE else kind).value
 
 
-def _what(node: TopologyNode, labels: Labels) -> str:
+def _role(node: TopologyNode, labels: Labels) -> str:
     if node.role != "vnf":
         return f"{node.role} {node.pair}"
     return f"{labels.vnf} {node.name.removeprefix('v').replace('-', '.')}"
 
 
 def draw_svg(topology: Topology, labels: Labels) -> str:
-    """The whole topology as an SVG document."""
+    """Return the topology as an SVG document."""
     rows = [(path, via) for path in topology.paths for via in path.ways()]
     shown = rows[:ROWS_DRAWN]
     columns = max(len(via) for _, via in rows) + 2
@@ -101,7 +101,7 @@ def draw_svg(topology: Topology, labels: Labels) -> str:
 def _row(
     nodes: list[TopologyNode], both_ways: bool, labels: Labels, top: float, width: float
 ) -> list[str]:
-    """A row: nodes above, the switch below, and between them the way of the frames."""
+    """Return a row: nodes at the top, the switch at the bottom, and the path between them."""
     bar = top + 2 * HEIGHT
     parts = [
         _box(MARGIN, bar, width - 2 * MARGIN, HEIGHT * 0.6, "#e8eef3"),
@@ -112,13 +112,13 @@ def _row(
         fill = "#f6efe0" if node.place is NodePlace.WIRE else "#e9f3ea"
         parts += [
             _box(x, top, BOX, HEIGHT, fill),
-            _text(x + BOX / 2, top + 18, _what(node, labels)),
+            _text(x + BOX / 2, top + 18, _role(node, labels)),
             _text(x + BOX / 2, top + 34, _where(node, labels), "#666"),
         ]
         if column:
             parts.append(_crossing(x - GAP - 30, x + 30, top + HEIGHT, bar, both_ways))
             middle = top + HEIGHT * 1.6
-            kinds = dict.fromkeys(_kind(one, labels) for one in nodes[column - 1 : column + 1])
+            kinds = dict.fromkeys(_kind(end, labels) for end in nodes[column - 1 : column + 1])
             parts.append(_text(x - GAP / 2, middle, ", ".join(kinds), "#666"))
     return parts
 

@@ -1,8 +1,8 @@
-"""What a scenario expands to: nodes with their ports, and the paths that traffic takes.
+"""The layout of a scenario: nodes with their ports, and the paths of the traffic.
 
-Ports are numbered as the switch sees them, in the order in which a frame meets them: 2k and
-2k+1 are the two sides of one crossing of the switch. So cross-connect is right for a chain
-as it is for a pair, and every port's MAC address follows from its number alone.
+Ports of the switch are numbered in the order in which a frame passes them: 2k and 2k+1 are the two
+sides of one crossing of the switch. Cross-connect is therefore right for chains and for pairs, and
+the MAC address of a port follows from its number alone.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from switchmark.model.topology import (
 )
 from switchmark.model.trial import Trial
 
-MOST_PAIRS = 500  # paths, that is: there are addresses for so many
-MOST_CHAINS = 100  # there are names for so many
-MOST_PORTS = 2 * 2048  # of the switch
+MOST_PAIRS = 500  # number of paths that have addresses
+MOST_CHAINS = 100  # number of chains that have names
+MOST_PORTS = 2 * 2048  # largest number of ports of the switch
 
-# By dimension: for each end, how its nodes are called (at most 3 letters: they end the names
-# of devices) and the engine's role there.
+# For each end: the name of its nodes, with at most 3 letters since device names end with it, and
+# the role of the engine.
 ENDS = {
     Dimension.THROUGHPUT: (("tx", "sender"), ("rx", "receiver")),
     Dimension.LATENCY: (("cl", "client"), ("sv", "server")),
@@ -40,8 +40,7 @@ ENDS = {
 
 
 def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int) -> Topology:
-    """Lay out `trial.pairs` equal paths: an end, `chain` VNFs one behind the other, and the other
-    end."""
+    """Lay out `trial.pairs` equal paths: an end, a chain of `chain` VNFs, and the other end."""
     assert fits(trial.pairs, chain), "campaign/rules/layout.py refuses it"
     duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
     routed = trial.function.base == ROUTE
@@ -57,11 +56,11 @@ def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int) -> To
 
 @lru_cache(maxsize=4096)
 def _topology(layout: tuple[Any, ...], direct: bool, frame_size_bytes: int) -> Topology:
-    return Topology(*_laid_out(*layout), direct, frame_size_bytes)
+    return Topology(*_nodes_and_paths(*layout), direct, frame_size_bytes)
 
 
 @lru_cache(maxsize=256)
-def _laid_out(
+def _nodes_and_paths(
     dimension: Dimension,
     pairs: int,
     places: tuple[NodePlace, NodePlace],
@@ -72,28 +71,29 @@ def _laid_out(
     routed: bool,
     mirrored: bool,
 ) -> tuple[tuple[TopologyNode, ...], tuple[TrafficPath, ...]]:
-    """The layout, made once for equal trials: campaigns have many trials and few layouts."""
-    crossings = chain + 1  # of the switch, a path
+    """Return the layout. It is cached, since campaigns have many trials and few layouts."""
+    crossings = chain + 1  # number of times that a path crosses the switch
     nodes: list[TopologyNode] = []
     paths: list[TrafficPath] = []
     for pair in range(pairs):
         first = 2 * crossings * pair  # port of the switch
         last = first + 2 * crossings - 1
-        (source, near), (target, far) = ENDS[dimension]
-        near, far = ("duplex", "duplex") if duplex else (near, far)
+        (source, source_role), (target, target_role) = ENDS[dimension]
+        if duplex:
+            source_role = target_role = "duplex"
         via = tuple(f"v{pair}-{k}" for k in range(1, chain + 1))
         stations = [
-            (f"{source}{pair}", near, places[0]),
+            (f"{source}{pair}", source_role, places[0]),
             *((vnf, "vnf", NodePlace.ENVIRONMENT) for vnf in via),
-            (f"{target}{pair}", far, places[1]),
+            (f"{target}{pair}", target_role, places[1]),
         ]
-        # The first half of a chain is here, the rest and the other end there: one crossing of
-        # the cable, wherever it is.
-        here = 1 + (chain + 1) // 2 if remote else len(stations)
+        # Between hosts, the first half of a chain is on the local host, and the rest on the remote
+        # host, so that a path crosses the cable once.
+        local = 1 + (chain + 1) // 2 if remote else len(stations)
         for station, (name, role, place) in enumerate(stations):
-            own = range(max(first, first + 2 * station - 1), min(last, first + 2 * station) + 1)
-            ports = tuple(_port(index, pair, first, last, rewriting, routed) for index in own)
-            nodes.append(TopologyNode(name, role, pair, ports, place, far=station >= here))
+            numbers = range(max(first, first + 2 * station - 1), min(last, first + 2 * station) + 1)
+            ports = tuple(_port(index, pair, first, last, rewriting, routed) for index in numbers)
+            nodes.append(TopologyNode(name, role, pair, ports, place, far=station >= local))
         both_ways = duplex or dimension is Dimension.LATENCY
         paths.append(TrafficPath(pair, pair, f"{source}{pair}", f"{target}{pair}", both_ways, via))
     if mirrored:
@@ -111,10 +111,9 @@ def _monitor(target: TopologyNode, index: int) -> TopologyNode:
 def _port(
     index: int, pair: int, first: int, last: int, rewriting: bool, routed: bool
 ) -> TopologyPort:
-    """A port. Frames that leave by it cross the switch to the other side of the crossing. Where the
-    VNFs do not rewrite addresses, the ends address each other, or the switch if it routes. The
-    ends of a path are one IP
-    subnet; VNFs have no IP address."""
+    """Return a port. Frames that enter the switch by it leave by the other port of the crossing. If
+    the VNFs do not rewrite addresses, the ends address each other, or the switch if it routes. The
+    ends of a path are in one IP subnet; VNFs have no IP address."""
     if index not in (first, last):
         return TopologyPort(index, port_mac(index), "", port_mac(index ^ 1), "")
     other = first + last - index
@@ -124,27 +123,27 @@ def _port(
 
 
 def pair_ip(pair: int, end: int) -> str:
-    """The address of an end: each pair has a /24 of its own from 10.64.0.0 on; its ends are .1 and
-    .2."""
+    """Return the address of an end. Each pair has a /24 network, beginning with 10.64.0.0/24, and
+    its ends are .1 and .2."""
     return f"10.{64 + (pair >> 8)}.{pair & 255}.{end + 1}/24"
 
 
 def with_nics(topology: Topology, nics: Sequence[Nic]) -> Topology:
-    """The topology with these real ports at its wire ends, in turn."""
+    """Return the topology with these real ports at its testers, in order."""
     if not nics:
         return topology
     ends = [node.name for node in topology.nodes if node.place is NodePlace.WIRE]
     assert len(ends) == len(nics), "campaign/rules/layout.py refuses it"
-    at = dict(zip(ends, nics, strict=True))
-    nodes = tuple(replace(node, nic=at.get(node.name)) for node in topology.nodes)
+    nic_of = dict(zip(ends, nics, strict=True))
+    nodes = tuple(replace(node, nic=nic_of.get(node.name)) for node in topology.nodes)
     return replace(topology, nodes=nodes)
 
 
 def wire_ends(
     dimension: Dimension, pairs: int, places: Sequence[NodePlace], split: str = "none"
 ) -> list[str]:
-    """The names of the wire ends of so many paths. Chains that a split joins have one sender and
-    one receiver."""
+    """Return the names of the testers of the paths. Chains with a split share one sender and one
+    receiver."""
     return [
         f"{name}{pair}"
         for pair in range(pairs if split == "none" else 1)
@@ -154,12 +153,12 @@ def wire_ends(
 
 
 def ports_of(pairs: int, chain: int) -> int:
-    """The ports of the switch that so many paths through so many VNFs need."""
+    """Return the number of switch ports for `pairs` paths through `chain` VNFs each."""
     return 2 * (chain + 1) * pairs
 
 
 def fits(pairs: int, chain: int) -> bool:
-    """Whether there are addresses for so many paths, and names for their VNFs."""
+    """Return True if there are enough addresses for the paths, and names for their VNFs."""
     if not chain:
         return pairs <= MOST_PAIRS
     return pairs <= MOST_CHAINS and ports_of(pairs, chain) <= MOST_PORTS

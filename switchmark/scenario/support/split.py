@@ -1,8 +1,8 @@
 """`chains-MxN` with `split`: one sender, M chains of N VNFs, one receiver.
 
-The switch deals the sender's frames out to the chains, by the source MAC address (the sender then
-has one for each chain) or by a hash of the flow, and joins them again. Port 0 is the sender's,
-the last the receiver's; in between come the chains, one after the other.
+The switch distributes the sender's frames over the chains, by a hash of the flow or by the source
+MAC address, of which the sender has one for each chain, and joins them again. Port 0 belongs to the
+sender, the last port to the receiver, and the ports between them to the chains in order.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from switchmark.scenario.support.layout import ENDS, fits, pair_ip
 
 
 def lay_out_split(trial: Trial, chain: int) -> Topology:
-    """The topology of a trial."""
+    """Return the topology of a trial with a split."""
     assert fits(trial.pairs, chain), "campaign/rules/layout.py refuses it"
     split = split_of(trial, chain)
     assert split is not None
-    (source, near), (target, far) = ENDS[trial.dimension]
+    (source, source_role), (target, target_role) = ENDS[trial.dimension]
     ends = (f"{source}0", f"{target}0")
     vnfs = [
         TopologyNode(
@@ -40,16 +40,16 @@ def lay_out_split(trial: Trial, chain: int) -> Topology:
     ]
     first, last = _end(trial, split, 0), _end(trial, split, split.last)
     nodes = (
-        TopologyNode(ends[0], near, 0, (first,), NodePlace.WIRE),
+        TopologyNode(ends[0], source_role, 0, (first,), NodePlace.WIRE),
         *vnfs,
-        TopologyNode(ends[1], far, 0, (last,), NodePlace.WIRE),
+        TopologyNode(ends[1], target_role, 0, (last,), NodePlace.WIRE),
     )
     path = TrafficPath(0, 0, *ends, False, tuple(node.name for node in vnfs), split.chains)
     return Topology(nodes, (path,), False, trial.frame_sizes.largest)
 
 
 def split_of(trial: Trial, vnfs: int) -> Split | None:
-    """How the switch deals frames out to chains of so many VNFs; None where nothing is split."""
+    """Return the distribution of frames over chains of `vnfs` VNFs; None if there is no split."""
     if trial.split == "none":
         return None
     base = int(port_mac(0).replace(":", ""), 16)
@@ -58,8 +58,8 @@ def split_of(trial: Trial, vnfs: int) -> Split | None:
 
 
 def _end(trial: Trial, split: Split, index: int) -> TopologyPort:
-    """The port of the sender or the receiver; what goes back goes through the first chain. Where
-    VNFs keep addresses, frames are for the other end."""
+    """Return the port of the sender or the receiver. Frames in the other direction take the first
+    chain. If VNFs do not rewrite addresses, frames are addressed to the other end."""
     end = int(index != 0)
     beyond = split.tails[0] if end else split.heads[0]
     if not rewrites(trial.vnf):
@@ -69,7 +69,7 @@ def _end(trial: Trial, split: Split, index: int) -> TopologyPort:
 
 
 def _between(trial: Trial, split: Split, index: int) -> TopologyPort:
-    """A port of a VNF. A VNF that keeps addresses needs none of its own."""
+    """Return a port of a VNF. Its own address is not used if the VNF does not rewrite addresses."""
     beyond = index ^ 1
     if index in split.heads:
         beyond = 0

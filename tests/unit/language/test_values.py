@@ -106,7 +106,7 @@ def test_bad_sizes(text: str, message: str) -> None:
     assert str(error.value) == message
 
 
-def test_every_bad_item_is_named_once() -> None:
+def test_bad_items_are_named_once() -> None:
     with pytest.raises(BadValueError) as error:
         sizes("40, 64, x, 40, 9999")
     assert error.value.messages == (
@@ -116,7 +116,7 @@ def test_every_bad_item_is_named_once() -> None:
     )
 
 
-def test_a_huge_range_is_refused_before_it_is_made() -> None:
+def test_huge_range_is_refused_before_expansion() -> None:
     with pytest.raises(BadValueError) as error:
         rates("1..10G step 1")
     assert str(error.value) == (
@@ -127,7 +127,7 @@ def test_a_huge_range_is_refused_before_it_is_made() -> None:
         rates(many)
 
 
-def test_ranges_only_where_they_mean_something() -> None:
+def test_range_of_names_is_refused() -> None:
     with pytest.raises(BadValueError, match=r"'a\.\.b step 1' is not a name"):
         values.many("a..b step 1", values.name, ranges=False)
 
@@ -169,7 +169,7 @@ def test_share(text: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["101%", "1.01", "-1%", "95"])
-def test_a_share_beyond_all_is_refused(text: str) -> None:
+def test_share_above_one_is_refused(text: str) -> None:
     with pytest.raises(BadValueError, match=r"is not a share; use 0% to 100%, or 0 to 1$"):
         values.share(text)
 
@@ -183,7 +183,7 @@ def test_boolean() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-x", "a b", "a/b", "a,b", "a=b", "ü", "x" * 101, "a\n"])
-def test_not_a_name(text: str) -> None:
+def test_invalid_name_is_refused(text: str) -> None:
     with pytest.raises(BadValueError, match="is not a name; use ASCII letters"):
         values.name(text)
 
@@ -197,7 +197,7 @@ def test_nearest(text: str, near: str | None) -> None:
     assert values.nearest(text, ["linux-bridge", "ovs-dpdk", "basicfwd"]) == near
 
 
-def test_an_unknown_name_without_a_neighbour_lists_what_there_is() -> None:
+def test_unknown_name_lists_all_known_names() -> None:
     with pytest.raises(BadValueError) as error:
         values.choice("zzz", ["udp", "raw"], "io")
     assert str(error.value) == "unknown io 'zzz'; known: udp, raw"
@@ -217,12 +217,12 @@ def test_format_rate(rate_pps: int | None, text: str) -> None:
     assert values.format_rate(rate_pps) == text
 
 
-def test_a_sum_of_times_is_printed_to_the_nanosecond() -> None:
+def test_sum_of_times_is_rounded_to_nanoseconds() -> None:
     assert values.format_seconds(0.1 + 0.2) == "300ms"
 
 
 @pytest.mark.parametrize("text", ["2+2", "2+02", "1+2+3+1"])
-def test_a_core_is_named_once_unless_cores_are_dealt_out(text: str) -> None:
+def test_core_is_named_once_unless_assigned_by_node(text: str) -> None:
     for key in ("switch_cpus", "neighbour_cpus"):
         with pytest.raises(BadValueError, match=r"names core [12] more than once; name each once"):
             BY_NAME[key].value(text, Known())
@@ -231,18 +231,18 @@ def test_a_core_is_named_once_unless_cores_are_dealt_out(text: str) -> None:
 
 
 @given(st.integers(1, 10**10))
-def test_a_printed_rate_reads_back_exactly(rate_pps: int) -> None:
+def test_formatted_rate_is_read_exactly(rate_pps: int) -> None:
     assert values.whole(values.format_rate(rate_pps), RATE) == rate_pps
 
 
 @given(st.integers(1_000_000, 604_800 * values.NS_PER_S))
-def test_a_printed_time_reads_back_exactly(time_ns: int) -> None:
+def test_formatted_time_is_read_exactly(time_ns: int) -> None:
     time_s = time_ns / values.NS_PER_S
     assert values.seconds(values.format_seconds(time_s), 0.001, 604_800.0) == time_s
 
 
 @given(st.integers(64, 9018), st.integers(64, 9018), st.integers(1, 10_000))
-def test_a_range_is_what_it_says(a: int, b: int, step: int) -> None:
+def test_range_has_its_numbers(a: int, b: int, step: int) -> None:
     low, high = sorted((a, b))
     found = sizes(f"{low}..{high} step {step}")
     assert found == list(range(low, high + 1, step))
@@ -252,7 +252,7 @@ def test_a_range_is_what_it_says(a: int, b: int, step: int) -> None:
 
 @given(st.text())
 @example("10000000000000000000")
-def test_any_text_is_a_value_or_one_clear_line(text: str) -> None:
+def test_any_text_is_a_value_or_one_line_of_error(text: str) -> None:
     for reader in (sizes, rates, lambda t: [values.seconds(t.strip(), 0.001, 600)]):
         try:
             assert reader(text)

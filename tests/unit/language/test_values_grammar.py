@@ -51,8 +51,8 @@ def _schedule(text: str) -> str:
         case ["ramp", low, high, over]:
             ends = [end if end == "0" else _rate(end) for end in (low, high)]
             return f"ramp:{':'.join(ends)}:{_ns(over)}"
-        case words:
-            return ":".join(words)
+        case message:
+            return ":".join(message)
 
 
 READERS: dict[str, Callable[[str], str]] = {
@@ -68,12 +68,12 @@ READERS: dict[str, Callable[[str], str]] = {
 
 
 def _option(name: str, text: str) -> str:
-    """What a campaign's trial has where the key of the engine's option says this."""
+    """Return the value of a trial whose campaign sets the key of an engine option to this text."""
     dimension = "latency" if name == "probe_rate" else "throughput"
     rest = "" if name == "duration" else "duration: 10s\n"
     if name == "schedule" and not text.startswith("ramp"):
         rest += "rate: 1k\n"
-    if name in ("vlan", "ip_version"):  # they take room in a frame
+    if name in ("vlan", "ip_version"):  # they make the frame longer
         rest += "packet_size: 128\n"
     written = f"switch: ovs-dpdk\ndimension: {dimension}\n{rest}{name}: '{text}'\n"
     (trial,) = trials_of(load_text(written, "test", KNOWN).sweeps[0])
@@ -97,7 +97,7 @@ def _examples() -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize(("kind", "value", "text"), _examples())
-def test_every_example_is_read_as_written(kind: str, value: str, text: str) -> None:
+def test_grammar_examples_have_their_values(kind: str, value: str, text: str) -> None:
     option = kind.removeprefix("--").replace("-", "_")
     read = partial(_option, option) if kind.startswith("--") else READERS[kind]
     if value == "refused":
@@ -107,14 +107,14 @@ def test_every_example_is_read_as_written(kind: str, value: str, text: str) -> N
         assert read(text) == value
 
 
-def test_a_refusal_says_what_to_write() -> None:
-    for text, words in (("+1s", "write a time"), ("0.1ns", "finer than a nanosecond")):
-        with pytest.raises(BadValueError, match=words):
+def test_refusal_names_the_remedy() -> None:
+    for text, message in (("+1s", "write a time"), ("0.1ns", "finer than a nanosecond")):
+        with pytest.raises(BadValueError, match=message):
             values.seconds(text, 0.0, A_YEAR_S)
 
 
 @pytest.mark.parametrize("name", ["packet_size", "frame_size", "frame-size", "packet-size"])
-def test_a_packet_size_is_a_frame_size(name: str) -> None:
+def test_packet_size_has_four_spellings(name: str) -> None:
     for text, overrides in (
         (f"{name}: 64, 1500", []),
         (f"throughput: {{{name}: '64, 1500'}}", []),
@@ -126,12 +126,12 @@ def test_a_packet_size_is_a_frame_size(name: str) -> None:
         assert campaign.sweeps[0].packet_size_bytes == (64, 1500)
 
 
-def test_one_size_is_written_by_one_name() -> None:
+def test_two_spellings_of_one_key_are_refused() -> None:
     with pytest.raises(CampaignError, match="packet_size: is written twice"):
         load_text("switch: ovs-dpdk\npacket_size: 64\nframe_size: 64\n", "test", KNOWN)
     assert parse_settings("V=ovs, frame_size=64")["packet_size"] == "64"
 
 
-def test_campaigns_take_every_spelling_of_a_rate() -> None:
+def test_rate_has_several_spellings() -> None:
     sweep = load_text("switch: ovs-dpdk\nrate: 800kpps, 1.5M pps, 1000\n", "test", KNOWN).sweeps[0]
     assert sweep.rate_pps == (800_000, 1_500_000, 1000)

@@ -49,11 +49,11 @@ def switches(share: float, seed: int) -> dict[str, Measurer]:
             replace(blocking, descheduled_share=share), seed
         ),
         "is descheduled without a report": BlockingSwitch(
-            replace(blocking, descheduled_share=share, untold_share=1.0), seed
+            replace(blocking, descheduled_share=share, unreported_share=1.0), seed
         ),
-        "sender stalls": StallingSwitch(CAPACITY_PPS, replace(stall, whose=("sender",)), seed),
-        "receiver stalls": StallingSwitch(CAPACITY_PPS, replace(stall, whose=("receiver",)), seed),
-        "switch stalls": StallingSwitch(CAPACITY_PPS, replace(stall, whose=("switch",)), seed),
+        "sender stalls": StallingSwitch(CAPACITY_PPS, replace(stall, parts=("sender",)), seed),
+        "receiver stalls": StallingSwitch(CAPACITY_PPS, replace(stall, parts=("receiver",)), seed),
+        "switch stalls": StallingSwitch(CAPACITY_PPS, replace(stall, parts=("switch",)), seed),
         "sender is too slow": SimulatedSwitch(
             Behaviour(capacity_pps=2 * CAPACITY_PPS, sender_ceiling_pps=CAPACITY_PPS), seed
         ),

@@ -27,13 +27,13 @@ def topology(pairs: int = 1, dimension: str = "throughput", switch: str = "linux
     return expand(trial)
 
 
-def test_one_pair_of_each_dimension() -> None:
-    one = topology()
-    assert [(node.name, node.role) for node in one.nodes] == [
+def test_pair_has_the_roles_of_its_dimension() -> None:
+    single = topology()
+    assert [(node.name, node.role) for node in single.nodes] == [
         ("tx0", "sender"),
         ("rx0", "receiver"),
     ]
-    assert one.pairs() == (("tx0", "rx0"),) and not one.paths[0].both_ways
+    assert single.pairs() == (("tx0", "rx0"),) and not single.paths[0].both_ways
     two = topology(dimension="latency")
     assert [(node.name, node.role) for node in two.nodes] == [("cl0", "client"), ("sv0", "server")]
     assert two.paths[0].both_ways
@@ -51,10 +51,10 @@ def test_addresses_of_500_pairs_are_distinct_and_valid() -> None:
         assert len("sm1a2b3c" + node.name) <= 15
     for a, b in zip(nodes[::2], nodes[1::2], strict=True):
         assert ipaddress.ip_interface(a.ip).network == ipaddress.ip_interface(b.ip).network
-    assert topology(500) == topology(500), "the same every time"
+    assert topology(500) == topology(500), "the layout is deterministic"
 
 
-def test_the_rules_keep_out_what_has_no_address_or_name() -> None:
+def test_layout_without_addresses_or_names_is_refused() -> None:
     assert fits(500, 0) and not fits(501, 0)
     assert fits(100, 19) and not fits(101, 1) and not fits(100, 20)
     with pytest.raises(AssertionError, match="campaign/rules"):
@@ -67,9 +67,7 @@ def test_the_rules_keep_out_what_has_no_address_or_name() -> None:
 
 @pytest.mark.parametrize("name", ["pairs-2", "p2p", "p2v", "v2p", "v2v", "chains-2x1"])
 @pytest.mark.parametrize("dimension", Dimension)
-def test_the_wire_ends_that_rules_count_are_those_of_the_layout(
-    name: str, dimension: Dimension
-) -> None:
+def test_wire_ends_equal_those_of_the_layout(name: str, dimension: Dimension) -> None:
     found = Scenario(name)
     assert found.is_known
     laid_out = [node.name for node in of(name, dimension=dimension).nodes if node.place == "wire"]
@@ -80,7 +78,7 @@ def test_the_wire_ends_that_rules_count_are_those_of_the_layout(
         assert laid_out == wire_ends(dimension, 2, PLACES[found.kind], "src-mac")
 
 
-def test_links_go_to_the_switch_or_to_the_peer() -> None:
+def test_links_lead_to_switch_or_peer() -> None:
     assert [link.peer for link in topology(2).links] == [None] * 4
     wires = topology(2, switch="direct")
     assert wires.direct
@@ -92,7 +90,7 @@ def test_links_go_to_the_switch_or_to_the_peer() -> None:
     ]
 
 
-def test_specs_know_their_peers_cores_and_mtu() -> None:
+def test_specs_have_peers_cores_and_mtu() -> None:
     cores = {"tx0": [1], "rx0": [2], "tx1": [3], "rx1": [3]}
     specs = topology(2).specs(PortKind.VETH, cores)
     assert [spec.name for spec in specs] == ["tx0", "rx0", "tx1", "rx1"]
@@ -111,29 +109,31 @@ def of(scenario: str, **changes: object) -> Topology:
     return expand(Trial.model_validate(values | {"scenario": scenario} | changes))
 
 
-def test_a_chain_crosses_the_switch_between_all_its_stations() -> None:
+def test_chain_crosses_switch_between_all_nodes() -> None:
     chain = of("loopback-3")
     assert [node.name for node in chain.nodes] == ["tx0", "v0-1", "v0-2", "v0-3", "rx0"]
     numbers = [[port.index for port in node.ports] for node in chain.nodes]
-    assert numbers == [[0], [1, 2], [3, 4], [5, 6], [7]], "2k and 2k+1 face each other"
+    assert numbers == [[0], [1, 2], [3, 4], [5, 6], [7]], (
+        "2k and 2k+1 are the sides of one crossing"
+    )
     assert [node.place for node in chain.nodes] == ["wire", *["environment"] * 3, "wire"]
     ports = [port for node in chain.nodes for port in node.ports]
     assert len({port.mac for port in ports}) == 8
     for port in ports:
-        assert port.next_mac == ports[port.index ^ 1].mac, "the next station's own address"
+        assert port.next_mac == ports[port.index ^ 1].mac, "the address of the next node"
     assert chain.paths[0].via == ("v0-1", "v0-2", "v0-3")
     assert chain.pairs() == (("tx0", "rx0", "v0-1", "v0-2", "v0-3"),)
 
 
 @pytest.mark.parametrize("vnf", ["bridge", "/usr/bin/my-vnf"])
-def test_ends_address_each_other_through_vnfs_that_do_not_rewrite(vnf: str) -> None:
+def test_ends_address_each_other_without_rewriting_vnfs(vnf: str) -> None:
     chain = of("loopback-2", vnf=vnf)
     first, last = chain.node("tx0").ports[0], chain.node("rx0").ports[0]
     assert (first.next_mac, last.next_mac) == (last.mac, first.mac)
     assert (first.next_ip, last.next_ip) == (last.ip, first.ip)
 
 
-def test_vnfs_have_no_ip_address_and_the_ends_are_one_subnet() -> None:
+def test_vnfs_have_no_ip_and_ends_share_a_subnet() -> None:
     chain = of("loopback-2")
     assert {port.ip for name in ("v0-1", "v0-2") for port in chain.node(name).ports} == {""}
     ends = [ipaddress.ip_interface(chain.node(name).ip) for name in ("tx0", "rx0")]
@@ -150,23 +150,23 @@ def test_vnfs_have_no_ip_address_and_the_ends_are_one_subnet() -> None:
         ("pairs", ["environment", "environment"]),
     ],
 )
-def test_where_the_ends_are(scenario: str, places: list[str]) -> None:
+def test_ends_have_the_places_of_the_scenario(scenario: str, places: list[str]) -> None:
     assert [node.place for node in of(scenario).nodes] == places
 
 
-def test_numbers_in_names() -> None:
+def test_names_with_numbers_are_resolved() -> None:
     for name in ("loopback", "loopback-0", "loopback-65", "pairs-0", "chains-2", "ring"):
         assert not Scenario(name).is_known
-    asked = Trial(dimension=Dimension.THROUGHPUT, switch="x", packet_size_bytes=64)
-    chains = resolve_names(asked.model_copy(update={"scenario": Scenario("chains-2x3")}))
+    plain = Trial(dimension=Dimension.THROUGHPUT, switch="x", packet_size_bytes=64)
+    chains = resolve_names(plain.model_copy(update={"scenario": Scenario("chains-2x3")}))
     assert (chains.scenario, chains.pairs) == ("loopback-3", 2)
-    assert resolve_names(asked) == asked
-    assert resolve_names(asked.model_copy(update={"scenario": Scenario("pairs-4")})).pairs == 4
+    assert resolve_names(plain) == plain
+    assert resolve_names(plain.model_copy(update={"scenario": Scenario("pairs-4")})).pairs == 4
     with pytest.raises(UsageError, match="scenario 'ring': not known; known: pairs, pairs-N, p2p"):
-        expand(asked.model_copy(update={"scenario": Scenario("ring")}))
+        expand(plain.model_copy(update={"scenario": Scenario("ring")}))
 
 
-def test_several_chains_share_nothing_but_the_switch() -> None:
+def test_parallel_chains_share_only_the_switch() -> None:
     chains = of("chains-2x2")
     names = [node.name for node in chains.nodes]
     assert names == ["tx0", "v0-1", "v0-2", "rx0", "tx1", "v1-1", "v1-2", "rx1"]
@@ -175,26 +175,26 @@ def test_several_chains_share_nothing_but_the_switch() -> None:
     assert all(len("sm1a2b3c" + name + "a") <= 15 for name in names)
 
 
-def test_bidirectional_ends_both_send() -> None:
+def test_bidirectional_ends_are_duplex() -> None:
     both = of("loopback-1", bidirectional=True)
     assert [node.role for node in both.nodes] == ["duplex", "vnf", "duplex"]
     assert both.paths[0].both_ways
 
 
-def test_between_hosts_a_path_is_cut_once_and_a_chain_in_the_middle() -> None:
-    def far(name: str) -> list[str]:
+def test_path_between_hosts_crosses_the_cable_once() -> None:
+    def remote(name: str) -> list[str]:
         return sorted(of(name, location="remote").far_names)
 
-    assert far("pairs-2") == ["rx0", "rx1"]
-    assert far("loopback-1") == ["rx0"]
-    assert far("loopback-2") == ["rx0", "v0-2"]
-    assert far("loopback-5") == ["rx0", "v0-4", "v0-5"]
+    assert remote("pairs-2") == ["rx0", "rx1"]
+    assert remote("loopback-1") == ["rx0"]
+    assert remote("loopback-2") == ["rx0", "v0-2"]
+    assert remote("loopback-5") == ["rx0", "v0-4", "v0-5"]
     both = of("loopback-2", location="remote")
     assert both.far_ports == {3, 4, 5} and not of("loopback-2").far_names
     assert both.pairs() == (("tx0", "v0-1"),) and both.pairs(far=True) == (("rx0", "v0-2"),)
 
 
-def test_the_cable_is_drawn() -> None:
+def test_drawing_shows_the_cable() -> None:
     labels = Labels("ovs, learning", "netns", "veth", "forwarder")
     assert draw_lines(of("pairs-1", location="remote"), labels) == [
         "[netns: sender 0] --veth--> [ovs, learning] --cable--> [ovs, learning] --veth--> "
@@ -205,7 +205,7 @@ def test_the_cable_is_drawn() -> None:
 LABELS = Labels("ovs-dpdk, learning", "lxc", "vhost-user", "forwarder")
 
 
-def test_drawings() -> None:
+def test_drawings_show_all_nodes() -> None:
     assert draw_lines(of("loopback-1"), LABELS) == [
         "[wire: sender 0] --vhost-user--> [ovs-dpdk, learning] --vhost-user--> "
         "[lxc: forwarder 0.1] --vhost-user--> [ovs-dpdk, learning] --vhost-user--> "
@@ -220,7 +220,7 @@ def test_drawings() -> None:
 
 
 @pytest.mark.parametrize("split", ["src-mac", "flow"])
-def test_chains_that_one_stream_is_split_over(split: str) -> None:
+def test_split_distributes_a_stream_over_chains(split: str) -> None:
     both = of("chains-2x2", split=split)
     names = ["tx0", "v0-1", "v0-2", "v1-1", "v1-2", "rx0"]
     assert [node.name for node in both.nodes] == names
@@ -232,15 +232,19 @@ def test_chains_that_one_stream_is_split_over(split: str) -> None:
     assert [node.pair for node in both.nodes] == [0, 0, 0, 1, 1, 0], "VNFs by their chain"
     by_index = {port.index: port for port in ports}
     # In each chain from the sender through both VNFs to the receiver, and back.
-    for near, far in ((1, 0), (2, 3), (4, 9), (5, 0), (6, 7), (8, 9)):
-        assert by_index[near].next_mac == by_index[far].mac
-    kept = {p.index: p for n in of("chains-2x2", split=split, vnf="bridge").nodes for p in n.ports}
-    ends = [kept[0].next_mac, kept[9].next_mac]
-    assert ends == [kept[9].mac, kept[0].mac], (
-        "a bridge keeps addresses: frames are for the other end"
+    for index, next_index in ((1, 0), (2, 3), (4, 9), (5, 0), (6, 7), (8, 9)):
+        assert by_index[index].next_mac == by_index[next_index].mac
+    unchanged = {
+        p.index: p for n in of("chains-2x2", split=split, vnf="bridge").nodes for p in n.ports
+    }
+    ends = [unchanged[0].next_mac, unchanged[9].next_mac]
+    assert ends == [unchanged[9].mac, unchanged[0].mac], (
+        "a bridge does not rewrite addresses, so frames are for the other end"
     )
     assert len(draw_lines(both, LABELS)) == 2
     values = {"switch": "ovs-dpdk", "packet_size_bytes": 64, "split": split, "pairs": 2}
-    told = split_of(Trial(dimension=Dimension.THROUGHPUT, **values), 2)  # type: ignore[arg-type]
-    assert told is not None and len(set(told.source_macs)) == 2
-    assert told.source_macs[0] == by_index[0].mac, "the sender's own, with which it probes"
+    distribution = split_of(Trial(dimension=Dimension.THROUGHPUT, **values), 2)  # type: ignore[arg-type]
+    assert distribution is not None and len(set(distribution.source_macs)) == 2
+    assert distribution.source_macs[0] == by_index[0].mac, (
+        "the address with which the sender probes"
+    )

@@ -1,4 +1,4 @@
-"""Plain bisection finds the truth when there is no noise, and is fooled when there is."""
+"""Plain bisection finds the capacity without noise, and a wrong load with noise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(
 
 @settings(max_examples=150, deadline=None)
 @given(capacity=st.floats(2e4, 1.8e7), loss=st.sampled_from([0.0, 0.005, 0.05]))
-def test_bounds_bracket_the_truth(capacity: Any, loss: Any) -> None:
+def test_bounds_contain_the_capacity(capacity: Any, loss: Any) -> None:
     (bounds,) = run(capacity, loss).bounds
     truth = capacity / (1 - loss)
     assert bounds.lower_pps <= truth + 0.1
@@ -38,22 +38,22 @@ def test_bounds_bracket_the_truth(capacity: Any, loss: Any) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(budget=st.floats(10, 2000), noise=st.sampled_from([0.0, 0.05]))
-def test_the_budget_is_never_exceeded(budget: Any, noise: Any) -> None:
+def test_search_stays_within_budget(budget: Any, noise: Any) -> None:
     result = run(budget_s=budget, trial_noise=noise)
     assert result.spent_s <= budget
     assert (result.stopped == "budget") == (not result.bounds[0].reached)
 
 
-def test_it_needs_the_trials_that_halving_needs() -> None:
+def test_number_of_trials_follows_from_halving() -> None:
     assert 10 <= len(run().trials) <= 14
 
 
-def test_one_accident_moves_it_for_good() -> None:
+def test_one_disturbed_trial_changes_the_result() -> None:
     ends = [run(seed=seed, rare_losses_per_s=1 / 60).bounds[0].lower_pps for seed in range(40)]
     assert sum(end is None or end < 0.9 * 3.3e6 for end in ends) > 30
 
 
-def test_above_and_below_the_range() -> None:
+def test_capacity_outside_range_is_reported() -> None:
     assert run(30e6).bounds[0].decided_by == "range"
     assert run(30e6).bounds[0].lower_pps == 20e6
     low = run(5e3).bounds[0]
@@ -61,7 +61,7 @@ def test_above_and_below_the_range() -> None:
     assert low.upper_pps == 9001.0
 
 
-def test_bad_range() -> None:
+def test_impossible_range_is_refused() -> None:
     with pytest.raises(UsageError, match="finite maximum"):
         bisection.search(
             SimulatedSwitch(Behaviour(capacity_pps=1e6)),

@@ -1,5 +1,4 @@
-"""Applications and switches that lose their cores: searches find the switch's limit all the
-same."""
+"""Searches find the limit of a switch although applications or the switch lose their cores."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ BUSY = Stalls(per_s=2)
 
 
 class Unexcused:
-    """The same trials as they were judged when everything lost was the switch's."""
+    """The same trials, with all losses counted against the switch."""
 
     def __init__(self, switch: StallingSwitch) -> None:
         self._switch = switch
@@ -36,31 +35,31 @@ def ndr(measurer: object, goals: str = "csit") -> float | None:
 
 
 @pytest.mark.parametrize("goals", ["csit", "quick"])
-@pytest.mark.parametrize("whose", ["sender", "receiver", "switch"])
-def test_the_ndr_is_found_whoever_loses_a_core(whose: str, goals: str) -> None:
+@pytest.mark.parametrize("part", ["sender", "receiver", "switch"])
+def test_ndr_is_found_if_one_part_stalls(part: str, goals: str) -> None:
     for seed in range(5):
-        switch = StallingSwitch(CAPACITY_PPS, replace(BUSY, whose=(whose,)), seed)
+        switch = StallingSwitch(CAPACITY_PPS, replace(BUSY, parts=(part,)), seed)
         assert ndr(switch, goals) == pytest.approx(CAPACITY_PPS, rel=0.01), seed
 
 
-def test_the_ndr_is_found_where_all_do() -> None:
+def test_ndr_is_found_if_all_parts_stall() -> None:
     for seed in range(5):
         found = ndr(StallingSwitch(CAPACITY_PPS, replace(BUSY, per_s=4), seed))
         assert found == pytest.approx(CAPACITY_PPS, rel=0.01), seed
 
 
-def test_without_the_excuses_the_same_trials_find_next_to_nothing() -> None:
+def test_search_without_excuses_finds_a_low_ndr() -> None:
     found = ndr(Unexcused(StallingSwitch(CAPACITY_PPS, replace(BUSY, per_s=4))))
     assert found is None or found < CAPACITY_PPS / 2
 
 
-def test_an_overload_is_no_stall() -> None:
+def test_overload_is_not_excused_as_a_stall() -> None:
     for seed in range(20):
         switch = StallingSwitch(CAPACITY_PPS, BUSY, seed)
         assert switch.measure(1.0, 1.02 * CAPACITY_PPS).search_loss_ratio > 0.005
 
 
-def test_a_trial_that_says_little_is_measured_again_and_the_calmest_one_stands() -> None:
+def test_disturbed_trial_is_repeated_and_the_best_counts() -> None:
     calm = StallingSwitch(CAPACITY_PPS, Stalls(per_s=1e-6)).measure(1.0, 1e6)
     points = iter(
         [
@@ -70,17 +69,17 @@ def test_a_trial_that_says_little_is_measured_again_and_the_calmest_one_stands()
         ]
     )
 
-    class Given:
+    class Scripted:
         def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
             return next(points)
 
-    asked = BudgetedMeasurer(Given(), repeats=2)
-    assert asked.measure(1.0, 1e6).lost_away == 80_000
-    assert len(asked.repeated) == 2
-    assert len(asked.points) == 1
+    budgeted = BudgetedMeasurer(Scripted(), repeats=2)
+    assert budgeted.measure(1.0, 1e6).lost_away == 80_000
+    assert len(budgeted.repeated) == 2
+    assert len(budgeted.points) == 1
 
 
-def test_a_trial_whose_load_was_never_on_excuses_nothing() -> None:
+def test_trial_without_its_load_excuses_nothing() -> None:
     calm = StallingSwitch(CAPACITY_PPS, Stalls(per_s=1e-6)).measure(1.0, 1e6)
     away = replace(calm, offered_frames=880_000, late_frames=120_000)
     assert away.excused_frames == 0
@@ -88,8 +87,8 @@ def test_a_trial_whose_load_was_never_on_excuses_nothing() -> None:
     assert replace(away, offered_frames=910_000, late_frames=90_000).search_loss_ratio == 0
 
 
-def test_r_plus_of_trials_that_were_calm() -> None:
-    """Where the switch is kept from its core in some trials only, these are measured again."""
+def test_r_plus_repeats_trials_with_stalls() -> None:
+    """Only some trials have stalls of the switch, and these are measured again."""
     found = measure_r_plus(StallingSwitch(CAPACITY_PPS, Stalls(per_s=1.0)), trial_s=1.0)
     assert found.repeated > 0
     assert found.pps == pytest.approx(CAPACITY_PPS, rel=0.05)
