@@ -113,6 +113,10 @@ def command(
         bool,
         typer.Option("--strict", help="Exit 5 if a comparison is unclear, untestable or missing."),
     ] = False,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Print each comparison, also those without a difference."),
+    ] = False,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
     json: AsJson = False,
@@ -132,7 +136,7 @@ def command(
     if contenders and len(runs) > 1 and not over_machines:
         raise UsageError("--contenders: goes with one results directory (with two: --match A=B)")
     metrics = chosen(metric, [one for each in METHODS.values() for one in each.compared])
-    options = CompareOptions(metrics, smallest, correction, strict, json)
+    options = CompareOptions(metrics, smallest, correction, strict, json, full)
     located = [find_anywhere(name, results, store) for name in runs]
     folders = [one.directory for one in located]
     refused = [line for one in located for line in one.problems]

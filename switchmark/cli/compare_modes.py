@@ -3,7 +3,7 @@ contenders over several machines. Each makes a `ComparisonReport`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ from switchmark.results.comparable import (
     Key,
     LoadedRun,
     Measured,
-    describe,
     done_alike,
     granted_apart,
     host_differences,
@@ -130,6 +129,7 @@ def compare_two(a: LoadedRun, b: LoadedRun, options: CompareOptions) -> Comparis
     a, b = with_sizes_shared([a, b])
     other_pages = of_other_page_size(a, b)
     shared = [key for key in a.trials if key in b.trials]
+    names = words.names_of(shared)
     if not shared and other_pages:
         raise UsageError(page_sizes_differ(a, b, other_pages.values()))
     if not shared:
@@ -155,7 +155,7 @@ def compare_two(a: LoadedRun, b: LoadedRun, options: CompareOptions) -> Comparis
     for (key, metric), (of_a, of_b), judged in zip(pairs, figures, all_judged, strict=True):
         mean_a, mean_b = sides_of(judged.ratio, of_a, of_b)
         sides = _Sides(
-            describe(key, shared), f"{metric.name} [{metric.unit}]", mean_a, mean_b, judged,
+            names[key], f"{metric.name} [{metric.unit}]", mean_a, mean_b, judged,
             _cautions(a.trials[key], b.trials[key]),
         )  # fmt: skip
         amount = (
@@ -166,7 +166,7 @@ def compare_two(a: LoadedRun, b: LoadedRun, options: CompareOptions) -> Comparis
         further = further_repetitions(judged, threshold)
         comparisons.append(sides.comparison(amount, further, duration_s))
     broken = [key for key in shared if a.trials[key].values and not b.trials[key].values]
-    remarks = _two_remarks(a, b, shared, broken)
+    remarks = _two_remarks(a, b, names, broken)
     if other_pages:
         remarks.append(page_sizes_differ(a, b, other_pages.values()))
     remarks += certified_remarks({"A": a.certified, "B": b.certified})
@@ -187,8 +187,8 @@ def compare_two(a: LoadedRun, b: LoadedRun, options: CompareOptions) -> Comparis
             f"{len(comparisons)} comparisons ({correction.value}); intervals are not. "
             f"Changes below {threshold:.1%} do not matter."
         ],
-        broken=[_broken(describe(key, shared), b.trials[key]) for key in broken],
-        skipped=list(_not_compared(a, b, shared, alike)),
+        broken=[_broken(names[key], b.trials[key]) for key in broken],
+        skipped=list(_not_compared(a, b, names, alike)),
         is_unreadable=bool(a.problems or b.problems),
         is_missing=len(alike) < len(a.trials),
     )  # fmt: skip
@@ -207,11 +207,11 @@ def _without_pairs(
 
 
 def _not_compared(
-    a: LoadedRun, b: LoadedRun, shared: Sequence[Key], alike: Sequence[Key]
+    a: LoadedRun, b: LoadedRun, names: Mapping[Key, str], alike: Sequence[Key]
 ) -> Iterator[Case]:
-    for key in shared:
+    for key in names:
         if key not in alike:
-            yield skipped_case(describe(key, shared), "done differently in A and B")
+            yield skipped_case(names[key], "done differently in A and B")
     for key in of_other_page_size(a, b):
         yield skipped_case(a.trials[key].notation, "DPDK memory of different page sizes in A and B")
     for name, run, other in (("A", a, b), ("B", b, a)):
@@ -246,20 +246,18 @@ def _cautions(a: Measured, b: Measured) -> tuple[str, ...]:
 
 
 def _two_remarks(
-    a: LoadedRun, b: LoadedRun, shared: Sequence[Key], broken: Sequence[Key]
+    a: LoadedRun, b: LoadedRun, names: Mapping[Key, str], broken: Sequence[Key]
 ) -> list[str]:
     remarks = [*a.problems, *b.problems]
     for key in broken:
         reason = _reason(b.trials[key])
-        remarks.append(f"WORSE: {describe(key, shared)}: worked in A, not in B: {reason}")
-    for key in shared:
+        remarks.append(f"WORSE: {names[key]}: worked in A, not in B: {reason}")
+    for key in names:
         if not done_alike(a.trials[key], b.trials[key]):
             done_a, done_b = (
                 "; ".join(sorted(run.trials[key].done | run.trials[key].engines)) for run in (a, b)
             )
-            remarks.append(
-                f"not compared, done differently: {describe(key, shared)}: {done_a} / {done_b}"
-            )
+            remarks.append(f"not compared, done differently: {names[key]}: {done_a} / {done_b}")
     for name, run, other in (("A", a, b), ("B", b, a)):
         remarks += [f"left out of {name}: {contender}" for contender in run.left_out]
         if only := _only_in(run, other):
@@ -284,7 +282,7 @@ def compare_series(runs: Sequence[LoadedRun], options: CompareOptions) -> Compar
     """Compare the newest run with all before it. Raises UsageError if it shares no trial."""
     runs = with_sizes_shared(runs)
     newest = runs[-1].trials
-    names = {key: describe(key, list(newest)) for key in newest}
+    names = words.names_of(list(newest))
     series = []
     for key, measured in newest.items():
         with_trial = [run.trials[key] for run in runs if key in run.trials]
@@ -298,7 +296,7 @@ def compare_series(runs: Sequence[LoadedRun], options: CompareOptions) -> Compar
     if not series and not broken:
         shares_none = f"{runs[-1].directory}: shares no trial with the runs before it"
         raise UsageError(page_sizes[0] if page_sizes else shares_none)
-    remarks = [*_series_remarks(runs, broken), *page_sizes]
+    remarks = [*_series_remarks(runs, names, broken), *page_sizes]
     remarks += certified_remarks({str(run.directory): run.certified for run in runs})
     p_values = [new.p if (new := newest_run(history)) else None for _, _, history in series]
     comparisons = [
@@ -376,13 +374,15 @@ def _broken_in_newest(runs: Sequence[LoadedRun]) -> list[Key]:
     ]
 
 
-def _series_remarks(runs: Sequence[LoadedRun], broken: Sequence[Key]) -> list[str]:
+def _series_remarks(
+    runs: Sequence[LoadedRun], names: Mapping[Key, str], broken: Sequence[Key]
+) -> list[str]:
     newest = runs[-1]
     keys = list(newest.trials)
     remarks = [line for run in runs for line in run.problems]
     for key in broken:
         reason = _reason(newest.trials[key])
-        remarks.append(f"WORSE: {describe(key, keys)}: worked before, not in the newest: {reason}")
+        remarks.append(f"WORSE: {names[key]}: worked before, not in the newest: {reason}")
     for run in runs:
         shared = [key for key in keys if key in run.trials]
         otherwise = [k for k in shared if not done_alike(run.trials[k], newest.trials[k])]

@@ -4,6 +4,7 @@ a CI, and as an exit code. Each mode of the command makes a `ComparisonReport` (
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,16 @@ from switchmark.report.junit import Case, CaseOutcome
 from switchmark.results.comparable import LoadedRun
 from switchmark.statistics.comparison import THRESHOLD, Correction, Verdict
 
+_SERIOUSNESS = (
+    Verdict.WORSE,
+    Verdict.BETTER,
+    Verdict.NEGLIGIBLE,
+    Verdict.SAME,
+    Verdict.UNCLEAR,
+    Verdict.UNTESTABLE,
+)
+_DIFFERENT = _SERIOUSNESS.index(Verdict.BETTER)
+_MOST_PRINTED = 20  # comparisons without --full, if no more of them show a difference
 EXIT_WORSE, EXIT_UNCLEAR = 4, 5
 _GROUP = "compare"  # name of the group of test cases
 _OUTCOMES = {
@@ -35,6 +46,7 @@ class CompareOptions:
     correction: Correction
     strict: bool
     json: bool
+    full: bool = False  # also print comparisons that show no difference, however many there are
 
     @property
     def smallest_change(self) -> float:
@@ -117,7 +129,11 @@ def print_report(report: ComparisonReport, options: CompareOptions) -> int:
             }
         )
         return code
-    rows = [row for comparison in report.comparisons for row in comparison.rows]
+    ordered = sorted(report.comparisons, key=_seriousness)
+    different = sum(_seriousness(comparison) <= _DIFFERENT for comparison in ordered)
+    printed = ordered if options.full else ordered[: max(different, _MOST_PRINTED)]
+    rows = [row for comparison in printed for row in comparison.rows]
+    print_line(_counted(ordered))
     columns = [name for at, name in enumerate(report.columns) if _is_used(name, at, rows)]
     used = [report.columns.index(name) for name in columns]
     print_table(
@@ -125,10 +141,26 @@ def print_report(report: ComparisonReport, options: CompareOptions) -> int:
         [[row[at] for at in used] for row in rows],
         right=[name for name in report.right if name in columns],
     )
+    if left := ordered[len(printed) :]:
+        print_line(f"... and {_counted(left)}; print them with --full")
     for number, line in enumerate(report.notes):
         print_line(line if number else f"\n{line}")
     note_problems(report.remarks)
     return code
+
+
+def _seriousness(comparison: Comparison) -> int:
+    verdict = Verdict.WORSE if comparison.is_worse else comparison.verdict
+    return _SERIOUSNESS.index(verdict)
+
+
+def _counted(comparisons: Sequence[Comparison]) -> str:
+    """Return the numbers of comparisons by verdict: `3 comparisons: 1 worse, 2 unclear`."""
+    counts = Counter(_SERIOUSNESS[_seriousness(comparison)] for comparison in comparisons)
+    parts = [f"{counts[verdict]} {verdict}" for verdict in _SERIOUSNESS if counts[verdict]]
+    number = len(comparisons)
+    noun = "comparison" if number == 1 else "comparisons"
+    return f"{number} {noun}: {', '.join(parts)}" if parts else f"{number} {noun}"
 
 
 def _is_used(name: str, at: int, rows: Sequence[Sequence[object]]) -> bool:

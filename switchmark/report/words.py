@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from switchmark.formatting import amount, number
@@ -11,7 +11,7 @@ from switchmark.model.choices import Dimension
 from switchmark.model.parameter_table import PARAMETERS
 from switchmark.model.trial import Trial
 from switchmark.model.workload import FRAMES
-from switchmark.record.page_sizes import Point
+from switchmark.record.page_sizes import Point, in_words
 from switchmark.results.groups import differing
 from switchmark.results.method_summary import FigureSummary
 from switchmark.results.rows import SummaryRow
@@ -20,6 +20,7 @@ from switchmark.workload.registry import WORKLOADS
 
 _WIDEST = 10  # factor above which an interval is only called wide
 _SIZE, _RATE, _WORKLOAD = "packet_size_bytes", "rate_pps", "workload"
+_PAGE_SIZE = "page_size_kib"
 _OF_EVERY_FIGURE = (_SIZE, "dimension")
 
 
@@ -94,6 +95,44 @@ def point(fields: Mapping[str, Any], varying: Sequence[str]) -> str:
     workload = workload_of(fields)
     more = [field(name, fields[name], workload) for name in varying if name != _WORKLOAD]
     return ", ".join([subject(fields), *more])
+
+
+def names_of(points: Sequence[Point]) -> dict[Point, str]:
+    """Return a short name for each point: its contender and its traffic, then the fields in which
+    it differs from other points that would have the same name."""
+    classes: dict[str, list[Point]] = {}
+    for point in points:
+        fields = dict(point)
+        name = str(fields.get("contender") or fields["switch"])
+        size = fields.get(_SIZE)
+        has_traffic = size is not None or workload_of(fields) != FRAMES
+        classes.setdefault(f"{name}, {subject(fields)}" if has_traffic else name, []).append(point)
+    names = [name for name, _ in points[0]] if points else []
+    for key in sorted(names, key=lambda key: key != "method"):
+        classes = dict(_split(classes, key))
+    return {point: name for name, members in classes.items() for point in members}
+
+
+def _split(classes: Mapping[str, list[Point]], key: str) -> Iterator[tuple[str, list[Point]]]:
+    """Yield the classes; a class whose points differ in this field becomes several."""
+    for name, members in classes.items():
+        values: dict[str, list[Point]] = {}
+        for member in members:
+            fields = dict(member)
+            values.setdefault(_of_table(key, fields.get(key), fields), []).append(member)
+        if len(values) == 1:
+            yield name, members
+        else:
+            yield from ((f"{name}, {value}", group) for value, group in values.items())
+
+
+def _of_table(key: str, value: Any, fields: Mapping[str, Any]) -> str:
+    """Return a field of a table of records as text. Texts there are as a campaign writes them."""
+    if key == _PAGE_SIZE:
+        return in_words(value)
+    if isinstance(value, str):
+        return f"{key.replace('_', ' ')} {value or 'default'}"
+    return field(key, value, workload_of(fields))
 
 
 def of_dimension(rows: list[SummaryRow], dimension: Dimension) -> list[SummaryRow]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from switchmark.model.parameter_table import KEYS, PARAMETERS, RESOLVED_BY_PLAN
+from switchmark.model.parameter_table import KEYS, RESOLVED_BY_PLAN
 from switchmark.record.marks import MARKS
 from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import PARAMETER as PAGE_SIZE
@@ -23,7 +23,6 @@ from switchmark.record.page_sizes import Point, apart, known_sizes
 from switchmark.results.certified import certified, of_texts
 from switchmark.results.documents import CorruptResultError
 from switchmark.results.granted_summary import BUFFERS, SCHEDULING
-from switchmark.results.groups import differing
 from switchmark.results.origins import build_in_words
 from switchmark.results.query import read_table
 from switchmark.results.run_directory import open_run
@@ -165,18 +164,6 @@ def host_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
         for name in sorted(flat_a.keys() | flat_b.keys())
         if flat_a.get(name) != flat_b.get(name) and not any(word in name for word in _VOLATILE)
     ]
-
-
-def describe(key: Key, others: Sequence[Key]) -> str:
-    """Return the fields in which this trial differs from the others."""
-    varying = differing(others)
-    values = [
-        (name, PARAMETERS[name].text(None) if value is None and name != _SIZE else value)
-        for name, value in key
-        if name in varying
-    ]
-    shown = [f"{name}={value}" for name, value in values if name != _SIZE or value]
-    return ", ".join(shown) or str(dict(key)["switch"])
 
 
 def _key(row: Mapping[str, Any], *, across_switches: bool) -> Key:

@@ -11,6 +11,7 @@ from switchmark.cli.output import text_width
 from switchmark.cli.run_output import summary_lines
 from switchmark.model.choices import Dimension
 from switchmark.model.functions import read_functions
+from switchmark.record.page_sizes import Point
 from switchmark.report import answer_words, words
 from switchmark.report.summary_words import answers_of, summarise_in_words
 from switchmark.report.trend import trends
@@ -143,3 +144,27 @@ def test_comparisons_of_functions_follow_the_scale(tmp_path: Path) -> None:
     assert [one.ranking[0].trial.rules for one in answers if one.metric == answers[0].metric] == [
         0, 100, 10_000,
     ]  # fmt: skip
+
+
+def test_names_of_points_have_the_fewest_fields_that_distinguish_them() -> None:
+    def point(switch: str, contender: str, rules: int, rate: int | None) -> Point:
+        return (
+            ("switch", switch), ("contender", contender), ("packet_size_bytes", 64),
+            ("rate_pps", rate), ("method", "plain"), ("rules", rules), ("page_size_kib", None),
+        )  # fmt: skip
+
+    points = [
+        point("linux-router", "linear", 0, None),
+        point("linux-router", "linear", 100, None),
+        point("linux-router", "set", 100, None),
+        point("direct", "", 100, None),
+        point("direct", "", 100, 1000),
+    ]
+    assert list(words.names_of(points).values()) == [
+        "linear, 64 B, 0 rules",
+        "linear, 64 B, 100 rules",
+        "set, 64 B",
+        "direct, 64 B, rate max",
+        "direct, 64 B, rate 1k pps",
+    ]
+    assert words.names_of([]) == {}
