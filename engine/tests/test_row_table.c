@@ -287,6 +287,61 @@ static void wrong_fields_are_counted_apart(void **state)
     }
 }
 
+static void send_bursts(unsigned burst, unsigned bursts)
+{
+    const struct schedule_plan plan = {.shape = SCHEDULE_CONSTANT};
+
+    pacing_begin(&p->tx.pacing, 0, burst, 1e9, 0, UINT64_MAX, 1000000);
+    pacing_take_shape(&p->tx.pacing, &plan, 1e9, 0);
+    for (unsigned i = 0; i < bursts; i++)
+        assert_int_equal(transmit_step(&p->tx, 1000), burst);
+}
+
+/* Receive one burst of sent frames: number `first`, and each `step` numbers later. */
+static void receive_sent(unsigned first, int step, unsigned count)
+{
+    struct io_frame frames[IO_BURST_MAX];
+
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned number = (unsigned)((int)first + step * (int)i);
+        frames[i] = (struct io_frame){.data = p->port->sent[number],
+                                      .length = p->port->sent_length[number]};
+    }
+    receive_burst(&p->rx, frames, count, 2000, NULL);
+}
+
+/* Rows are fetched ahead within a burst. The table may be shorter than that distance, and frames
+ * may be lost or late, so that their rows are not those of the burst. */
+static void bursts_find_their_rows(void **state)
+{
+    (void)state;
+    static const unsigned rows[] = {1, 5, ROWS_FETCHED_AHEAD, ROWS_FETCHED_AHEAD + 1, 200};
+    static const unsigned bursts[] = {1, ROWS_FETCHED_AHEAD, ROWS_FETCHED_AHEAD + 1, 100,
+                                      IO_BURST_MAX};
+    for (unsigned i = 0; i < 5 * 5 * 2 * 2; i++) {
+        const unsigned count = rows[i / 20], burst = bursts[i / 4 % 5];
+        load(i & 1, count, i & 2);
+        begin_path(i & 1, i & 1 ? "84" : "64", false);
+        send_bursts(burst, 5);
+        for (unsigned frame = 0; frame < 5 * burst; frame++)
+            assert_memory_equal(p->port->sent[frame] + (i & 1 ? 22 : 26),
+                                row_table_row(&table, row_table_flow(&table, frame)),
+                                table.row_bytes - ROW_INDEX_BYTES);
+        receive_sent(0, 1, burst);
+        receive_sent(burst, 4, burst); /* three of four are lost */
+        receive_sent(5 * burst - 1, -1, burst);
+        assert_int_equal(p->received.rx_frames, 3 * burst);
+        assert_int_equal(p->received.rx_wrong_header + p->received.rx_corrupt, 0);
+        table.rows[(count - 1) * table.row_bytes] ^= 1; /* each frame is compared with its row */
+        unsigned changed = 0;
+        for (unsigned frame = 0; frame < burst; frame++)
+            changed += row_table_flow(&table, frame) == count - 1;
+        receive_sent(0, 1, burst);
+        assert_int_equal(p->received.rx_wrong_header, changed);
+        end_path();
+    }
+}
+
 /* Frames of another table: the receiver compares with the rows of its table. */
 static void another_row_is_wrong(void **state)
 {
@@ -620,6 +675,7 @@ int main(void)
         cmocka_unit_test(bad_rows_have_reasons),
         cmocka_unit_test(frames_carry_their_rows),
         cmocka_unit_test(wrong_fields_are_counted_apart),
+        cmocka_unit_test(bursts_find_their_rows),
         cmocka_unit_test(another_row_is_wrong),
         cmocka_unit_test(tags_are_expected_or_not),
         cmocka_unit_test(early_wrong_frame_is_not_right),
