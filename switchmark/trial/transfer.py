@@ -40,7 +40,7 @@ def measure(trial: Trial, run: WorkloadRuns, policy: TrimPolicy, tick: Tick) -> 
         kept_samples=samples,
         source_counters=NO_FRAMES,
         sink_counters=NO_FRAMES,
-        on_schedule=_on_schedule(trial, run, reading),
+        on_schedule=_on_schedule(trial, run),
         stretch=max(0.0, reading.duration_ns / (trial.duration_s * 1e9) - 1),
         passed_frames=run.passed_packets,
         sent_frames=_datagrams_sent(run, reading),
@@ -143,15 +143,15 @@ def _stdev(counts: Sequence[CountedInterval], each: int) -> float:
     return stdev(rates) if len(rates) > 1 else 0.0
 
 
-def _on_schedule(trial: Trial, run: WorkloadRuns, reading: WorkloadReading) -> bool:
-    """Return True if the client sent at its intended rate, as far as its own counts tell. A stream
-    whose connection is full cannot write more: that is its throughput, and not the client's
-    fault."""
+def _on_schedule(trial: Trial, run: WorkloadRuns) -> bool:
+    """Return True if each client sent at its intended rate, by its counts. A stream whose
+    connection is full cannot write more: that is its throughput, and not the client's fault."""
     stream = run.workload.is_stream
     if trial.rate_pps is None or (stream and run.workload.protocol == "tcp"):
         return True
-    due = len(run.parts) * trial.rate_pps * reading.duration_ns / 1e9 / (8 if stream else 1)
-    return reading.sent >= ON_SCHEDULE_SHARE * due
+    per_s = trial.rate_pps / (8 if stream else 1)
+    readings = [part.reading for part in run.parts if part.reading is not None]
+    return all(each.sent >= ON_SCHEDULE_SHARE * per_s * each.duration_ns / 1e9 for each in readings)
 
 
 def _due(timed: RoundTrips | None) -> dict[str, Any]:

@@ -72,7 +72,8 @@ class WorkloadRuns:
             part.prepare()
         for part in self.parts:
             part.begin()
-        while sum(part.running() for part in self.parts):  # also observes each of them
+        running = list(self.parts)
+        while running := [part for part in running if part.running()]:
             tick()
             time.sleep(_LOOK_S)
         self.reading = merged_readings([part.finish() for part in self.parts])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from statistics import mean, pstdev, stdev
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,12 @@ from switchmark.instrument.support.reading import CountedInterval, RoundTrips
 from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
 from switchmark.record import EndCpu, Transport
 from switchmark.statistics.histogram import Histogram
-from switchmark.trial.workload_runs import added_counts, merged_readings, merged_transports
+from switchmark.trial.workload_runs import (
+    WorkloadRuns,
+    added_counts,
+    merged_readings,
+    merged_transports,
+)
 
 
 def samples(*amounts: int, length_ns: int = 100) -> tuple[CountedInterval, ...]:
@@ -63,6 +69,39 @@ def test_round_trips_of_pairs_are_those_of_all_requests() -> None:
     assert found.stdev_ns == pytest.approx(stdev([100, 300, 200, 200, 900]))
     one_lacks = [reading(5, round_trips=trips(100)), reading(7)]
     assert merged_readings(one_lacks).round_trips is None
+
+
+class FakePart:
+    """A pair whose client ends after some looks, and must not be asked again."""
+
+    def __init__(self, looks: int, calls: list[str]) -> None:
+        self._looks, self._calls = looks, calls
+
+    def prepare(self) -> None:
+        self._calls.append("prepare")
+
+    def begin(self) -> None:
+        self._calls.append("begin")
+
+    def running(self) -> bool:
+        assert self._looks >= 0, "its client has ended"
+        self._looks -= 1
+        return self._looks >= 0
+
+    def finish(self) -> WorkloadReading:
+        assert self._looks < 0, "its client runs"
+        return reading(5)
+
+
+def test_clients_begin_when_all_are_ready_and_end_one_by_one() -> None:
+    calls: list[str] = []
+    parts: list[Any] = [FakePart(1, calls), FakePart(3, calls)]
+    runs = object.__new__(WorkloadRuns)
+    runs.parts = parts
+    ticks: list[int] = []
+    assert runs.measure(lambda: ticks.append(1)).done == 10
+    assert calls == ["prepare", "prepare", "begin", "begin"]
+    assert len(ticks) == 3
 
 
 def test_transports_of_pairs_are_one_account() -> None:
