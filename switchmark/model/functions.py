@@ -177,7 +177,8 @@ def unit_refusal(
 @dataclass(frozen=True, slots=True)
 class TableMemory:
     """Memory before and after the load of the tables, in KiB. Of a program it is the resident
-    memory of its processes without hugepages; of the kernel, what the whole machine has allocated
+    memory of its processes without hugepages; of a BPF map, what the kernel charges for it; of the
+    kernel, what the whole machine has allocated
     in kernel slabs and by vmalloc, so that other programs can also change it."""
 
     before_kib: int
@@ -194,6 +195,7 @@ class FunctionEntries:
     read_back: Mapping[str, int]
     load_time_s: float = 0.0
     memory: TableMemory | None = None  # None: unknown
+    loads_at_start: bool = False  # the load time is that of reading and compiling at the start
 
     @property
     def disagreement(self) -> str | None:

@@ -53,9 +53,12 @@ class FunctionNote(Value):
     memory_before_kib: Count | None = None
     memory_after_kib: Count | None = None
     memory_is_kernel: bool = False
-    # Resident memory of the switch's processes with the table, without hugepages; None: it works in
-    # the kernel.
+    # Resident memory of the switch's processes with the table, without hugepages, and their
+    # hugepages with those of their buffers; None: it works in the kernel.
     memory_kib: Count | None = None
+    hugepages_kib: Count | None = None
+    # The switch reads and compiles its tables while it starts, so the load time has both.
+    loads_at_start: bool = False
 
     @property
     def entries(self) -> int:
@@ -76,5 +79,7 @@ class FunctionNote(Value):
 
     @property
     def entries_per_s(self) -> float | None:
-        """Native entries loaded per second; None if the time was too short to measure."""
-        return self.entries / self.load_time_s if self.load_time_s > 0 else None
+        """Native entries loaded per second; None if the time was too short to measure, or has other
+        work in it."""
+        is_measured = self.load_time_s > 0 and not self.loads_at_start
+        return self.entries / self.load_time_s if is_measured else None

@@ -32,8 +32,9 @@ BETWEEN_HOSTS_TITLE = (
     "its clock, and cores used there"
 )
 FUNCTION_TITLE = (
-    "Tables of network functions: medians of all trials with the same table (kernel: growth of the "
-    "kernel's memory of the whole machine; a policer's error is relative to its CIR)"
+    "Tables of network functions: medians of all trials with the same table (memory: growth while "
+    "the table was loaded, in the kernel that of the whole machine; process: all memory of the "
+    "switch with its hugepages; a policer's error is relative to its CIR)"
 )
 _Cell = Callable[[Any], str | None]  # None: there is no figure
 _Lines = tuple[list[str], dict[int, list[str]]]
@@ -111,10 +112,16 @@ def _memory(loads: Sequence[FunctionLoad]) -> str | None:
     return number(median(sizes_kib) / 1024) + " (kernel)" * loads[0].memory_is_kernel
 
 
+def _process_memory(loads: Sequence[FunctionLoad]) -> str | None:
+    sizes_kib = [load.process_kib for load in loads if load.process_kib is not None]
+    return number(median(sizes_kib) / 1024) if sizes_kib else None
+
+
 def _entries_per_s(loads: Sequence[FunctionLoad]) -> str | None:
-    """The median rate; a table without native entries has none."""
+    """The median rate; a table without native entries, or one that is compiled while the switch
+    starts, has none."""
     rates = [load.entries / load.load_time_s for load in loads
-             if load.entries and load.load_time_s > 0]  # fmt: skip
+             if load.entries and load.load_time_s > 0 and not load.loads_at_start]  # fmt: skip
     return number(median(rates)) if rates else None
 
 
@@ -123,6 +130,7 @@ _FUNCTION: dict[str, Callable[[Sequence[FunctionLoad]], str | None]] = {
     "load s": lambda loads: number(median(load.load_time_s for load in loads)),
     "entries/s": _entries_per_s,
     "memory MiB": _memory,
+    "process MiB": _process_memory,
     "policer": _policings,
     "trials": lambda loads: str(len(loads)),
 }

@@ -270,7 +270,7 @@ class FastClick(WithOptions, ProgramSwitch):
         handlers = list(fastclick_functions.handlers(table))
         counted = fastclick_functions.read_back(self._ask(handlers, TABLE_BYTES))
         mine = {name: counted[name] for name in announced}
-        return FunctionEntries(announced, mine, self._load_time_s)
+        return FunctionEntries(announced, mine, self._load_time_s, loads_at_start=True)
 
     def _answers(self) -> bool:
         try:

@@ -141,7 +141,8 @@ class Snabb(ProgramSwitch):
         assert self.function_table is not None
         announced = snabb_functions.announced(self.function_table)
         counted = {name: self._read(f"switchmark/{name}") for name in announced}
-        return FunctionEntries(announced, counted, self._read("switchmark/load_ns") / 1e9)
+        load_time_s = self._read("switchmark/load_ns") / 1e9
+        return FunctionEntries(announced, counted, load_time_s, loads_at_start=True)
 
     def _read(self, counter: str) -> int:
         """Return the last value of a counter; 0 before it exists."""

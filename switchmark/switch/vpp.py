@@ -149,15 +149,20 @@ class Vpp(WithOptions, ProgramSwitch):
             statistics_mb=vpp_functions.statistics_mb(table),
         )
         config.write_text(text)
-        script.write_text("\n".join(self._commands()) + "\n")
+        lines = self._commands()
+        at = self._first_of_functions(lines)
         cores = sorted({self._main_core, *self._workers})
         self.run([str(program), "-c", str(config)], cores=cores)
         assert self.process is not None
         self._rings = PacketRings(self.process.pid)
         self.until(lambda: self._cli("show", "version").startswith("vpp"), "its CLI")
+        if table is not None:  # its memory and load time are without those of the ports
+            self._execute(script, lines[:at])
+            self.until(self._has_ports, "its ports")
+            lines = lines[at:]
         memory = MemoryBefore([self.process.pid])
         began = time.monotonic()
-        self._apply(script)
+        self._apply(script, lines)
         if table is not None:
             self._load(table)
             self._load_time_s = time.monotonic() - began
@@ -258,12 +263,37 @@ class Vpp(WithOptions, ProgramSwitch):
     def _late_commands(self) -> list[str]:
         return late_commands(self.ports, self.options(), len(self._workers))
 
-    def _apply(self, script: Path) -> None:
-        """Execute a file of commands. The answer to `exec` names the first line that was refused,
-        and may come before the last line has been executed."""
+    def _first_of_functions(self, lines: Sequence[str]) -> int:
+        """Return the place of the first command behind those that make the ports."""
+        table = self.function_table
+        if table is None:
+            return len(lines)
+        functions = {
+            *vpp_functions.setup_commands(table, self._names, self.options()),
+            *vpp_functions.sub_interfaces(table, self._names),
+            *(vpp_functions.tunnel_commands(table, self._names) or ()),
+        }
+        return next(
+            k for k, line in enumerate(lines)
+            if line in functions or line.startswith("set interface state")
+        )  # fmt: skip
+
+    def _has_ports(self) -> bool:
+        listed = self._cli("show", "interface")
+        return all(re.search(rf"^{re.escape(name)}\s", listed, re.MULTILINE)
+                   for name in self._names.values())  # fmt: skip
+
+    def _execute(self, script: Path, lines: Sequence[str]) -> None:
+        """Execute commands from a file. The answer to `exec` names the first line that was
+        refused, and may come before the last line has been executed."""
+        script.write_text("\n".join(lines) + "\n")
         answer = self._cli("exec", str(script))
         if "error" in answer:
             raise TrialFailed(f"{self.name}: {' '.join(answer.split())}: {self.last_output()}")
+
+    def _apply(self, script: Path, lines: Sequence[str]) -> None:
+        """Execute the last commands, and wait until the ports are up."""
+        self._execute(script, lines)
         if "falling back" in self.last_output():
             raise TrialFailed(
                 f"{self.name}: its buffers are not in hugepages: {self.last_output()}"

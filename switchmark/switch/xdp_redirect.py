@@ -19,11 +19,12 @@ from switchmark.function.support.table import FunctionTable
 from switchmark.host import place
 from switchmark.host.kernel import namespaces, netlink
 from switchmark.host.kernel.netlink import VethEnd
+from switchmark.host.kernel.procfs import map_kib
 from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change, TableChange
-from switchmark.model.functions import FunctionEntries, FunctionSupport
+from switchmark.model.functions import FunctionEntries, FunctionSupport, TableMemory
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support import bpf, bpf_calls, kernel_routes, xdp_acl
@@ -31,6 +32,7 @@ from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.ports import device_of, peer_index
+from switchmark.switch.support.table_memory import MemoryBefore
 from switchmark.switch.support.tools import kernel_has, kernel_release
 from switchmark.switch.support.xdp_router import Router
 
@@ -139,6 +141,7 @@ class XdpRedirect(InKernelSwitch):
         self._descriptors: list[int] = []
         self.function_table: FunctionTable | None = None
         self._load_time_s = 0.0
+        self._memory: TableMemory | None = None
         self._acl: xdp_acl.Filter | None = None
         self._woken: list[VethEnd] = []
 
@@ -167,9 +170,14 @@ class XdpRedirect(InKernelSwitch):
                 continue
             self._wake(VethEnd(port.far_device or "", netns=port.far_netns))
         self._load_time_s = 0.0
+        self._memory, before = None, MemoryBefore()
         if self.mode is ConnectMode.ROUTE:
             self._load_routes()
         self._acl = self._load_list()
+        if self.mode is ConnectMode.ROUTE:
+            self._memory = before.after()
+        elif self._acl is not None and (size_kib := map_kib(self._acl.map_fd)) is not None:
+            self._memory = TableMemory(0, size_kib, is_kernel=False)
         namespaces.inside(self.namespace.name, self._attach)
 
     def _load_routes(self) -> None:
@@ -221,7 +229,7 @@ class XdpRedirect(InKernelSwitch):
         if self._acl is not None:
             announced["map entries"] = self._acl.entries
             observed["map entries"] = self._acl.count()
-        return FunctionEntries(announced, observed, self._load_time_s)
+        return FunctionEntries(announced, observed, self._load_time_s, self._memory)
 
     def _wake_witness(self) -> str:
         """Prepare the monitor port, which exists only with a table, and to which no entry leads."""

@@ -120,6 +120,7 @@ def prove(
         memory_before_kib=memory.before_kib if memory else None,
         memory_after_kib=memory.after_kib if memory else None,
         memory_is_kernel=memory is not None and memory.is_kernel,
+        loads_at_start=counted.loads_at_start,
         cases=len(probes),
         must_arrive=arriving,
         must_not_arrive=len(probes) - arriving,

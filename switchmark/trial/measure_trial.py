@@ -15,7 +15,7 @@ from switchmark.host.build_identity import running_programs
 from switchmark.host.cores.affinity import restricted_to
 from switchmark.host.cores.cpu_time import ThreadTimes
 from switchmark.host.facts import is_emulated
-from switchmark.host.kernel.procfs import resident_kib
+from switchmark.host.kernel.procfs import hugepages_kib, resident_kib
 from switchmark.instrument.support.udp import TCP_PORT, UDP_PORT
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
@@ -323,7 +323,10 @@ def _proven(deployment: Deployment, plan: TrialPlan) -> FunctionNote | None:
         policing = measure_policing(switch, table, deployment.streams, deployment.check_alive)
         note = note.model_copy(update={"policing": policing})
     pids = switch.process_ids()
-    return note.model_copy(update={"memory_kib": resident_kib(pids) if pids else None})
+    if not pids:
+        return note
+    sizes = {"memory_kib": resident_kib(pids), "hugepages_kib": hugepages_kib(pids)}
+    return note.model_copy(update=sizes)
 
 
 def _machine_pids(deployment: Deployment) -> list[int]:

@@ -132,6 +132,9 @@ def test_xdp_program_performs_its_functions(cell: str, version: int) -> None:
     note = run_proof(trial_of("xdp-redirect", ip_version=version, **XDP_CELLS[cell]))
     assert note.must_not_arrive >= 2
     assert note.announced == note.read_back
+    assert note.memory_after_kib is not None
+    if cell.startswith("acl"):  # an entry of the map has 40 bytes or more
+        assert note.memory_after_kib >= 500 * 40 // 1024
 
 
 @pytest.mark.parametrize("mode", [ConnectMode.STATIC_MAC, ConnectMode.CROSS_CONNECT])

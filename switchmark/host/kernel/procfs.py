@@ -77,13 +77,31 @@ def threads_of(pids: Iterable[int]) -> set[int]:
 def resident_kib(pids: Iterable[int]) -> int:
     """Return the resident memory of these processes without hugepages, in KiB; a process that has
     ended has none."""
-    total = 0
-    for pid in pids:
-        with suppress(OSError):
-            status = Path(f"/proc/{pid}/status").read_text()
-            resident = re.search(r"^VmRSS:\s*(\d+) kB$", status, re.MULTILINE | re.ASCII)
-            total += int(resident[1]) if resident else 0
-    return total
+    return sum(_status_kib(pid, "VmRSS") for pid in pids)
+
+
+def hugepages_kib(pids: Iterable[int]) -> int:
+    """Return the memory of these processes in hugepages (hugetlb), in KiB."""
+    return sum(_status_kib(pid, "HugetlbPages") for pid in pids)
+
+
+def _status_kib(pid: int, field: str) -> int:
+    """Return a size of /proc/PID/status; 0 if the process has ended."""
+    with suppress(OSError):
+        status = Path(f"/proc/{pid}/status").read_text()
+        size = re.search(rf"^{field}:\s*(\d+) kB$", status, re.MULTILINE | re.ASCII)
+        return int(size[1]) if size else 0
+    return 0
+
+
+def map_kib(descriptor: int) -> int | None:
+    """Return the memory that the kernel charges for a BPF map of this process, in KiB; None if the
+    kernel does not say."""
+    with suppress(OSError):
+        text = Path(f"/proc/self/fdinfo/{descriptor}").read_text()
+        size = re.search(r"^memlock:\s*(\d+)$", text, re.MULTILINE | re.ASCII)
+        return -(-int(size[1]) // 1024) if size else None
+    return None
 
 
 def kernel_tables_kib() -> int:

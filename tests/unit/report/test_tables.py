@@ -40,7 +40,10 @@ def routing(routes: int, **changes: object) -> Trial:
 
 def test_a_contender_and_scale_have_one_line(tmp_path: Path) -> None:
     """Frame sizes and repetitions share it; entries a second and memory are of the load alone."""
-    memory = {"memory_before_kib": 10_240, "memory_after_kib": 20_480}
+    memory = {
+        "memory_before_kib": 10_240, "memory_after_kib": 20_480, "memory_kib": 20_992,
+        "hugepages_kib": 2048,
+    }  # fmt: skip
     records = [
         record(routing(10), 10, 0.0),
         record(routing(1000), 998, 0.5, **memory),
@@ -50,12 +53,20 @@ def test_a_contender_and_scale_have_one_line(tmp_path: Path) -> None:
     ]
     table = function_table(summary(write_run(tmp_path, records)))
     assert table.columns[3:] == (
-        "native entries", "load s", "entries/s", "memory MiB", "policer", "trials"
+        "native entries", "load s", "entries/s", "memory MiB", "process MiB", "policer", "trials"
     )  # fmt: skip
     assert table.lines == (
-        ("ovs-netdev", "route", "10 routes", "12", "0", "-", "-", "-", "1"),
-        ("ovs-netdev", "route", "1,000 routes", "1,000", "0.500", "2000", "10.0", "-", "3"),
+        ("ovs-netdev", "route", "10 routes", "12", "0", "-", "-", "-", "-", "1"),
+        ("ovs-netdev", "route", "1,000 routes", "1,000", "0.500", "2000", "10.0", "22.5", "-", "3"),
     )
+
+
+def test_tables_that_are_compiled_at_the_start_have_no_rate(tmp_path: Path) -> None:
+    """The load time has the start of the switch in it."""
+    compiled = record(routing(1000), 998, 0.5, loads_at_start=True)
+    assert compiled.function is not None and compiled.function.entries_per_s is None
+    (line,) = function_table(summary(write_run(tmp_path, [compiled]))).lines
+    assert line[3:6] == ("1,000", "0.500", "-")
 
 
 def test_a_policer_that_was_not_judged_is_shown(tmp_path: Path) -> None:
