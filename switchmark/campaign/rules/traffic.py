@@ -15,6 +15,7 @@ from switchmark.model.campaign import Sweep, TrimPolicy, sample_s
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.io import Io, sends_datagrams
+from switchmark.model.options import in_force
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.model.ports import ConnectMode
 from switchmark.model.traffic import ONE_FLOW
@@ -217,8 +218,22 @@ def network_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
             f"leave {key} out, or give {switch} a separate sweep",
             key=key,
         )
-    has_proxy = any(each.chosen.get("publish") == PROXY for each in sweep.switch_options)
-    if switch == DockerNetwork.name and has_proxy:
+    if switch == DockerNetwork.name:
+        yield from _docker_refusals(sweep)
+
+
+def _docker_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """Yield refusals of loads that some networks of Docker cannot carry."""
+    several = max([*sweep.pairs, *(scenario.paths or 1 for scenario in sweep.scenario)]) > 1
+    for each in sweep.switch_options:
+        values = in_force(DockerNetwork.capabilities, each.chosen)
+        client_is_outside = values["publish"] != "off" or values["driver"] == "host"
+        if several and client_is_outside:
+            option = "driver: host" if values["publish"] == "off" else "publish"
+            yield Refusal(
+                f"{DockerNetwork.name}: {option} has one server", "use pairs: 1", key="pairs"
+            )
+    if any(each.chosen.get("publish") == PROXY for each in sweep.switch_options):
         yield from _proxy_refusals(sweep)
 
 

@@ -187,3 +187,12 @@ def test_methods_of_many_trials_are_refused_at_docker_proxy() -> None:
         switch="docker-network", switch_options="publish:proxy+iptables:off", method="ndr-pdr"
     )
     assert "method ndr-pdr sends frames in one direction for longer" in says
+
+
+@pytest.mark.parametrize("options", ["publish:nat", "driver:host"])
+def test_a_client_outside_the_host_has_one_pair(options: str) -> None:
+    assert planned(switch="docker-network", switch_options=options, workload="tcp-rr")
+    assert "has one server; use pairs: 1" in refusal(
+        switch="docker-network", switch_options=options, workload="tcp-rr", pairs="2"
+    )
+    assert planned(switch="docker-network", workload="tcp-rr", pairs="2")
