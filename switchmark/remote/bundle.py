@@ -10,7 +10,7 @@ import hashlib
 import io
 import shlex
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -53,9 +53,10 @@ def command(python: str, become: str) -> str:
     return shlex.join(["sudo", "-n", "--", *command_line] if become == "sudo" else command_line)
 
 
-def arguments(python: str) -> list[str]:
-    """The command that starts the agent."""
-    return [python, "-I", "-c", BOOTSTRAP]
+def arguments(python: str, settings: Mapping[str, str] | None = None) -> list[str]:
+    """The command that starts the agent, with these environment variables from the beginning."""
+    variables = f"import os\nos.environ.update({dict(settings)!r})\n" if settings else ""
+    return [python, "-I", "-c", variables + BOOTSTRAP]
 
 
 @cache

@@ -159,7 +159,8 @@ class Connection:
 
     async def _connect_pod(self, target: PodTarget) -> None:
         try:
-            self._agent = await PodProcess.start(target, bundle.arguments(target.python))
+            command = bundle.arguments(target.python, dict(target.settings))
+            self._agent = await PodProcess.start(target, command)
         except OSError as error:
             raise UnavailableError(f"{target}: kubectl cannot be run: {error.strerror}") from None
         self._send_program(bundle.archive())

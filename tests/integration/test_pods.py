@@ -78,6 +78,13 @@ with socket.socket(socket.AF_UNIX) as cluster:
 """
 
 
+# A pod without privileges: another user, without capabilities and without a way to get them.
+UNPRIVILEGED = (
+    "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all",
+    "--inh-caps=-all", "--no-new-privs", "--",
+)  # fmt: skip
+
+
 class Cluster:
     """It runs the programs of `kubectl exec` in the namespace of the pod db-1. The bench has given
     up the rights for that, and a kubectl of the bench needs none."""
@@ -101,7 +108,7 @@ class Cluster:
             arguments = json.loads(text)
             command = arguments[arguments.index("--") + 1 :]
             state = f"SWITCHMARK_STATE_DIR={self._host.folder}/pod"
-            entered = ["ip", "netns", "exec", "b", "env", state, *command]
+            entered = ["ip", "netns", "exec", "b", *UNPRIVILEGED, "env", state, *command]
             process = subprocess.Popen(
                 self._host.command(entered), stdin=streams[0], stdout=streams[1],
                 stderr=streams[2], env=self._host.environment,
@@ -127,6 +134,8 @@ def nodes() -> Iterator[OwnNetwork]:
         processes: list[subprocess.Popen[str]] = []
         try:
             host.sh(NODES)
+            (folder / "pod").mkdir()
+            os.chown(folder / "pod", 65534, 65534)
             programs = folder / "bin"
             programs.mkdir()
             for netns in PODS.values():
@@ -212,6 +221,7 @@ def testbed(nodes: OwnNetwork) -> Path:
 
 def test_container_of_a_pod_is_entered(nodes: OwnNetwork) -> None:
     done = trial(nodes, "endpoints=pod:shop/web-0/app+pod:shop/db-0/app")
+    assert done.stdout, done.stderr
     (record,) = json.loads(done.stdout)
     assert record["status"] == "finished", record["message"]
     assert [one["device"] for one in record["crossing"]["devices"]] == ["eth0", "va", "vc", "eth0"]
@@ -223,6 +233,7 @@ def test_pod_on_another_node_is_measured(nodes: OwnNetwork, testbed: Path) -> No
         nodes, "location=remote", "endpoints=pod:shop/web-0+pod:shop/db-1", "dimension=latency",
         more=("--testbed", str(testbed), "--yes-this-network", "flannel.1"),
     )  # fmt: skip
+    assert done.stdout, done.stderr
     (record,) = json.loads(done.stdout)
     assert record["status"] == "finished", record["message"]
     assert record["latency"]["percentiles_ns"]["50"] > 0

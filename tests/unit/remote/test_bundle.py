@@ -293,3 +293,15 @@ def test_interfaces_in_use_are_not_lent(answer: str, reason: str) -> None:
 def test_an_interface_with_a_link_local_address_alone_is_free() -> None:
     own = [{"local": "fe80::1", "prefixlen": 64, "scope": "link"}]
     check_facing(FakeHost(link(addr_info=own)), "eth1", 1500)  # type: ignore[arg-type]
+
+
+def test_settings_are_set_before_the_agent_starts() -> None:
+    value = "a'b\\n\"c"
+    command = bundle.arguments(sys.executable, {"SWITCHMARK_X": value})
+    code = command[-1].removesuffix(bundle.BOOTSTRAP)
+    printed = subprocess.run(
+        [*command[:-1], f"{code}print(os.environ['SWITCHMARK_X'])"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert printed.stdout == f"{value}\n"
+    assert bundle.arguments("python3") == ["python3", "-I", "-c", bundle.BOOTSTRAP]
