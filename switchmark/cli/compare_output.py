@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from switchmark.cli.output import note_problems, print_json, print_line, print_table
+from switchmark.cli.output import note_problems, print_json, print_line, print_remark, print_table
 from switchmark.errors import UsageError
 from switchmark.formatting import format_duration
 from switchmark.record.metric import Metric
@@ -27,6 +27,8 @@ _SERIOUSNESS = (
     Verdict.UNTESTABLE,
 )
 _DIFFERENT = _SERIOUSNESS.index(Verdict.BETTER)
+_CAUTION = "caution"
+_DETAILS = ("n", "p", _CAUTION)  # columns that --full prints
 _MOST_PRINTED = 20  # comparisons without --full, if no more of them show a difference
 EXIT_WORSE, EXIT_UNCLEAR = 4, 5
 _GROUP = "compare"  # name of the group of test cases
@@ -134,17 +136,25 @@ def print_report(report: ComparisonReport, options: CompareOptions) -> int:
     printed = ordered if options.full else ordered[: max(different, _MOST_PRINTED)]
     rows = [row for comparison in printed for row in comparison.rows]
     print_line(_counted(ordered))
-    columns = [name for at, name in enumerate(report.columns) if _is_used(name, at, rows)]
+    columns = [
+        name
+        for at, name in enumerate(report.columns)
+        if (options.full or name not in _DETAILS) and _is_used(name, at, rows)
+    ]
     used = [report.columns.index(name) for name in columns]
     print_table(
         columns,
         [[row[at] for at in used] for row in rows],
         right=[name for name in report.right if name in columns],
     )
-    if left := ordered[len(printed) :]:
-        print_line(f"... and {_counted(left)}; print them with --full")
+    left = ordered[len(printed) :]
+    if not options.full:
+        more = f"... and {_counted(left)}. " if left else ""
+        print_remark(f"{more}{_cautions_counted(report, rows)}More with --full.")
     for number, line in enumerate(report.notes):
-        print_line(line if number else f"\n{line}")
+        if not number:
+            print_line()
+        print_remark(line)
     note_problems(report.remarks)
     return code
 
@@ -161,6 +171,16 @@ def _counted(comparisons: Sequence[Comparison]) -> str:
     number = len(comparisons)
     noun = "comparison" if number == 1 else "comparisons"
     return f"{number} {noun}: {', '.join(parts)}" if parts else f"{number} {noun}"
+
+
+def _cautions_counted(report: ComparisonReport, rows: Sequence[Sequence[object]]) -> str:
+    """Return the number of printed rows with each caution."""
+    if _CAUTION not in report.columns:
+        return ""
+    at = report.columns.index(_CAUTION)
+    counts = Counter(part for row in rows for part in str(row[at]).split("; ") if part)
+    some = [f"{name} in {number}" for name, number in counts.most_common()]
+    return f"Cautions: {'; '.join(some)}. " if some else ""
 
 
 def _is_used(name: str, at: int, rows: Sequence[Sequence[object]]) -> bool:

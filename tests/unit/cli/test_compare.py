@@ -221,7 +221,7 @@ def test_invalid_repetitions_are_left_out_and_counted(
     flooded = records(0.5, 3, sizes=(64,), repetitions=5, marks=["flooding"])
     mixed = flooded[:2] + records(1.0, 2, sizes=(64,))[2:]
     a, b = write_run(tmp_path, records(1.0, 1, sizes=(64,))), write_run(tmp_path, mixed)
-    code, out, _ = compare(a, b, capsys=capsys)
+    code, out, _ = compare(a, b, "--full", capsys=capsys)
     assert code == 0
     assert "2 not valid, left out (B)" in out
     assert "5, 3" in out
@@ -235,7 +235,7 @@ def test_marks_that_doubt_the_figure_stand_beside_it(
     _, out, _ = compare(a, b, capsys=capsys)
     assert "generator-bound (A)" in out
     b = write_run(tmp_path, records(1.0, 3, marks=["disturbed"]))
-    _, out, _ = compare(a, b, capsys=capsys)
+    _, out, _ = compare(a, b, "--full", capsys=capsys)
     assert "disturbed (B); generator-bound (A)" in out
 
 
@@ -394,7 +394,7 @@ def test_many_comparisons_are_counted_and_the_worst_printed_first(
     assert lines[0].startswith("linux-bridge, 1464 B")
     assert len(lines) == 20
     left = len(sizes) - 20
-    assert f"... and {left} comparisons: {left} same; print them with --full" in short
+    assert f"... and {left} comparisons: {left} same. More with --full." in short
     _, full, _ = compare(before, after, "--threshold", "5%", "--full", capsys=capsys)
     assert len([line for line in full.splitlines() if line.startswith("linux-bridge")]) == len(
         sizes
