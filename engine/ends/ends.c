@@ -201,6 +201,7 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     trial->ends = aligned_alloc(_Alignof(struct end), sizeof(struct end) * ends);
     if (trial->ends == NULL)
         return fail(error, size, "out of memory");
+    memory_populate(trial->ends, sizeof(struct end) * ends);
     memset(trial->ends, 0, sizeof(struct end) * ends);
     for (; trial->end_count < ends; trial->end_count++) {
         if (!open_end(trial, trial->end_count, error, size))

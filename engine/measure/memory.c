@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "fail.h"
 
@@ -117,4 +119,14 @@ bool memory_suffices(uint64_t bytes, const char *purpose, char *error, size_t si
                 " MB of memory, and the machine or its control group leaves "
                 "%" PRIu64,
                 purpose, (bytes >> 20) + 1, left >> 20);
+}
+
+/* The content stays the same. A kernel before 5.14 refuses the call, and pages come one by one. */
+void memory_populate(void *memory, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t first = (uintptr_t)memory & ~(page - 1);
+    const uintptr_t end = ((uintptr_t)memory + bytes + page - 1) & ~(page - 1);
+
+    (void)madvise((void *)first, end - first, MADV_POPULATE_WRITE);
 }

@@ -14,4 +14,8 @@ uint64_t memory_left(const char *proc, const char *groups);
 /* Return true if so many bytes are available; otherwise one line in `error`, which begins with
  * `purpose`. */
 bool memory_suffices(uint64_t bytes, const char *purpose, char *error, size_t size);
+
+/* Get the pages of new memory from the kernel in one call, which costs half as much as a page fault
+ * for each. Hundreds of engines may start at the same time. */
+void memory_populate(void *memory, size_t bytes);
 #endif
