@@ -1,4 +1,4 @@
-"""When a testbed is what it was, and when it is out, and why."""
+"""The health of a testbed: when it is fit, when it is out, and the reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MACHINE = {"cpu_model": "Invented CPU", "kernel": "6.1.0", "governor": "performa
 
 
 def finding(topic: str, level: Level) -> Finding:
-    return Finding(topic, "seen", level, "what it means", "what to do")
+    return Finding(topic, "seen", level, "its meaning", "its remedy")
 
 
 def test_a_testbed_that_did_not_change_is_fit() -> None:
@@ -34,10 +34,10 @@ def test_another_kernel_is_reported_with_the_remedy() -> None:
     )
 
 
-def test_only_what_was_good_and_matters_can_be_poor() -> None:
+def test_only_relevant_findings_that_were_good_can_be_poor() -> None:
     profile = profile_now(MACHINE, [finding("governor", Level.GOOD), finding("memory", Level.POOR)])
     poor = [finding(topic, Level.POOR) for topic in ("governor", "memory", "SMT")]
-    assert doctor_problem(profile, poor) == "governor: seen (what it means; what to do)"
+    assert doctor_problem(profile, poor) == "governor: seen (its meaning; its remedy)"
 
 
 def test_wire_at_a_known_rate_passes_with_a_single_try() -> None:
@@ -52,7 +52,7 @@ def test_slow_wire_is_reported_with_both_figures() -> None:
     assert "is 0.500 Mpps, and was 1.000 to 2.000" in problem
 
 
-def test_a_wire_is_faster_than_ever_unless_its_owner_allows_that() -> None:
+def test_faster_wire_is_reported_unless_allowed() -> None:
     problem = wire_problem([1.0e6, 2.0e6], [9.0e6], USUAL)
     assert problem is not None
     assert problem.endswith("if the change is intended: switchmark pool accept TESTBED")

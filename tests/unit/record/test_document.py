@@ -1,4 +1,4 @@
-"""The record refuses what contradicts itself, and the published schema tells the truth."""
+"""The record refuses contradictions, and the published schema is right."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.records import synthetic_failure, synthetic_record, synthetic_tr
 
 
 def changed(path: str, value: Any, dimension: str = "throughput") -> dict[str, Any]:
-    """A sound record's document with one place changed."""
+    """Return a valid record's document with one value changed."""
     rate_pps = None if dimension == "throughput" else 10_000
     trial = synthetic_trial(dimension=dimension, rate_pps=rate_pps)
     document = synthetic_record(trial).model_dump(mode="json")
@@ -96,7 +96,7 @@ def test_a_failed_record_needs_no_figures_but_a_message() -> None:
         synthetic_failure(message="  ")
 
 
-def test_an_interval_is_recorded_whenever_the_engine_may_print_it() -> None:
+def test_interval_is_recorded_if_the_engine_may_print_it() -> None:
     path = Path(events.__file__).with_name("events.schema.json")
     counters = json.loads(path.read_text())["$defs"]["interval"]["properties"]
     signed = [name for name, of in counters.items() if of.get("type") == "integer"]
@@ -110,16 +110,16 @@ def test_the_files_in_docs_are_up_to_date() -> None:
     assert schema.main(["--check"]) == 0, "run: python -m switchmark.record.schema"
 
 
-def test_drift_in_docs_is_noticed_and_mended(
+def test_outdated_docs_are_detected_and_renewed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / schema.SCHEMA_FILE).write_text(json.dumps({"title": "Record"}))
     text = (schema.DOCS / schema.RESULTS_FILE).read_text()
     (tmp_path / schema.RESULTS_FILE).write_text(text.replace("| `flooding` |", "| `wet` |"))
     assert schema.main(["--check"], tmp_path) == 1
-    told = capsys.readouterr().err
-    assert schema.SCHEMA_FILE in told
-    assert schema.RESULTS_FILE in told
+    stderr = capsys.readouterr().err
+    assert schema.SCHEMA_FILE in stderr
+    assert schema.RESULTS_FILE in stderr
     assert schema.main([], tmp_path) == 0
     assert schema.main(["--check"], tmp_path) == 0
     assert (tmp_path / schema.RESULTS_FILE).read_text() == text

@@ -1,4 +1,4 @@
-"""Trust marks: one table, told the same way everywhere."""
+"""Trust marks: one table, with the same texts everywhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from switchmark.trial import judge
 DOCS = Path(__file__).parents[3] / "docs" / "results.md"
 
 
-def test_every_mark_says_what_it_means_and_what_to_do() -> None:
+def test_every_mark_has_a_meaning_and_a_remedy() -> None:
     needed = {
         "oversubscribed", "generator-bound", "receiver-bound", "unstable", "schedule-missed",
         "flooding", "lossy-receiver-socket", "short-window", "no-baseline",
@@ -40,12 +40,12 @@ def test_every_mark_that_the_verdict_gives_is_in_the_table() -> None:
     assert set(given) <= set(MARKS)
 
 
-def test_what_invalidates() -> None:
+def test_marks_that_invalidate() -> None:
     fatal = {name for name in MARKS if not marks_are_valid([name])}
     assert {"flooding", "unverified", "corrupt-frames", "nothing-arrived"} <= fatal
     assert marks_are_valid(["oversubscribed", "unstable"])
     assert not marks_are_valid(["oversubscribed", "flooding"])
 
 
-def test_the_documentation_holds_the_same_table() -> None:
+def test_documentation_has_the_same_table() -> None:
     assert markdown_table() in DOCS.read_text(), "run: python -m switchmark.record.schema"

@@ -41,7 +41,7 @@ def records(
     host: dict[str, Any] | None = None,
     **changes: Any,
 ) -> list[Record]:
-    """A repetition for each page size, a per mille apart."""
+    """Return a repetition for each page size, with rates a per mille apart."""
     provenance = {"synthetic": True, **(host or {})}
     return [
         scaled(
@@ -57,8 +57,8 @@ def records(
 
 def run(*arguments: object, capsys: Any) -> tuple[int, str, str]:
     code = main.run([str(one) for one in arguments])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 def names(folder: Path) -> dict[str, str]:
@@ -91,60 +91,60 @@ def test_an_old_record_was_measured_on_hugepages_if_it_used_dpdk(
     monkeypatch.setattr(query, "FULL_CHECK_LIMIT", full_check_limit)
     folder = write_run(tmp_path, [*records([HUGE]), *records([None], "linux-bridge")])
     for path in (folder / "trials").glob("*.json"):
-        held = json.loads(path.read_text())
-        del held["page_size_kib"]
-        held["trial"].pop("page_size", None)
-        path.write_text(json.dumps(held))
+        document = json.loads(path.read_text())
+        del document["page_size_kib"]
+        document["trial"].pop("page_size", None)
+        path.write_text(json.dumps(document))
     found = read_table(folder)
     assert found.problems == ()
-    told = dict(found.frame.select("switch", "page_size_kib").iter_rows())
-    assert told == {"basicfwd": HUGE, "linux-bridge": None}
+    sizes = dict(found.frame.select("switch", "page_size_kib").iter_rows())
+    assert sizes == {"basicfwd": HUGE, "linux-bridge": None}
     read = {one.trial.switch: one.page_size_kib for one in open_run(folder).records()}
-    assert read == told
+    assert read == sizes
 
 
-def test_repetitions_of_two_page_sizes_are_two_rows_at_two_points(tmp_path: Path) -> None:
-    held = [
+def test_repetitions_of_two_page_sizes_are_two_points(tmp_path: Path) -> None:
+    mixed = [
         *records([HUGE] * 3 + [SMALL] * 3),
         *records([HUGE] * 3, "ovs-dpdk", 2e6),
         *records([None] * 3, "linux-bridge"),
     ]
-    rows = summary(write_run(tmp_path, held))
+    rows = summary(write_run(tmp_path, mixed))
     found = {(row.trial.switch, row.page_size_kib): row for row in rows}
     assert {row.finished for row in rows} == {3}
     assert found["basicfwd", SMALL].point != found["basicfwd", HUGE].point
     assert found["basicfwd", HUGE].point == found["ovs-dpdk", HUGE].point
-    told = {(row["switch"], row["page_size_kib"]) for row in flat_rows(rows)}
-    assert told == set(found)
+    rows_by_size = {(row["switch"], row["page_size_kib"]) for row in flat_rows(rows)}
+    assert rows_by_size == set(found)
 
 
 def test_one_page_size_leaves_points_as_they_are(tmp_path: Path) -> None:
-    held = [*records([SMALL] * 3), *records([None] * 3, "linux-bridge")]
-    rows = summary(write_run(tmp_path, held))
+    mixed = [*records([SMALL] * 3), *records([None] * 3, "linux-bridge")]
+    rows = summary(write_run(tmp_path, mixed))
     assert {row.point for row in rows} == {point_of(row.trial) for row in rows}
 
 
 def test_a_wire_on_other_pages_judges_nothing(tmp_path: Path) -> None:
-    held = [*records([SMALL] * 3), *records([HUGE] * 3, "direct")]
-    rows = summary(write_run(tmp_path / "other", held))
+    mixed = [*records([SMALL] * 3), *records([HUGE] * 3, "direct")]
+    rows = summary(write_run(tmp_path / "other", mixed))
     switch = next(row for row in rows if row.trial.switch == "basicfwd")
     assert baseline_of(switch, rows) is None
-    held = [*records([SMALL] * 3), *records([SMALL] * 3, "direct")]
-    rows = summary(write_run(tmp_path / "same", held))
+    mixed = [*records([SMALL] * 3), *records([SMALL] * 3, "direct")]
+    rows = summary(write_run(tmp_path / "same", mixed))
     switch = next(row for row in rows if row.trial.switch == "basicfwd")
     assert baseline_of(switch, rows) is not None
 
 
 def test_leads_of_a_run_are_those_of_one_page_size(tmp_path: Path) -> None:
-    """basicfwd changes its pages in mid-run and becomes half as fast: no ratio mixes both."""
+    """basicfwd changes its pages during the run and becomes half as fast: no ratio mixes both."""
     sizes = [HUGE] * 6 + [SMALL] * 6
-    held = [
+    mixed = [
         record if record.page_size_kib == HUGE else scaled(record, 0.5e6)
         for record in records(sizes)
     ]
-    held += records(sizes, "ovs-dpdk", 1e6)
-    held += records([None] * 12, "linux-bridge", 0.1e6)
-    folder = write_run(tmp_path, held, repetitions=12)
+    mixed += records(sizes, "ovs-dpdk", 1e6)
+    mixed += records([None] * 12, "linux-bridge", 0.1e6)
+    folder = write_run(tmp_path, mixed, repetitions=12)
     found = answer_run(open_run(folder), names(folder), lambda _: 0.3)
     assert len(found) == 2
     by_size = {dict(one.point)["page_size"]: one for one in found}
@@ -199,11 +199,11 @@ def test_a_series_leaves_out_runs_on_other_pages(tmp_path: Path, capsys: Any) ->
 
 
 def test_history_has_a_series_for_each_page_size(tmp_path: Path, capsys: Any) -> None:
-    """Without pages apart, the change of pages would be a change of level."""
+    """If pages were not separated, a change of pages would be a change of level."""
     for night, size in enumerate([HUGE] * 6 + [SMALL] * 6):
         rate_pps = 1e6 if size == HUGE else 0.8e6
-        held = records([size] * 3, rate_pps=rate_pps * (1 + night / 1e4), host=HOST)
-        dated(write_run(tmp_path, held, campaign="nightly"), night)
+        night_records = records([size] * 3, rate_pps=rate_pps * (1 + night / 1e4), host=HOST)
+        dated(write_run(tmp_path, night_records, campaign="nightly"), night)
     code, out, _ = run("history", "basicfwd", "--results", tmp_path, "--json", capsys=capsys)
     assert code == 0
     series = json.loads(out)["series"]
@@ -221,11 +221,11 @@ def test_machines_with_other_pages_are_combined_apart(tmp_path: Path) -> None:
     for number, size in enumerate((HUGE, HUGE, SMALL, SMALL)):
         host = {"hostname": f"lab{number}", "cpu_model": "a model"}
         ratio = 1.0 if size == HUGE else 0.5
-        held = [
+        machine_records = [
             *records([size] * 6, host=host),
             *records([size] * 6, "ovs-dpdk", ratio * 1e6, host=host),
         ]
-        folder = write_run(tmp_path, held, repetitions=6)
+        folder = write_run(tmp_path, machine_records, repetitions=6)
         runs.append((open_run(folder), names(folder)))
     found = compare_over_machines(runs, "basicfwd", "ovs-dpdk", FORWARDED)
     by_size = {dict(one.point)["page_size"]: one.over for one in found.figures}
@@ -236,21 +236,21 @@ def test_machines_with_other_pages_are_combined_apart(tmp_path: Path) -> None:
     assert any("page_size=4KiB" in one for one in found.remarks)
 
 
-def test_a_report_tells_page_size_and_grants(tmp_path: Path) -> None:
+def test_report_shows_page_size_and_grants(tmp_path: Path) -> None:
     given = Granted(
         place="user", in_user_namespace=True, asked_buffer_bytes=128 << 20,
         receive_buffer_bytes=8 << 20, send_buffer_bytes=8 << 20, applications_class="other nice 5",
         differs=["socket buffers of 8388608 bytes were granted"],
     )  # fmt: skip
-    held = [one.model_copy(update={"granted": given}) for one in records([SMALL] * 3)]
-    page, _ = report_html(write_run(tmp_path, held))
+    granted_records = [one.model_copy(update={"granted": given}) for one in records([SMALL] * 3)]
+    page, _ = report_html(write_run(tmp_path, granted_records))
     assert "pages of 4 KiB (basicfwd)" in page
     assert "8,388,608 bytes" in page and "other nice 5" in page
     assert page.count("socket buffers of 8388608 bytes were granted") >= 2
 
 
 def test_claims_of_papers_are_tried_on_one_page_size(tmp_path: Path) -> None:
-    """Two items, of runs on different pages: their rows make no ratio."""
+    """Two items with runs on different pages: their rows give no ratio."""
 
     def rows(size: int, switch: str) -> list[SummaryRow]:
         return summary(write_run(tmp_path, records([size] * 3, switch)))
@@ -266,19 +266,20 @@ TEXT = "switch: [basicfwd, ovs-dpdk]\nmixed_connect_modes: true\nprove: 5%\nbudg
 
 
 def swept(folder: Path, text: str) -> tuple[Any, list[Any]]:
-    """A simulated run in which 4 KiB pages make every switch half as fast, and its answers."""
-    made = campaign(text)
+    """Return a simulated run in which 4 KiB pages halve the speed of every switch, and its
+    answers."""
+    definition = campaign(text)
     machine = Machine({"basicfwd": 10e6, "ovs-dpdk": 8e6, "small": 5e6, "huge": 10e6}, sd=0.01)
-    run_all(machine, made)
-    held = []
+    run_all(machine, definition)
+    simulated = []
     for record in machine.records.values():
         size = SMALL if record.trial.page_size == "4KiB" else HUGE
         loads = record.throughput
         assert loads is not None
         slower = loads.forwarded_pps / (2 if size == SMALL and not record.trial.contender else 1)
         update = {"page_size_kib": size, "throughput": at_rate(loads, slower)}
-        held.append(record.model_copy(update=update))
-    folder = write_run(folder, held, **made.model_dump(mode="json"))
+        simulated.append(record.model_copy(update=update))
+    folder = write_run(folder, simulated, **definition.model_dump(mode="json"))
     return folder, answer_run(open_run(folder), names(folder), lambda _: 0.3)
 
 
@@ -293,19 +294,19 @@ def test_contenders_with_other_pages_are_compared_pair_by_pair(tmp_path: Path) -
     assert lead.seen_from("huge")[0].value == pytest.approx(2.0, rel=0.1)
 
 
-def test_a_sweep_of_page_sizes_is_compared_only_if_asked(tmp_path: Path) -> None:
+def test_sweep_of_page_sizes_is_compared_only_on_request(tmp_path: Path) -> None:
     sweep = TEXT + "page_size: [huge, 4KiB]\n"
     folder, found = swept(tmp_path / "apart", sweep)
-    assert {dict(one.point)["page_size"] for one in found} == {"huge", "4KiB"}
-    assert {len(one.ranking) for one in found} == {2}
-    folder, (one,) = swept(tmp_path / "together", f"{sweep}compared: page_size\n")
-    assert len(one.ranking) == 4
-    told = {row.contender for row in summary(folder)}
-    assert told == {
+    assert {dict(comparison.point)["page_size"] for comparison in found} == {"huge", "4KiB"}
+    assert {len(comparison.ranking) for comparison in found} == {2}
+    folder, (comparison,) = swept(tmp_path / "together", f"{sweep}compared: page_size\n")
+    assert len(comparison.ranking) == 4
+    contenders = {row.contender for row in summary(folder)}
+    assert contenders == {
         "basicfwd (hugepages)", "basicfwd (pages of 4 KiB)",
         "ovs-dpdk (hugepages)", "ovs-dpdk (pages of 4 KiB)",
     }  # fmt: skip
-    lead = one.between("basicfwd (hugepages)", "basicfwd (pages of 4 KiB)")
+    lead = comparison.between("basicfwd (hugepages)", "basicfwd (pages of 4 KiB)")
     assert lead is not None
     assert lead.seen_from("basicfwd (hugepages)")[0].value == pytest.approx(2.0, rel=0.1)
 
@@ -314,7 +315,7 @@ def test_the_state_of_a_run_names_the_pages_where_they_are_mixed(
     tmp_path: Path, capsys: Any
 ) -> None:
     sizes = [HUGE] * 6 + [SMALL] * 6
-    held = [*records(sizes), *records(sizes, "ovs-dpdk", 2e6)]
-    folder = write_run(tmp_path, held, repetitions=12)
+    mixed = [*records(sizes), *records(sizes, "ovs-dpdk", 2e6)]
+    folder = write_run(tmp_path, mixed, repetitions=12)
     code, out, _ = run("show", "--full", folder, capsys=capsys)
     assert code == 0 and "pages of 4 KiB" in out and "hugepages" in out

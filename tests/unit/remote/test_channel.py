@@ -1,4 +1,5 @@
-"""What interrupts an agent when its bench is gone, and what must not: it undoes all then."""
+"""Interrupts of an agent whose bench has ended, and cases without one; the agent undoes
+everything."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ class Bench:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
-    def ask(self, what: str) -> None:
-        os.write(self._descriptor, json.dumps({"id": 1, "do": what}).encode() + b"\n")
+    def ask(self, operation: str) -> None:
+        os.write(self._descriptor, json.dumps({"id": 1, "do": operation}).encode() + b"\n")
 
     def hang_up(self) -> None:
         os.close(self._descriptor)
@@ -30,10 +31,10 @@ class Bench:
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    ours, theirs = os.pipe()
+    reader, writer = os.pipe()
     read = os.read
-    monkeypatch.setattr(os, "read", lambda fd, most: read(ours if fd == 0 else fd, most))
-    return Bench(theirs)
+    monkeypatch.setattr(os, "read", lambda fd, most: read(reader if fd == 0 else fd, most))
+    return Bench(writer)
 
 
 @pytest.fixture
@@ -50,8 +51,8 @@ def wait_over(channel: Channel) -> None:
         time.sleep(0.001)
 
 
-def test_one_that_waits_ends_by_itself(bench: Bench, killed: list[int]) -> None:
-    """A signal would come just as it begins to undo."""
+def test_waiting_agent_ends_by_itself(bench: Bench, killed: list[int]) -> None:
+    """A signal would come as it begins to undo."""
     channel = Channel()
     bench.ask("facts")
     assert channel.following() == {"id": 1, "do": "facts"}
@@ -63,15 +64,15 @@ def test_one_that_waits_ends_by_itself(bench: Bench, killed: list[int]) -> None:
     assert killed == []
 
 
-@pytest.mark.parametrize("asked", [0, 1])
-def test_one_that_works_is_interrupted_once(bench: Bench, killed: list[int], asked: int) -> None:
-    """Also before it takes a request."""
+@pytest.mark.parametrize("requests", [0, 1])
+def test_working_agent_is_interrupted_once(bench: Bench, killed: list[int], requests: int) -> None:
+    """Also before it accepts a request."""
     channel = Channel()
-    for _ in range(asked):
+    for _ in range(requests):
         bench.ask("facts")
         assert channel.following() is not None
     bench.hang_up()
     wait_over(channel)
-    channel._leave()  # as when nothing was heard for long
+    channel._leave()  # as after a long silence
     assert killed == [signal.SIGTERM]
     assert channel.following() is None

@@ -1,4 +1,5 @@
-"""Levels of planned looks against published boundaries, and what they promise by simulation."""
+"""Levels of planned interim analyses against published boundaries, and their effect by
+simulation."""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ def test_published_boundaries() -> None:
     assert found == pytest.approx((2.438, 2.427, 2.410, 2.397, 2.386), abs=2e-3)
 
 
-def test_one_look_is_an_ordinary_test() -> None:
+def test_one_analysis_is_an_ordinary_test() -> None:
     assert StoppingRule((30,)).level_at(30) == pytest.approx(0.05, abs=1e-9)
     assert StoppingRule((30,), family=5).level_at(30) == pytest.approx(0.01, abs=1e-9)
 
 
-def test_the_whole_level_is_spent_whatever_the_looks() -> None:
+def test_whole_level_is_spent_for_any_analyses() -> None:
     rule = StoppingRule(planned_analyses(60))
     walk = np.random.default_rng(4).normal(size=(40_000, 60)).cumsum(axis=1)
     crossed = np.zeros(len(walk), bool)
@@ -34,7 +35,7 @@ def test_the_whole_level_is_spent_whatever_the_looks() -> None:
 
 
 @pytest.mark.parametrize("expected", [5, 19, 59])
-def test_most_is_spent_by_the_expected_blocks_and_no_more_than_the_whole(expected: int) -> None:
+def test_most_of_the_level_is_spent_by_the_expected_blocks(expected: int) -> None:
     rule = StoppingRule(planned_analyses(60), expected=expected)
     walk = np.random.default_rng(5).normal(size=(40_000, 60)).cumsum(axis=1)
     crossed, by_then = np.zeros(len(walk), bool), 0.0
@@ -48,7 +49,7 @@ def test_most_is_spent_by_the_expected_blocks_and_no_more_than_the_whole(expecte
     assert rule.level_at(8) > last or expected == 59
 
 
-def test_a_campaign_that_ends_early_spends_the_rest_at_its_last_look() -> None:
+def test_early_end_spends_the_rest_at_the_last_analysis() -> None:
     rule = StoppingRule((10, 20, 30, 40))
     assert rule.level_at(20) < rule.level_at(20, is_last=True)
     assert rule.level_at(13, is_last=True) > rule.level_at(20)
@@ -58,7 +59,7 @@ def test_a_campaign_that_ends_early_spends_the_rest_at_its_last_look() -> None:
 
 @given(st.integers(2, 2000), st.integers(2, 30))
 @settings(max_examples=60, deadline=None)
-def test_looks_rise_to_the_last(most: int, first: int) -> None:
+def test_analyses_rise_to_the_last(most: int, first: int) -> None:
     looks = planned_analyses(most, first)
     assert looks[-1] == most
     assert list(looks) == sorted(set(looks))
@@ -67,7 +68,7 @@ def test_looks_rise_to_the_last(most: int, first: int) -> None:
 
 
 @given(st.floats(0.001, 0.2))
-def test_spending_rises_from_nothing_to_the_level(level: float) -> None:
+def test_spending_rises_from_zero_to_the_level(level: float) -> None:
     shares = [spent(fraction, level) for fraction in (0.01, 0.3, 0.7, 1.0)]
     assert shares == sorted(shares)
     assert shares[0] < level / 10
@@ -75,6 +76,6 @@ def test_spending_rises_from_nothing_to_the_level(level: float) -> None:
 
 
 @pytest.mark.parametrize("looks", [(), (1, 5), (5, 5), (9, 6)])
-def test_looks_that_are_none_are_refused(looks: tuple[int, ...]) -> None:
+def test_invalid_analyses_are_refused(looks: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="rising counts"):
         StoppingRule(looks)

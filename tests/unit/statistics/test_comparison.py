@@ -1,4 +1,4 @@
-"""Ratios with honest intervals, corrected p-values, verdicts, and changes in a series."""
+"""Ratios with correct intervals, corrected p-values, verdicts, and changes in a series."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ def values(dice: Any, level: float = 1e6, spread: float = 0.01, count: int = 5) 
 def test_t_intervals_cover_the_ratio_at_their_nominal_rate(
     count_a: Any, count_b: Any, spread_b: Any
 ) -> None:
-    dice, held = random.Random(1), 0
+    dice, covered = random.Random(1), 0
     for _ in range(RUNS):
         a = values(dice, 1e6, 0.01, count_a)
         found = ratio_of(a, values(dice, 0.9e6, spread_b, count_b))
-        held += found.low <= 0.9 <= found.high
+        covered += found.low <= 0.9 <= found.high
     assert "Welch" in found.method
-    assert 0.93 <= held / RUNS <= 0.98
+    assert 0.93 <= covered / RUNS <= 0.98
 
 
 def test_bootstrap_intervals_cover_for_skewed_values() -> None:
-    dice, held, total = random.Random(2), 0, 0
+    dice, covered, total = random.Random(2), 0, 0
     for _ in range(150):
         a = [1.0 + dice.expovariate(2.0) for _ in range(30)]
         b = [2.0 + 2 * dice.expovariate(2.0) for _ in range(30)]
         found = ratio_of(a, b)
         if "bootstrap" in found.method:
             total += 1
-            held += found.low <= 2.0 <= found.high
+            covered += found.low <= 2.0 <= found.high
     assert total > 90
-    assert 0.92 <= held / total <= 0.99
+    assert 0.92 <= covered / total <= 0.99
 
 
-def test_equal_switches_are_seldom_called_different() -> None:
+def test_equal_switches_are_rarely_called_different() -> None:
     dice = random.Random(3)
     wrong = sum(ratio_of(values(dice), values(dice)).p < 0.05 for _ in range(RUNS))
     assert 0.025 <= wrong / RUNS <= 0.075
@@ -77,13 +77,13 @@ def test_interval_and_p_agree() -> None:
     st.lists(st.floats(1, 1e9), min_size=2, max_size=12),
     st.lists(st.floats(1, 1e9), min_size=2, max_size=12),
 )
-def test_turning_the_comparison_round_turns_the_ratio_round(a: Any, b: Any) -> None:
-    there, back = ratio_of(a, b), ratio_of(b, a)
-    assert there.value == pytest.approx(1 / back.value, rel=1e-9)
-    assert there.low == pytest.approx(1 / back.high, rel=1e-6)
-    assert there.p == pytest.approx(back.p, abs=1e-9)
-    assert there.low <= there.value * (1 + 1e-12)
-    assert there.value <= there.high * (1 + 1e-12)
+def test_swapped_comparison_has_the_inverse_ratio(a: Any, b: Any) -> None:
+    forth, back = ratio_of(a, b), ratio_of(b, a)
+    assert forth.value == pytest.approx(1 / back.value, rel=1e-9)
+    assert forth.low == pytest.approx(1 / back.high, rel=1e-6)
+    assert forth.p == pytest.approx(back.p, abs=1e-9)
+    assert forth.low <= forth.value * (1 + 1e-12)
+    assert forth.value <= forth.high * (1 + 1e-12)
 
 
 def test_welch_on_a_worked_example() -> None:
@@ -99,7 +99,7 @@ def test_welch_on_a_worked_example() -> None:
     assert found.p == pytest.approx(2 * stdtr(degrees, -t), rel=1e-6)
 
 
-def test_what_cannot_be_tested_is_not() -> None:
+def test_untestable_values_are_not_tested() -> None:
     assert ratio_of([1.0], [2.0, 2.1]).p is None
     assert ratio_of([1.0], [2.0]).value == 2.0
     assert ratio_of([], [2.0]).value is None
@@ -108,7 +108,7 @@ def test_what_cannot_be_tested_is_not() -> None:
     assert ratio_of([2.0, 2.0], [3.0, 3.0]).p == 0.0
 
 
-def test_where_a_figure_is_0_ranks_are_compared() -> None:
+def test_ranks_are_compared_if_a_figure_is_0() -> None:
     nothing, little = [0.0] * 5, [1e-6, 2e-6, 1e-6, 3e-6, 2e-6]
     pairs = [(little, nothing), (nothing, little), (nothing, nothing), (nothing[:2], little[:2])]
     ratios = [ratio_of(a, b) for a, b in pairs]
@@ -122,7 +122,7 @@ def test_where_a_figure_is_0_ranks_are_compared() -> None:
     assert ratios[1].p == pytest.approx(mannwhitneyu(little, nothing).pvalue)
 
 
-def test_holm_and_fdr_are_the_published_procedures() -> None:
+def test_holm_and_fdr_follow_the_published_procedures() -> None:
     p = [0.01, 0.04, 0.03, 0.005, None]
     assert adjust(p, Correction.HOLM) == pytest.approx([0.03, 0.06, 0.06, 0.02, None])
     assert adjust(p, Correction.FDR) == pytest.approx([0.02, 0.04, 0.04, 0.02, None])
@@ -178,7 +178,7 @@ def nights(dice: Any, levels: Any, between: float = 0.005) -> Any:
     ]
 
 
-def test_the_newest_run_is_held_against_the_spread_between_runs() -> None:
+def test_newest_run_is_compared_with_the_spread_of_runs() -> None:
     dice = random.Random(6)
     wrong = sum(newest_run(nights(dice, [1.0] * 6)).p < 0.05 for _ in range(300))
     assert 0.02 <= wrong / 300 <= 0.09
@@ -187,12 +187,12 @@ def test_the_newest_run_is_held_against_the_spread_between_runs() -> None:
     assert found[0].ratio == pytest.approx(0.9, rel=0.03)
 
 
-def test_too_short_a_history_judges_nothing() -> None:
+def test_short_history_gives_no_verdict() -> None:
     assert newest_run([[1.0, 1.0]] * 3) is None
     assert verdict_of_newest(None, None, True, 0.02) is Verdict.UNTESTABLE
 
 
-def test_a_change_of_level_is_found_where_it_is() -> None:
+def test_change_of_level_is_found_at_its_place() -> None:
     dice, places = random.Random(7), []
     for _ in range(60):
         changes = find_changes(nights(dice, [1.0] * 8 + [0.9] * 8))
@@ -207,7 +207,7 @@ def test_a_level_series_has_no_changes() -> None:
     assert sum(bool(find_changes(nights(dice, [1.0] * 12))) for _ in range(100)) <= 4
 
 
-def test_after_a_known_change_the_newest_is_held_against_the_new_level() -> None:
+def test_newest_run_after_a_change_is_compared_with_new_level() -> None:
     dice = random.Random(9)
     runs = nights(dice, [1.0] * 8 + [0.9] * 8 + [0.9])
     found = newest_run(runs)
@@ -215,7 +215,7 @@ def test_after_a_known_change_the_newest_is_held_against_the_new_level() -> None
     assert found.ratio == pytest.approx(1.0, abs=0.03)
 
 
-def test_verdicts_on_the_newest() -> None:
+def test_verdicts_on_the_newest_run() -> None:
     worse = Newest(0.9, 0.98, 1.02, 0.001, 8)
     assert verdict_of_newest(worse, 0.001, True, 0.02) is Verdict.WORSE
     assert verdict_of_newest(worse, 0.001, False, 0.02) is Verdict.BETTER
@@ -227,7 +227,7 @@ def test_verdicts_on_the_newest() -> None:
     )
 
 
-def test_only_young_changes_are_news() -> None:
+def test_only_recent_changes_are_reported() -> None:
     change = find_changes(nights(random.Random(10), [1.0] * 8 + [0.8] * 8))[0]
     assert is_recent(change, 11)
     assert not is_recent(change, 12)

@@ -1,4 +1,4 @@
-"""Merged histograms are the histogram of all samples, and percentiles are samples."""
+"""Merged histograms equal the histogram of all samples, and percentiles are samples."""
 
 from __future__ import annotations
 
@@ -34,61 +34,63 @@ from tests.unit.trial_fakes import latency_of
 SAMPLES = st.lists(st.integers(1, 5_000_000_000), min_size=1, max_size=200)
 
 
-def held(values: list[int], highest: int = 10_000_000_000) -> Histogram:
+def histogram_of(values: list[int], highest: int = 10_000_000_000) -> Histogram:
     return Histogram(Histogram.of(Counter(values), highest).text)
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(SAMPLES, min_size=1, max_size=4))
 def test_merging_equals_recording_everything_in_one(parts: list[list[int]]) -> None:
-    merged = Histogram.merged(held(part) for part in parts)
-    together = held([value for part in parts for value in part])
+    merged = Histogram.merged(histogram_of(part) for part in parts)
+    together = histogram_of([value for part in parts for value in part])
     assert merged.count == sum(map(len, parts))
     assert merged.percentiles_ns() == together.percentiles_ns()
 
 
 @settings(deadline=None, max_examples=50)
 @given(SAMPLES)
-def test_no_percentile_is_above_the_greatest_sample_where_that_is_known(values: list[int]) -> None:
-    told = held(values).percentiles_ns(max_ns=max(values))
-    assert max(told.values()) == max(values)
+def test_percentiles_are_at_most_a_known_maximum(values: list[int]) -> None:
+    percentiles = histogram_of(values).percentiles_ns(max_ns=max(values))
+    assert max(percentiles.values()) == max(values)
 
 
 @settings(deadline=None, max_examples=50)
 @given(SAMPLES)
-def test_so_many_samples_lie_at_or_below_a_percentile_and_not_at_a_smaller_one(
+def test_percentile_is_the_smallest_sample_of_its_rank(
     values: list[int],
 ) -> None:
-    ours = held(values).percentiles_ns()
+    percentiles = histogram_of(values).percentiles_ns()
     for name in PERCENTILES:
         least = -(-len(values) * Fraction(name) // 100)  # rounded up
-        assert ours[name] == pytest.approx(sorted(values)[int(least) - 1], rel=1e-3, abs=1)
-    assert ours["99.999"] == pytest.approx(max(values), rel=1e-3, abs=1)
+        assert percentiles[name] == pytest.approx(sorted(values)[int(least) - 1], rel=1e-3, abs=1)
+    assert percentiles["99.999"] == pytest.approx(max(values), rel=1e-3, abs=1)
 
 
 @pytest.mark.parametrize(
     ("count", "name", "rank"),
     [(16, "90", 15), (600, "99.9", 600), (1000, "99.9", 999), (100, "99", 99), (3, "50", 2)],
 )
-def test_ranks_are_rounded_up_as_the_engine_does(count: int, name: str, rank: int) -> None:
-    assert held(list(range(1, count + 1))).percentiles_ns([name])[name] == rank
+def test_ranks_are_rounded_up_like_in_the_engine(count: int, name: str, rank: int) -> None:
+    assert histogram_of(list(range(1, count + 1))).percentiles_ns([name])[name] == rank
 
 
 def test_merging_different_ranges_and_precisions_loses_nothing() -> None:
     coarse = HdrHistogram(1, 1_000_000, 2)
     coarse.record_value(1000, 10)
-    merged = Histogram.merged([Histogram(coarse.encode().decode()), held([5_000_000_000] * 10)])
+    merged = Histogram.merged(
+        [Histogram(coarse.encode().decode()), histogram_of([5_000_000_000] * 10)]
+    )
     assert merged.count == 20
     assert merged.percentiles_ns(["50", "100"])["100"] == pytest.approx(5e9, rel=1e-3)
 
 
-def test_the_percentile_of_a_union_is_not_the_mean_of_percentiles() -> None:
-    both = Histogram.merged([held([1_000] * 900), held([100_000] * 100)])
+def test_percentile_of_a_union_is_not_a_mean_of_percentiles() -> None:
+    both = Histogram.merged([histogram_of([1_000] * 900), histogram_of([100_000] * 100)])
     assert both.percentiles_ns()["50"] == pytest.approx(1_000, rel=1e-3)
 
 
 @pytest.mark.parametrize("text", ["", "AAAA", "not base64!", "HISTFAAAAB94"])
-def test_what_is_not_a_histogram_is_refused(text: str) -> None:
+def test_invalid_histogram_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an HdrHistogram"):
         _ = Histogram(text).count
     with pytest.raises(ValueError, match="no histogram"):
@@ -104,7 +106,7 @@ def test_what_is_not_a_histogram_is_refused(text: str) -> None:
         (lambda: histogram_text(b"\2", lowest=0), "from 0 to"),
     ],
 )
-def test_no_text_takes_more_memory_than_a_histogram_of_ours(
+def test_text_needs_no_more_memory_than_an_own_histogram(
     hostile: Callable[[], str], says: str
 ) -> None:
     text = hostile()
@@ -117,7 +119,7 @@ def test_no_text_takes_more_memory_than_a_histogram_of_ours(
         tracemalloc.stop()
 
 
-def test_a_histogram_with_all_slots_full_is_read() -> None:
+def test_histogram_with_all_slots_full_is_read() -> None:
     full = HdrHistogram(1, decoded_texts.MOST_VALUE, 3)
     np.ctypeslib.as_array(full.counts)[:] = 1 << 45
     last = full.counts_len - 1
@@ -125,7 +127,7 @@ def test_a_histogram_with_all_slots_full_is_read() -> None:
     assert Histogram(full.encode().decode()).count == full.counts_len << 45
 
 
-def test_the_curve_rises_and_stops_where_samples_end() -> None:
+def test_curve_rises_and_ends_with_the_samples() -> None:
     curve = synthetic_histogram(10_000, count=5_000).curve()
     assert list(curve.quantile) == sorted(curve.quantile)
     assert list(curve.value_ns) == sorted(curve.value_ns)
@@ -134,9 +136,9 @@ def test_the_curve_rises_and_stops_where_samples_end() -> None:
     assert at_median == pytest.approx(10_000, rel=0.05)
 
 
-def test_the_cumulative_distribution_is_that_of_the_samples() -> None:
-    held = Histogram.of(dict.fromkeys(range(1, 1001), 1))
-    curve = held.cumulative(101)
+def test_cumulative_distribution_is_that_of_the_samples() -> None:
+    histogram = Histogram.of(dict.fromkeys(range(1, 1001), 1))
+    curve = histogram.cumulative(101)
     assert curve.quantile[0] == 0 and curve.quantile[-1] == 1
     assert curve.value_ns[-1] == pytest.approx(1000, rel=0.002)
     for quantile, value in zip(curve.quantile[1:], curve.value_ns[1:], strict=True):
@@ -145,7 +147,7 @@ def test_the_cumulative_distribution_is_that_of_the_samples() -> None:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each text is decoded."""
+    """Return how often each text is decoded."""
     times: Counter[str] = Counter()
     decode = HdrHistogram.decode
 
@@ -154,17 +156,17 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return decode(text)
 
     monkeypatch.setattr(HdrHistogram, "decode", counting)
-    monkeypatch.setattr(decoded_texts, "DECODER", Decoder())  # as in a process that begins
+    monkeypatch.setattr(decoded_texts, "DECODER", Decoder())  # as in a new process
     return times
 
 
-def test_a_histogram_is_decoded_once_from_the_engine_s_line_to_the_record(
+def test_histogram_is_decoded_once_between_engine_and_record(
     decoded: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = [timed(latency_of({10_000 + pair: 50, 90_000: 2}, 500)) for pair in range(2)]
+    delays = [timed(latency_of({10_000 + pair: 50, 90_000: 2}, 500)) for pair in range(2)]
     texts = {
         histogram.text
-        for one in told
+        for one in delays
         for histogram in (
             *(one.from_actual, one.from_intended, one.pdv.above, one.pdv.below),
             *(one.ipdv.grown, one.ipdv.shrunk),
@@ -172,16 +174,16 @@ def test_a_histogram_is_decoded_once_from_the_engine_s_line_to_the_record(
     }
     monkeypatch.setattr(decoded_texts, "DECODER", Decoder())  # the engine encoded them
     decoded.clear()
-    merged = merge_latency("rtt", told, 0, "nothing")
+    merged = merge_latency("rtt", delays, 0, "nothing")
     assert merged.histogram.count == 104
     assert merged.model_dump(mode="json")["histogram"] == merged.histogram.text
     assert decoded == Counter(texts), "delays twice, PDV and IPDV on both sides"
-    assert decoded[merged.histogram.text] == 0, "what was merged is passed on as it is"
-    again = Histogram(merged.histogram.text)  # as the record is checked when it is written
-    assert again.count == 104 and not decoded[again.text], "nor is what was encoded here"
+    assert decoded[merged.histogram.text] == 0, "the merged histogram is passed on unchanged"
+    again = Histogram(merged.histogram.text)  # like the check of a written record
+    assert again.count == 104 and not decoded[again.text], "a text encoded here is not decoded"
 
 
-def test_no_percentile_of_what_was_timed_is_below_its_interval() -> None:
+def test_percentiles_are_not_below_their_intervals() -> None:
     merged = merge_latency("rtt", [timed(latency_of({90_001: 200}, 500))], 0, "nothing")
     for values, intervals in (
         (merged.percentiles_ns, merged.percentile_intervals_ns),
@@ -191,10 +193,10 @@ def test_no_percentile_of_what_was_timed_is_below_its_interval() -> None:
             assert low is not None and low <= values[name]
 
 
-def test_a_report_decodes_each_histogram_of_its_records_once(
+def test_report_decodes_each_histogram_once(
     tmp_path: Path, decoded: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Checked, merged, drawn as a curve, given in the tables and told trial by trial."""
+    """Checked, merged, drawn as a curve, shown in tables and listed by trial."""
     trials = [
         synthetic_trial(dimension="latency", switch=switch, rate_pps=9, repetition=n)
         for switch in ("basicfwd", "direct")
@@ -202,8 +204,10 @@ def test_a_report_decodes_each_histogram_of_its_records_once(
     ]
     records = [synthetic_record(trial) for trial in trials]
     run = write_run(tmp_path, records)
-    held = [record.latency for record in records if record.latency]
-    texts = {text for one in held for text in (one.histogram.text, one.intended_histogram.text)}
+    latencies = [record.latency for record in records if record.latency]
+    texts = {
+        text for one in latencies for text in (one.histogram.text, one.intended_histogram.text)
+    }
     monkeypatch.setattr(decoded_texts, "DECODER", Decoder())  # not the one that wrote them
     decoded.clear()
     assert write_report(run, tmp_path / "report.html") == []
@@ -212,7 +216,7 @@ def test_a_report_decodes_each_histogram_of_its_records_once(
     assert decoded == Counter(texts)
 
 
-def test_the_curve_and_the_table_are_of_the_merged_samples(tmp_path: Path) -> None:
+def test_curve_and_table_have_the_merged_samples(tmp_path: Path) -> None:
     trials = [synthetic_trial(dimension="latency", rate_pps=9, repetition=n) for n in range(3)]
     records = [synthetic_record(trial) for trial in trials]
     run = write_run(tmp_path, records)
@@ -225,20 +229,20 @@ def test_the_curve_and_the_table_are_of_the_merged_samples(tmp_path: Path) -> No
 
 @settings(deadline=None, max_examples=50)
 @given(SAMPLES)
-def test_a_text_that_was_decoded_before_holds_the_same_samples(values: list[int]) -> None:
-    text = held(values).text
+def test_decoding_a_text_again_gives_the_same_samples(values: list[int]) -> None:
+    text = histogram_of(values).text
     first, again = Decoder(), Decoder()
     again.decode(text)
-    one, other = first.decode(text), again.decode(text)
-    assert one.equals(other) and other.equals(one)
-    assert one.encode() == other.encode() == text.encode()
+    first_decoded, other = first.decode(text), again.decode(text)
+    assert first_decoded.equals(other) and other.equals(first_decoded)
+    assert first_decoded.encode() == other.encode() == text.encode()
 
 
-def test_only_so_many_histograms_are_kept(
+def test_number_of_cached_histograms_is_limited(
     decoded: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decoded_texts, "MOST_KEPT", 2)
-    texts = [held([value]).text for value in (1000, 2000, 3000)]
+    texts = [histogram_of([value]).text for value in (1000, 2000, 3000)]
     decoder = Decoder()
     for text in (*texts, texts[2], texts[0]):
         decoder.decode(text)

@@ -29,10 +29,10 @@ from switchmark.trial.one_way import merge_latency
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.report.test_form import cells, section
 
-SLOT = 1e-3  # of a value: a histogram keeps three significant digits
+SLOT = 1e-3  # relative width, as a histogram keeps three significant digits
 HIGHEST_NS = 100_000_000_000
 
-# Times of one client: near each other, or far apart as those of two bands and of stalls.
+# Times of one client: near each other, or far apart like those of two bands and of stalls.
 SAMPLES = st.lists(
     st.one_of(st.integers(1, 100), st.integers(20_000, 44_000), st.integers(1, 10**10)),
     min_size=1, max_size=40,
@@ -41,7 +41,7 @@ CLIENTS = st.lists(SAMPLES, min_size=1, max_size=4)
 
 
 def timed(samples: list[int], wait_ns: int = 0) -> TimedDelays:
-    """What an engine tells of these delays; each was due `wait_ns` before it was sent."""
+    """Return the engine's report of these delays, each due `wait_ns` before it was sent."""
     late = [one + wait_ns for one in samples]
 
     def figures(of: list[int]) -> dict[str, Any]:
@@ -50,12 +50,12 @@ def timed(samples: list[int], wait_ns: int = 0) -> TimedDelays:
             "mean_ns": statistics.fmean(of), "stdev_ns": statistics.pstdev(of),
         }  # fmt: skip
 
-    made = SimpleNamespace(
+    delays = SimpleNamespace(
         **figures(samples), intended=SimpleNamespace(**figures(late)),
         from_actual=Histogram.of(Counter(samples), HIGHEST_NS),
         from_intended=Histogram.of(Counter(late), HIGHEST_NS),
     )  # fmt: skip
-    return cast(TimedDelays, made)
+    return cast(TimedDelays, delays)
 
 
 def merged(clients: list[list[int]]) -> Latency:
@@ -65,14 +65,14 @@ def merged(clients: list[list[int]]) -> Latency:
 
 
 def mean_of(histogram: Histogram) -> float:
-    """The mean of the histogram's slots, each by its middle."""
+    """Return the mean of the histogram's slots, each by its middle."""
     slots = list(histogram.slots())
     total = math.fsum((low + high) / 2 * count for low, high, count in slots)
     return total / sum(count for *_, count in slots)
 
 
 def check(found: Latency, union: list[int]) -> None:
-    """All figures of a latency against the samples that it is of."""
+    """Check all figures of a latency against its samples."""
     ordered = sorted(union)
     assert (found.count, found.min_ns, found.max_ns) == (len(union), ordered[0], ordered[-1])
     assert found.min_ns <= found.mean_ns <= found.max_ns
@@ -80,9 +80,11 @@ def check(found: Latency, union: list[int]) -> None:
     assert found.stdev_ns == pytest.approx(statistics.pstdev(union), rel=1e-6, abs=1e-3)
     assert found.histogram is not None
     assert mean_of(found.histogram) == pytest.approx(found.mean_ns, rel=SLOT)
-    told = [found.percentiles_ns[name] for name in PERCENTILES]
-    assert [found.min_ns, *told, found.max_ns] == sorted([found.min_ns, *told, found.max_ns])
-    for name, value in zip(PERCENTILES, told, strict=True):
+    percentiles = [found.percentiles_ns[name] for name in PERCENTILES]
+    assert [found.min_ns, *percentiles, found.max_ns] == sorted(
+        [found.min_ns, *percentiles, found.max_ns]
+    )
+    for name, value in zip(PERCENTILES, percentiles, strict=True):
         rank = max(1, math.ceil(float(name) / 100 * len(ordered) - 1e-9))
         assert value == pytest.approx(ordered[rank - 1], rel=SLOT)
 
@@ -100,7 +102,7 @@ def test_mean_of_equal_values_is_that_value(counts: list[int], value: float) -> 
 
 
 def repetitions(clients: list[list[int]]) -> list[Record]:
-    """A repetition for each client."""
+    """Return a repetition for each client."""
     records = []
     for number, samples in enumerate(clients):
         trial = synthetic_trial(dimension=Dimension.LATENCY, rate_pps=1000, repetition=number)
@@ -123,9 +125,11 @@ def test_merged_repetitions_are_their_union(
     assert found.all_mean_ns == pytest.approx(statistics.fmean(union), rel=1e-9)
     assert found.min_ns <= found.all_mean_ns <= found.max_ns
     assert found.stdev_ns == pytest.approx(statistics.pstdev(union), rel=1e-6, abs=1e-3)
-    told = [found.percentiles_ns[name] for name in PERCENTILES]
-    assert [found.min_ns, *told, found.max_ns] == sorted([found.min_ns, *told, found.max_ns])
-    assert told[0] == pytest.approx(union[math.ceil(len(union) / 2) - 1], rel=SLOT)
+    percentiles = [found.percentiles_ns[name] for name in PERCENTILES]
+    assert [found.min_ns, *percentiles, found.max_ns] == sorted(
+        [found.min_ns, *percentiles, found.max_ns]
+    )
+    assert percentiles[0] == pytest.approx(union[math.ceil(len(union) / 2) - 1], rel=SLOT)
     assert found.min_ns <= found.median_ns.mean * (1 + SLOT) and found.median_ns.mean <= union[-1]
 
 
@@ -140,12 +144,12 @@ def test_mean_beside_merged_percentiles_is_of_all_samples(
     assert (row.latency.mean_ns.mean, row.latency.percentiles_ns["50"]) == (1000.0, 20.0)
     assert row.latency.all_mean_ns == pytest.approx((30 * 20 + 1980) / 31)
     assert main.run(["show", str(run), "--format", "csv"]) == 0
-    (told,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
-    assert float(told["rtt_merged_mean_ns"]) == pytest.approx(83.2, rel=0.01)
+    (exported,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert float(exported["rtt_merged_mean_ns"]) == pytest.approx(83.2, rel=0.01)
 
 
 def test_rate_of_round_trips_in_a_form_is_the_total(tmp_path: Path) -> None:
-    """All loads of a form are of all streams; this one was of each pair."""
+    """All loads of a form are totals of all streams; this one was that of each pair."""
     records = [
         synthetic_record(synthetic_trial(dimension="latency", rate_pps=1000, pairs=pairs))
         for pairs in (1, 2)
@@ -159,16 +163,16 @@ def test_rate_of_round_trips_in_a_form_is_the_total(tmp_path: Path) -> None:
 def test_loads_in_exports_are_totals(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], pairs: int, both: bool
 ) -> None:
-    """No factor of pairs or directions is left between the record and what reads it."""
+    """Between record and readers no factor of pairs or directions remains."""
     trial = synthetic_trial(rate_pps=10_000, pairs=pairs, bidirectional=both)
     record = synthetic_record(trial)
     assert record.throughput is not None
     run = write_run(tmp_path, [record])
     assert main.run(["show", str(run), "--format", "csv"]) == 0
-    (told,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     for column, name in (
         ("intended_pps", "intended_pps"), ("offered_pps_mean", "offered_pps"),
         ("forwarded_pps_mean", "forwarded_pps"), ("forwarded_l1_bps_mean", "forwarded_l1_bps"),
     ):  # fmt: skip
-        assert float(told[column]) == pytest.approx(getattr(record.throughput, name))
-    assert float(told["rate_pps"]) == 10_000, "as asked: of each pair and direction"
+        assert float(row[column]) == pytest.approx(getattr(record.throughput, name))
+    assert float(row["rate_pps"]) == 10_000, "the requested rate of each pair and direction"

@@ -1,4 +1,4 @@
-"""Ratios over machines: exact properties, and how often intervals hold where the truth is set."""
+"""Ratios over machines: exact properties, and coverage of intervals with a known true value."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def drawn(generator: np.random.Generator, machines: int, tau: float, pairs: int)
 
 
 def measured(generator: np.random.Generator, truths: list[float], pairs: int) -> list[PairedRatio]:
-    """As a campaign sees each machine: pairs with a deviation of 6 %."""
+    """Return each machine's ratio in a campaign: pairs with a deviation of 6 %."""
     found = []
     for truth in truths:
         values = truth + 0.06 * generator.normal(size=pairs)
-        told = ratio_of([LogRatio(place, value) for place, value in enumerate(values)])
-        assert told is not None
-        found.append(told)
+        machine_ratio = ratio_of([LogRatio(place, value) for place, value in enumerate(values)])
+        assert machine_ratio is not None
+        found.append(machine_ratio)
     return found
 
 
-def test_one_machine_says_nothing_over_machines_and_two_no_spread() -> None:
+def test_one_machine_gives_no_mean_and_two_give_no_spread() -> None:
     assert over_machines([ratio(0.1)]) is None
     two = over_machines([ratio(0.1), ratio(0.11)])
     assert two is not None
@@ -55,21 +55,21 @@ def test_one_machine_says_nothing_over_machines_and_two_no_spread() -> None:
 
 @given(logs)
 @settings(deadline=None)
-def test_turning_the_ratios_round_turns_all_round(values: list[float]) -> None:
-    there = over_machines([ratio(value) for value in values])
+def test_inverse_ratios_give_inverse_results(values: list[float]) -> None:
+    forth = over_machines([ratio(value) for value in values])
     back = over_machines([ratio(-value) for value in values])
-    assert there is not None and back is not None
-    assert there.spread is not None and back.spread is not None
-    assert there.predicted_low is not None and back.predicted_high is not None
-    assert back.value == pytest.approx(1 / there.value)
-    assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
-    assert back.predicted_high == pytest.approx(1 / there.predicted_low, rel=1e-6)
-    assert back.spread.factor == pytest.approx(there.spread.factor, rel=1e-6)
+    assert forth is not None and back is not None
+    assert forth.spread is not None and back.spread is not None
+    assert forth.predicted_low is not None and back.predicted_high is not None
+    assert back.value == pytest.approx(1 / forth.value)
+    assert (back.low, back.high) == pytest.approx((1 / forth.high, 1 / forth.low))
+    assert back.predicted_high == pytest.approx(1 / forth.predicted_low, rel=1e-6)
+    assert back.spread.factor == pytest.approx(forth.spread.factor, rel=1e-6)
 
 
 @given(logs)
 @settings(deadline=None)
-def test_the_mean_lies_among_the_ratios_and_the_prediction_around_its_interval(
+def test_mean_lies_among_ratios_and_prediction_around_it(
     values: list[float],
 ) -> None:
     found = over_machines([ratio(value) for value in values])
@@ -81,7 +81,7 @@ def test_the_mean_lies_among_the_ratios_and_the_prediction_around_its_interval(
     assert found.spread.factor <= found.spread.high * (1 + 1e-9)
 
 
-def test_where_errors_within_machines_vanish_it_is_students_t() -> None:
+def test_interval_without_errors_within_machines_is_students_t() -> None:
     values = np.asarray([0.02, 0.1, 0.13, 0.3])
     tiny = np.full(4, 1e-12)
     spread = float(np.std(values, ddof=1))
@@ -93,7 +93,7 @@ def test_where_errors_within_machines_vanish_it_is_students_t() -> None:
     assert prediction(values, tiny, 0.05) == pytest.approx(exact, rel=0.01)
 
 
-def test_machines_that_agree_beyond_their_errors_differ_by_nothing_known() -> None:
+def test_machines_that_agree_within_errors_have_no_spread() -> None:
     found = over_machines([ratio(0.1 + shift, 0.02) for shift in (-0.001, 0, 0.001, 0.002)])
     assert found is not None and found.spread is not None
     assert found.spread.factor == found.spread.low == 1
@@ -101,7 +101,7 @@ def test_machines_that_agree_beyond_their_errors_differ_by_nothing_known() -> No
     assert q_profile(np.asarray([0.1, 0.1]), np.asarray([1e-4, 1e-4]), 0.05)[0] == 0
 
 
-def test_a_ratio_that_is_known_ill_weighs_less() -> None:
+def test_uncertain_ratio_weighs_less() -> None:
     sure = [ratio(0.1), ratio(0.1), ratio(0.1)]
     many, few = (over_machines([*sure, ratio(0.2, 0.02, degrees)]) for degrees in (30.0, 2.4))
     assert many is not None and few is not None
@@ -110,9 +110,9 @@ def test_a_ratio_that_is_known_ill_weighs_less() -> None:
 
 @pytest.mark.parametrize("tau", [0.0, 0.02, 0.15])
 @pytest.mark.parametrize(("machines", "pairs"), [(3, 12), (5, 8), (8, 30)])
-def test_intervals_hold_where_the_truth_is_set(machines: int, pairs: int, tau: float) -> None:
-    """Of the mean and of the deviation 95 % (more where machines do not differ); of a further
-    machine 93 % at least, and 90 % where tau is as small as the errors."""
+def test_intervals_cover_a_known_true_value(machines: int, pairs: int, tau: float) -> None:
+    """95 % for the mean and for the deviation (more if machines do not differ); for a further
+    machine at least 93 %, and 90 % if tau is as small as the errors."""
     runs = 150
     generator = np.random.default_rng([machines, pairs, round(1000 * tau)])
     mean_missed = spread_missed = next_missed = 0
@@ -135,8 +135,8 @@ def test_intervals_hold_where_the_truth_is_set(machines: int, pairs: int, tau: f
     assert holds(next_missed, 0.07 if tau != 0.02 else 0.1)
 
 
-def test_the_likeliest_deviation_alone_would_predict_too_little() -> None:
-    """Higgins' interval with k - 1 degrees of freedom, at which the better one was chosen."""
+def test_prediction_by_the_likeliest_deviation_is_too_narrow() -> None:
+    """Higgins' interval with k - 1 degrees of freedom, against which the better one was chosen."""
     generator = np.random.default_rng(3)
     missed = better = 0
     error, machines = 0.02, 8

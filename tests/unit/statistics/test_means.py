@@ -15,17 +15,17 @@ from switchmark.statistics.means import estimate, of_all
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"),  # Student's two-sided 95 % with count - 1 degrees, any textbook's table
+    ("count", "expected"),  # Student's two-sided 95 % with count - 1 degrees, from textbooks
     [(2, 12.706), (3, 4.303), (4, 3.182), (5, 2.776), (10, 2.262), (30, 2.045)],
 )
 def test_intervals_are_students(count: int, expected: float) -> None:
-    one = estimate([float(index) for index in range(count)])
-    assert one.relative_half_width is not None and one.stdev is not None
-    half = one.relative_half_width * one.mean / (one.stdev / math.sqrt(count))
+    estimated = estimate([float(index) for index in range(count)])
+    assert estimated.relative_half_width is not None and estimated.stdev is not None
+    half = estimated.relative_half_width * estimated.mean / (estimated.stdev / math.sqrt(count))
     assert half == pytest.approx(expected, abs=6e-4)
 
 
-def test_a_stricter_level_is_a_wider_interval() -> None:
+def test_stricter_level_gives_a_wider_interval() -> None:
     values = [10.0, 12.0, 11.0, 13.0, 14.0]
     usual, strict = estimate(values), estimate(values, 0.01)
     assert usual.relative_half_width == pytest.approx(2.7764 * math.sqrt(2.5 / 5) / 12, rel=1e-4)
@@ -34,60 +34,62 @@ def test_a_stricter_level_is_a_wider_interval() -> None:
 
 
 def test_the_interval_of_five_readings() -> None:
-    one = estimate([10.0, 12.0, 11.0, 13.0, 14.0])
-    assert (one.mean, one.median, one.count) == (12.0, 12.0, 5)
-    assert one.stdev == pytest.approx(math.sqrt(2.5))
+    estimated = estimate([10.0, 12.0, 11.0, 13.0, 14.0])
+    assert (estimated.mean, estimated.median, estimated.count) == (12.0, 12.0, 5)
+    assert estimated.stdev == pytest.approx(math.sqrt(2.5))
     factor = math.exp(2.7764 * math.sqrt(2.5 / 5) / 12)
-    assert (one.low, one.high) == pytest.approx((12 / factor, 12 * factor), abs=1e-3)
-    assert one.note == ""
+    assert (estimated.low, estimated.high) == pytest.approx((12 / factor, 12 * factor), abs=1e-3)
+    assert estimated.note == ""
 
 
 @given(st.lists(st.floats(0, 1e12), min_size=2, max_size=20), st.sampled_from([0.05, 1e-4]))
-def test_intervals_of_what_is_never_below_0_are_not_either(
-    values: list[float], level: float
-) -> None:
-    one = estimate(values, level)
-    assert one.low is not None and one.high is not None
-    assert 0 <= one.low <= one.mean * (1 + 1e-9) and one.mean <= one.high * (1 + 1e-9)
-    assert math.isfinite(one.high)
+def test_intervals_of_nonnegative_values_are_not_below_0(values: list[float], level: float) -> None:
+    estimated = estimate(values, level)
+    assert estimated.low is not None and estimated.high is not None
+    assert 0 <= estimated.low <= estimated.mean * (
+        1 + 1e-9
+    ) and estimated.mean <= estimated.high * (1 + 1e-9)
+    assert math.isfinite(estimated.high)
 
 
 def test_intervals_of_differences_keep_their_sign() -> None:
-    one = estimate([-1.0, 0.0, 1.0])
-    assert one.low is not None and one.high is not None
-    assert one.low == pytest.approx(-one.high) and one.low < 0
+    estimated = estimate([-1.0, 0.0, 1.0])
+    assert estimated.low is not None and estimated.high is not None
+    assert estimated.low == pytest.approx(-estimated.high) and estimated.low < 0
 
 
-def test_intervals_on_the_scale_of_logarithms_hold_the_truth_as_often_as_they_say() -> None:
+def test_intervals_on_logarithms_have_nominal_coverage() -> None:
     draw = np.random.default_rng(1)
-    held = {}
+    coverage = {}
     for spread in (0.03, 0.3):
-        told = [estimate(row.tolist()) for row in draw.gamma(spread**-2, spread**2, (4000, 6))]
-        held[spread] = statistics.fmean((one.low or 0) <= 1 <= (one.high or 0) for one in told)
-    assert held[0.03] == pytest.approx(0.95, abs=0.01)
-    assert held[0.3] == pytest.approx(0.95, abs=0.015)
+        estimates = [estimate(row.tolist()) for row in draw.gamma(spread**-2, spread**2, (4000, 6))]
+        coverage[spread] = statistics.fmean(
+            (one.low or 0) <= 1 <= (one.high or 0) for one in estimates
+        )
+    assert coverage[0.03] == pytest.approx(0.95, abs=0.01)
+    assert coverage[0.3] == pytest.approx(0.95, abs=0.015)
 
 
 @given(st.lists(st.lists(st.integers(1, 10**9), max_size=20), min_size=1, max_size=5))
-def test_parts_are_drawn_together_as_if_every_sample_were_there(parts: list[list[int]]) -> None:
+def test_merged_parts_equal_the_figures_of_all_samples(parts: list[list[int]]) -> None:
     every = [value for part in parts for value in part]
-    told = [
+    figures_of_parts = [
         (len(part), statistics.fmean(part), statistics.pstdev(part)) if part else (0, 0.0, 0.0)
         for part in parts
     ]
     if not every:
         with pytest.raises(ValueError, match="no samples"):
-            of_all(told)
+            of_all(figures_of_parts)
         return
-    mean, stdev = of_all(told)
+    mean, stdev = of_all(figures_of_parts)
     assert mean == pytest.approx(statistics.fmean(every))
     assert stdev == pytest.approx(statistics.pstdev(every), rel=1e-9, abs=1e-6)
 
 
-def test_one_reading_has_no_interval_and_says_so() -> None:
-    one = estimate([5.0])
-    assert (one.low, one.high, one.stdev) == (None, None, None)
-    assert "no confidence interval" in one.note
+def test_one_reading_has_no_interval_but_a_note() -> None:
+    estimated = estimate([5.0])
+    assert (estimated.low, estimated.high, estimated.stdev) == (None, None, None)
+    assert "no confidence interval" in estimated.note
     with pytest.raises(ValueError, match="no values"):
         estimate([])
 
@@ -115,14 +117,14 @@ def test_difference_within_the_resolution_is_not_significant() -> None:
 
 
 @given(st.lists(st.floats(1.0, 1e9), min_size=2, max_size=20))
-def test_the_interval_holds_the_mean(values: list[float]) -> None:
-    one = estimate(values)
-    assert one.low is not None
-    assert one.high is not None
-    assert one.low <= one.mean <= one.high
+def test_interval_contains_the_mean(values: list[float]) -> None:
+    estimated = estimate(values)
+    assert estimated.low is not None
+    assert estimated.high is not None
+    assert estimated.low <= estimated.mean <= estimated.high
 
 
 def test_equal_values_have_no_spread() -> None:
-    """Also where their mean, being rounded, is none of them."""
+    """Also if their rounded mean differs from them."""
     assert estimate([2550691.002325191] * 6).stdev == 0
     assert estimate([0.1] * 3).stdev == 0

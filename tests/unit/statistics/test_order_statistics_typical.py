@@ -1,4 +1,4 @@
-"""One estimator under one word: the median round trip is the median of the repetitions' medians."""
+"""One estimator for one word: the median round trip is the median of the repetitions' medians."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ STEADY_NS = (127_000, 125_000, 129_000)
 
 
 def timed(switch: str, median_ns: int, repetition: int) -> Record:
-    """A latency trial with this median."""
+    """Return a latency trial with this median."""
     trial = synthetic_trial(
         dimension=Dimension.LATENCY, switch=switch, repetition=repetition, rate_pps=10_000
     )
     record = synthetic_record(trial, number=repetition, is_baseline=False)
     assert record.latency is not None
-    held = synthetic_histogram(median_ns, record.latency.count)
-    values = held.percentiles_ns()
+    histogram = synthetic_histogram(median_ns, record.latency.count)
+    values = histogram.percentiles_ns()
     changes: dict[str, Any] = {
         "min_ns": values["50"] * 0.3, "mean_ns": values["50"] * 1.03, "max_ns": values["99.999"],
-        "percentiles_ns": values, "histogram": held,
-        "intended_percentiles_ns": values, "intended_histogram": held,
+        "percentiles_ns": values, "histogram": histogram,
+        "intended_percentiles_ns": values, "intended_histogram": histogram,
     }  # fmt: skip
     return record.model_copy(update={"latency": record.latency.model_copy(update=changes)})
 
@@ -68,10 +68,8 @@ def run(tmp_path: Path) -> Path:
     st.lists(st.floats(1.0, 1e9), min_size=3, max_size=31),
     st.floats(1e9, 1e15),
 )
-def test_one_spoiled_repetition_stays_within_the_others(
-    values: list[float], spoiled: float
-) -> None:
-    """However long one repetition took, the typical value is not outside of the others."""
+def test_typical_value_ignores_one_spoiled_repetition(values: list[float], spoiled: float) -> None:
+    """However long one repetition took, the typical value is within the others."""
     found = typical([*values, spoiled])
     assert min(values) * 0.999 <= found <= max(values) * 1.001
 
@@ -85,14 +83,14 @@ def test_one_spoiled_repetition_stays_within_the_others(
         ([float(k) for k in range(1, 10)], 2.0, 8.0, False),  # 96.1 %
     ],
 )
-def test_interval_is_of_ranks_or_says_that_it_is_a_range(
+def test_interval_is_of_ranks_or_marked_as_a_range(
     values: list[float], low: float, high: float, is_range: bool
 ) -> None:
     found = by_median(estimate(values))
     assert (found.low, found.high, found.is_range) == (low, high, is_range)
 
 
-def test_middle_of_an_even_number_is_that_of_blocks() -> None:
+def test_median_of_an_even_number_is_that_of_blocks() -> None:
     assert typical([1.0, 4.0]) == 2.0
     assert typical([0.0, 4.0]) == 2.0
     assert typical([7.0]) == 7.0
@@ -103,8 +101,8 @@ def test_spoiled_repetition_does_not_move_the_answer(run: Path) -> None:
     """It made a median round trip of 74 ms of 20 us, which was ranked behind 127 us."""
     rows = summary(run)
     opened = open_run(run)
-    words = summarise_in_words(opened, rows, rows, answers_of(opened, rows, rows))
-    (point,) = words.points
+    texts = summarise_in_words(opened, rows, rows, answers_of(opened, rows, rows))
+    (point,) = texts.points
     assert point.lines[0].contender == "linux-bridge"
     assert re.match(r"20\.. µs", point.lines[0].amount)
 
@@ -121,8 +119,8 @@ def test_every_output_gives_the_same_median(
     )
     beside = measured(row, published)
     assert beside is not None and beside.mean == due_us
-    held = bmf(list(rows.values()))
-    (metric,) = [one["rtt-p50-ns"] for name, one in held.items() if "bridge" in name]
+    metrics = bmf(list(rows.values()))
+    (metric,) = [one["rtt-p50-ns"] for name, one in metrics.items() if "bridge" in name]
     assert metric["value"] / 1e3 == due_us
     assert main.run(["show", "--full", str(run)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -133,24 +131,28 @@ def test_every_output_gives_the_same_median(
     page = (tmp_path / "report.html").read_text()
     assert re.search(r">20\.\d<", "".join(page.split())) and ">742" not in page
     assert main.run(["show", str(run), "--format", "csv"]) == 0
-    (told,) = [
+    (exported,) = [
         one
         for one in csv.DictReader(io.StringIO(capsys.readouterr().out))
         if one["switch"] == "linux-bridge"
     ]
-    assert float(told["rtt_p50_ns_median"]) / 1e3 == due_us
-    assert float(told["rtt_p50_ns_mean"]) / 1e3 == pytest.approx(74_240, rel=0.01)
+    assert float(exported["rtt_p50_ns_median"]) / 1e3 == due_us
+    assert float(exported["rtt_p50_ns_mean"]) / 1e3 == pytest.approx(74_240, rel=0.01)
 
 
 def test_answer_by_blocks_gives_the_same_median(run: Path) -> None:
-    observed = [observe(one) for one in open_run(run).records()]
+    observed = [observe(comparison) for comparison in open_run(run).records()]
     proving = Proving.of({"repetitions": 3}, usual_overhead_s)
-    found = [one for one in answer(observed, proving, {}) if one.metric.name == "rtt-p50"]
+    found = [
+        comparison
+        for comparison in answer(observed, proving, {})
+        if comparison.metric.name == "rtt-p50"
+    ]
     rows = {row.contender: row for row in summary(run)}
-    for one in found:
-        for ranked in one.ranking:
+    for comparison in found:
+        for ranked in comparison.ranking:
             assert ranked.typical == pytest.approx(headline(rows[ranked.contender]).mean)
-    assert json.dumps([one.metric.name for one in found]) == '["rtt-p50"]'
+    assert json.dumps([comparison.metric.name for comparison in found]) == '["rtt-p50"]'
 
 
 FIGURES = st.lists(st.just(0.0) | st.floats(1e-3, 1e9), min_size=2, max_size=12)
@@ -158,7 +160,7 @@ FIGURES = st.lists(st.just(0.0) | st.floats(1e-3, 1e9), min_size=2, max_size=12)
 
 @given(FIGURES, FIGURES)
 def test_figures_of_a_comparison_have_its_ratio(a: list[float], b: list[float]) -> None:
-    """`compare` showed arithmetic means beside the ratio of geometric ones."""
+    """`compare` showed arithmetic means beside the ratio of geometric means."""
     ratio = ratio_of(a, b)
     first, second = sides_of(ratio, a, b)
     if ratio.value is not None and first > 0:

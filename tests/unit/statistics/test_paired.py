@@ -1,4 +1,5 @@
-"""Ratios by blocks: exact properties, and coverage on machines that move, drift and lie."""
+"""Ratios by blocks: exact properties, and coverage on machines with moves, drift and wrong
+labels."""
 
 from __future__ import annotations
 
@@ -61,16 +62,16 @@ def test_the_estimate_lies_among_the_pairs_and_in_its_interval(values: list[floa
 
 
 @given(logs)
-def test_turning_a_pair_round_turns_its_ratio_round(values: list[float]) -> None:
-    there, back = ratio_of(pairs(values)), ratio_of(pairs([-value for value in values]))
-    assert there is not None
+def test_inverse_pairs_give_the_inverse_ratio(values: list[float]) -> None:
+    forth, back = ratio_of(pairs(values)), ratio_of(pairs([-value for value in values]))
+    assert forth is not None
     assert back is not None
-    assert back.value == pytest.approx(1 / there.value)
-    assert (back.low, back.high) == pytest.approx((1 / there.high, 1 / there.low))
+    assert back.value == pytest.approx(1 / forth.value)
+    assert (back.low, back.high) == pytest.approx((1 / forth.high, 1 / forth.low))
 
 
 @given(st.lists(st.floats(-0.1, 0.1), min_size=10, max_size=40), st.floats(-50, 50))
-def test_one_wild_pair_moves_the_ratio_no_further_than_the_others_reach(
+def test_outlier_moves_the_ratio_only_within_the_other_pairs(
     values: list[float], wild: float
 ) -> None:
     found = ratio_of(pairs([*values[1:], wild]))
@@ -101,7 +102,7 @@ def test_ratio_of_three_pairs_is_students() -> None:
 
 @pytest.mark.parametrize("count", [3, 4])
 def test_interval_of_few_pairs_holds_in_two_unknown_states(count: int) -> None:
-    """Each trial ran in one of two states that nobody read, 30 % apart."""
+    """Each trial ran in one of two unknown states, 30 % apart."""
     generator = np.random.default_rng(7)
     missed = 0
     for _ in range(2000):
@@ -145,8 +146,8 @@ def test_intervals_cover_on_every_machine(machine: Machine) -> None:
     assert binomtest(missed, count, 0.05, alternative="greater").pvalue > 0.01
 
 
-def test_a_wrong_label_in_ten_costs_little() -> None:
-    """Half a mean's interval takes twice the width; the robust one's keeps its own."""
+def test_one_wrong_label_in_ten_costs_little() -> None:
+    """The interval of a half mean doubles; the interval of the robust mean keeps its width."""
     generator = np.random.default_rng(6)
     clean = generator.normal(0, 0.06, (300, 30))
     wrong = np.where(generator.random(clean.shape) < 0.1, math.log(2), 0.0)
@@ -163,14 +164,14 @@ def test_a_wrong_label_in_ten_costs_little() -> None:
     assert np.median(means[1]) > 2 * np.median(means[0])
 
 
-def test_states_with_ratios_of_their_own_are_told_apart() -> None:
+def test_states_with_different_ratios_are_separated() -> None:
     generator = np.random.default_rng(7)
     near = list(math.log(0.9) + generator.normal(0, 0.03, 30))
     far = list(generator.normal(0, 0.03, 12))
-    told = ratios_of([*pairs(near), *pairs(far, 1.0)])
-    assert [one.state for one in told] == [State.FAST, State.SLOW]
-    assert told[0].high < 1 < told[1].high
-    assert told[0].value == pytest.approx(0.9, rel=0.02)
+    ratios = ratios_of([*pairs(near), *pairs(far, 1.0)])
+    assert [one.state for one in ratios] == [State.FAST, State.SLOW]
+    assert ratios[0].high < 1 < ratios[1].high
+    assert ratios[0].value == pytest.approx(0.9, rel=0.02)
     together = ratios_of([*pairs(near), *pairs(near[:12], 1.0)])
     assert [one.state for one in together] == [None]
     few = ratios_of([*pairs(near), *pairs(far[:3], 1.0)])
@@ -179,17 +180,17 @@ def test_states_with_ratios_of_their_own_are_told_apart() -> None:
     assert [one.state for one in ratios_of(pairs(near, None))] == [None]
 
 
-def test_states_that_slow_contenders_unlike_are_told_apart_by_pairs_across_them() -> None:
-    """Near 1.25, far 1.0: hardly a pair is within one state."""
+def test_states_with_different_slowdowns_are_separated() -> None:
+    """Fast 1.25, slow 1.0: hardly a pair is within one state."""
     rates = {"a": (1.25, 0.5), "b": (1.0, 0.5)}
-    told = []
+    states_of_ratios = []
     for seed in range(20):
         generator = np.random.default_rng(seed)
         trials = blocks(Machine(dwell_s=1.5), Design(), rates, 60, generator)
-        told.append(
+        states_of_ratios.append(
             {one.state: one for one in ratios_of(pairs_of(trials, state_figures(trials), "a", "b"))}
         )
-    apart = [one for one in told if set(one) == {State.FAST, State.SLOW}]
+    apart = [one for one in states_of_ratios if set(one) == {State.FAST, State.SLOW}]
     assert len(apart) >= 18
     missed = sum(
         one[state].excludes(truth)
@@ -201,30 +202,31 @@ def test_states_that_slow_contenders_unlike_are_told_apart_by_pairs_across_them(
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None)
-def test_states_that_agree_are_rarely_told_apart(seed: int) -> None:
+def test_states_that_agree_are_rarely_separated(seed: int) -> None:
     generator = np.random.default_rng(seed)
     near, far = (list(generator.normal(0, 0.03, count)) for count in (20, 10))
     assert 1e-5 < states_differ_p([*pairs(near), *pairs(far, 1.0)]) <= 1
 
 
-def test_on_a_host_that_moves_cores_every_second_all_blocks_prove_a_lead() -> None:
-    """Fifteen blocks, of which five are of pairs within a state: 1.25x at the level of a look."""
+def test_all_blocks_prove_a_lead_if_cores_move_every_second() -> None:
+    """Fifteen blocks, of which five have pairs within a state: 1.25x at the level of an
+    analysis."""
     proven = within = 0
     for seed in range(60):
         generator = np.random.default_rng(seed)
         rates = {"a": 1.25, "b": 1.0, "c": 0.8}
         trials = blocks(Machine(dwell_s=1.5), Design(), rates, 15, generator)
-        held = pairs_of(trials, state_figures(trials), "a", "b")
-        alike = [one for one in held if one.slow_a == one.slow_b != 0.5]
-        found, few = ratio_of(held, 0.01), ratio_of(alike, 0.01)
+        block_pairs = pairs_of(trials, state_figures(trials), "a", "b")
+        alike = [one for one in block_pairs if one.slow_a == one.slow_b != 0.5]
+        found, few = ratio_of(block_pairs, 0.01), ratio_of(alike, 0.01)
         proven += found is not None and found.low > 1
         within += few is not None and few.low > 1
     assert proven >= 54
     assert within < 0.85 * proven
 
 
-def test_a_slowdown_of_few_pairs_is_not_asked_for() -> None:
-    """One pair across states tells its slowdown and nothing else: the others are as they were."""
+def test_slowdown_of_few_pairs_is_not_estimated() -> None:
+    """One pair across states determines its slowdown only: the others do not change."""
     generator = np.random.default_rng(3)
     alike = pairs(list(generator.normal(0, 0.03, 12)))
     assert ratio_of([*alike, LogRatio(12, math.log(2), 0.0, 1.0)]) == ratio_of(alike)

@@ -1,6 +1,5 @@
-"""A ratio in two stages on simulated figures, whose truth is known: how often a claim is false,
-however the second stage is sized by the figures of the first, and whether what is told to be enough
-is enough."""
+"""A ratio in two stages on simulated figures with a known true value: the rate of false claims,
+however the second stage is sized by the first, and whether the estimated size suffices."""
 
 from __future__ import annotations
 
@@ -29,29 +28,29 @@ Sizing = Callable[[StagedRatio], int]
 
 
 def as_planned(first: StagedRatio) -> int:
-    """As many blocks as the estimate needs to be told from 1, within reason."""
+    """Return as many blocks as the estimate needs to differ from 1, within limits."""
     gap = abs(math.log(first.value or 1.0))
     return min(60, max(3, math.ceil(6 * first.further(gap))))
 
 
 def while_it_is_near(first: StagedRatio) -> int:
-    """What misleads a test of all figures as one group: few blocks where the first stage is almost
-    significant, many where it is not."""
+    """Return the sizes that mislead a test of all figures as one group: few blocks if the first
+    stage is almost significant, many if it is not."""
     p = first.p_of(1.0)
     return 3 if p is not None and p < 0.3 else 40
 
 
 @dataclass(frozen=True)
-class Told:
-    """How often the truth was refused."""
+class Refusals:
+    """Numbers of refusals of the true value."""
 
-    staged: int  # by p-values at both looks
-    missed: int  # intervals without the truth
-    pooled: int  # by Welch's t at 5 % of all figures so far, at both looks
+    staged: int  # by p-values at both analyses
+    missed: int  # intervals without the true value
+    pooled: int  # by Welch's t at 5 % of all figures so far, at both analyses
 
 
-def simulated(sizing: Sizing, draws: int, first_blocks: int = 6) -> Told:
-    """Two groups whose ratio is 1, the second with twice the spread."""
+def simulated(sizing: Sizing, draws: int, first_blocks: int = 6) -> Refusals:
+    """Simulate two groups whose ratio is 1, the second with twice the spread."""
     staged = missed = pooled = 0
     for seed in range(draws):
         source = np.random.default_rng(seed)
@@ -73,7 +72,7 @@ def simulated(sizing: Sizing, draws: int, first_blocks: int = 6) -> Told:
         staged += p < 0.05
         missed += not found.low <= 1.0 <= found.high
         pooled += is_false
-    return Told(staged, missed, pooled)
+    return Refusals(staged, missed, pooled)
 
 
 def _pooled(above: list[list[float]], below: list[list[float]]) -> bool:
@@ -82,18 +81,18 @@ def _pooled(above: list[list[float]], below: list[list[float]]) -> bool:
 
 
 @pytest.mark.parametrize("sizing", [as_planned, while_it_is_near])
-def test_simulated_truth_is_rarely_refused_however_the_second_stage_is_sized(
+def test_true_value_is_rarely_refused_for_any_second_size(
     sizing: Sizing,
 ) -> None:
-    told = simulated(sizing, DRAWS)
-    for count in (told.staged, told.missed):
-        assert binomtest(count, DRAWS, 0.05, alternative="greater").pvalue > 0.01, told
-    naive = binomtest(told.pooled, DRAWS, 0.05, alternative="greater").pvalue
-    assert naive < 0.01, "all figures as one group, looked at twice, would be wrong too often"
+    refusals = simulated(sizing, DRAWS)
+    for count in (refusals.staged, refusals.missed):
+        assert binomtest(count, DRAWS, 0.05, alternative="greater").pvalue > 0.01, refusals
+    naive = binomtest(refusals.pooled, DRAWS, 0.05, alternative="greater").pvalue
+    assert naive < 0.01, "two tests of all figures as one group would be wrong too often"
 
 
-def test_simulated_second_stages_of_the_told_size_decide_in_four_of_five() -> None:
-    """Where the first stage tells the truth, and a third as many blocks do not."""
+def test_estimated_second_size_decides_in_four_of_five() -> None:
+    """If the first stage is right, and a third as many blocks do not."""
     gap, blocks = math.log(1.2), 6
     source = np.random.default_rng(7)
 
@@ -120,15 +119,15 @@ def test_simulated_second_stages_of_the_told_size_decide_in_four_of_five() -> No
 
 def test_more_is_needed_for_less_and_beside_others() -> None:
     values = [1.0, 1.2, 0.9, 1.1, 1.3, 0.8]
-    one = ratio_in_stages([values], [values])
-    sizes = [one.further(gap) for gap in (0.2, 0.1, 0.05, 0.0)]
+    single = ratio_in_stages([values], [values])
+    sizes = [single.further(gap) for gap in (0.2, 0.1, 0.05, 0.0)]
     assert sizes == sorted(sizes) and sizes[-1] == math.inf
-    assert one.further(0.1, family=10) > one.further(0.1)
+    assert single.further(0.1, family=10) > single.further(0.1)
     both = ratio_in_stages([values, values], [values, values])
     assert both.further(0.05) > 1, "a new run of more blocks than both stages have"
 
 
-def test_both_looks_have_the_whole_level_and_a_p_value_that_fits_their_interval() -> None:
+def test_both_analyses_have_the_level_and_matching_p_values() -> None:
     assert RULE.level_at(FIRST) == pytest.approx(0.031, abs=5e-4)
     assert RULE.level_at(SECOND) == pytest.approx(0.0277, abs=5e-4)
     above, below = [1.0, 1.1, 0.9, 1.2], [0.8, 0.9, 0.7, 0.85]
@@ -139,24 +138,24 @@ def test_both_looks_have_the_whole_level_and_a_p_value_that_fits_their_interval(
             assert found.p_of(end) == pytest.approx(0.05, rel=0.01)
 
 
-def test_simulated_looks_at_a_first_stage_that_is_not_over_refuse_a_truth_rarely() -> None:
-    """Whoever looks after each block; at the level of the first planned look he would be wrong
-    far more often than that level says."""
+def test_early_analyses_of_a_first_stage_rarely_refuse_truth() -> None:
+    """For an analysis after each block; at the level of the first planned analysis the errors would
+    be far more frequent than that level."""
     planned, early, naive = 8, 0, 0
     for seed in range(DRAWS):
         source = np.random.default_rng(seed)
         above = np.exp(source.normal(0, SPREAD, planned)).tolist()
         below = np.exp(source.normal(0, 2 * SPREAD, planned)).tolist()
         looks = [([above[:count]], [below[:count]]) for count in range(2, planned)]
-        told = [ratio_in_stages(*one, planned) for one in looks]
-        early += any(one.p_of(1.0) < 0.05 for one in told)  # type: ignore[operator]
+        ratios = [ratio_in_stages(*one, planned) for one in looks]
+        early += any(one.p_of(1.0) < 0.05 for one in ratios)  # type: ignore[operator]
         whole = [ratio_in_stages(*one) for one in looks]
         naive += any(one.p_of(1.0) < 0.05 for one in whole)  # type: ignore[operator]
     assert binomtest(early, DRAWS, EARLY_LEVEL, alternative="greater").pvalue > 0.01, early
     assert binomtest(naive, DRAWS, 0.05, alternative="greater").pvalue < 0.01, naive
 
 
-def test_an_early_look_proves_what_is_clear_at_the_level_of_its_interval() -> None:
+def test_early_analysis_proves_a_clear_lead_at_its_level() -> None:
     above, below = [3.0, 3.1, 2.9, 3.05], [1.0, 1.05, 0.97, 1.02]
     found, whole = ratio_in_stages([above], [below], 6), ratio_in_stages([above], [below])
     assert found.low is not None and found.high is not None and found.low > 2
@@ -170,7 +169,7 @@ def test_an_early_look_proves_what_is_clear_at_the_level_of_its_interval() -> No
 
 
 @pytest.mark.parametrize("family", [1, 4])
-def test_a_p_value_over_all_looks_is_the_level_at_which_it_would_be_significant(
+def test_p_value_is_the_level_of_significance(
     family: int,
 ) -> None:
     for level in (1e-4, 0.01, 0.05, 0.3):
@@ -181,7 +180,7 @@ def test_a_p_value_over_all_looks_is_the_level_at_which_it_would_be_significant(
     assert StoppingRule((10, 20)).overall(20, 1.0) == 1.0
 
 
-def test_what_the_first_stage_proves_stays_proven() -> None:
+def test_lead_of_the_first_stage_stays_proven() -> None:
     clear = [[2.0, 2.02, 1.98, 2.01], [1.0, 1.4, 0.7, 1.2, 0.8]]
     other = [[1.0, 1.02, 0.98, 1.01], [1.0, 0.7, 1.3, 0.9, 1.1]]
     first, both = ratio_in_stages(clear[:1], other[:1]), ratio_in_stages(clear, other)
@@ -207,7 +206,7 @@ def test_without_a_spread_there_is_no_interval(
     assert found.p_of(1.0) is None and found.further(1.0) == math.inf
 
 
-def test_a_stage_that_lacks_a_side_does_not_count() -> None:
+def test_stage_without_one_side_does_not_count() -> None:
     whole, lacking = [1.0, 1.1, 0.9], [2.0]
     assert ratio_in_stages([whole, lacking], [whole]).stages == (
         ratio_in_stages([whole], [whole]).stages

@@ -1,4 +1,4 @@
-"""Near, far and changed: what line times and samples tell of the machine."""
+"""Fast, slow and changed: the states of the machine by line times and samples."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_one_group_of_lines_is_one_state(seed: int, count: int, sd: float) -> No
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_broad_group_is_not_two(seed: int) -> None:
-    """However far its halves are apart, they are as broad as the gap between them."""
+    """However far apart its halves are, they are as broad as the gap between them."""
     generator = np.random.default_rng(seed)
     assert find_states(np.exp(generator.normal(4, 0.7, 100))) is None
     assert find_states(np.exp(generator.uniform(3, 5, 100))) is None
@@ -58,7 +58,7 @@ def test_a_broad_group_is_not_two(seed: int) -> None:
 def test_two_states_are_found_whatever_their_shares(seed: int, factor: float, share: float) -> None:
     generator = np.random.default_rng(seed)
     is_far = generator.random(200) < share
-    assume(2 <= is_far.sum() <= 198)  # a single trial is no state
+    assume(2 <= is_far.sum() <= 198)  # a single trial is not a state
     lines = np.where(is_far, 30 * factor, 30) * np.exp(generator.normal(0, 0.05, 200))
     found = find_states(lines)
     assert found is not None
@@ -70,8 +70,8 @@ def test_trials_are_labelled_by_their_lines() -> None:
     assert label(trials) == [State.FAST, State.FAST, State.SLOW, State.CHANGED, State.CHANGED]
 
 
-def test_where_the_cores_are_is_no_state_of_the_machine() -> None:
-    """On a machine that moves nothing, one contender's cores share a cache and another's do not."""
+def test_distance_of_cores_is_not_a_state_of_the_machine() -> None:
+    """On a machine that never moves, one contender's cores share a cache and another's do not."""
     still = [trial(26, 26), trial(26, 27), *(replace(trial(150, 149), contender="b"),) * 2]
     assert label(still) == [State.ONLY] * 4
     apart = [replace(one, cores="0,1" if one.contender == "a" else "0,4") for one in still]
@@ -81,29 +81,29 @@ def test_where_the_cores_are_is_no_state_of_the_machine() -> None:
     assert label([trial(None, None)] * 3) == [State.ONLY] * 3
 
 
-def test_a_trial_that_went_there_and_back_between_its_lines_is_changed() -> None:
+def test_trial_with_a_temporary_change_is_changed() -> None:
     there_and_back = (12.0, 11.8, 6.1, 6.0, 6.2, 12.1, 11.9, 12.2)
     trials = [trial(26, 26, *there_and_back), trial(150, 150), trial(149, 151), trial(26, 27)]
     assert label(trials)[0] is State.CHANGED
-    # Where the machine has one state, the step is the contender's own, and belongs to it.
+    # If the machine has one state, the step belongs to the contender.
     assert label([trial(26, 26, *there_and_back), trial(26, 26)]) == [State.ONLY, State.ONLY]
 
 
 @pytest.mark.parametrize("place", [1, 2, 3, 4])
-def test_a_step_is_seen_in_five_samples(place: int) -> None:
+def test_step_is_detected_in_five_samples(place: int) -> None:
     steady = (11.9, 12.1, 12.0, 11.8, 12.05)
     assert not step_of(steady)
     assert step_of(tuple(x / (2 if index < place else 1) for index, x in enumerate(steady)))
 
 
-def test_correlated_samples_are_no_step() -> None:
+def test_correlated_samples_are_not_a_step() -> None:
     machine = Machine(slowdown=1, slice_sd=0.2, slice_correlation=0.8)
     trials = blocks(machine, Design(trial_s=1.0), TWO, 500, np.random.default_rng(2))
     assert sum(step_of(one.samples) is not None for one in trials) / len(trials) < 0.05
 
 
-def test_labels_keep_modes_apart() -> None:
-    """At half-second trials next to nothing that ran in the other state keeps its label."""
+def test_labels_separate_the_states() -> None:
+    """In half-second trials almost no trial of the other state keeps its label."""
     trials = blocks(Machine(), Design(), TWO, 400, np.random.default_rng(3))
     states = label(trials)
     rates = {State.FAST: 1.0, State.SLOW: 0.5}
@@ -116,7 +116,7 @@ def test_labels_keep_modes_apart() -> None:
     assert np.mean(wrong) < 0.01
 
 
-def test_watching_tells_how_often_the_machine_moves() -> None:
+def test_watching_measures_how_often_the_machine_moves() -> None:
     lines = ([26.0] * 6 + [150.0] * 4) * 3
     watched = watch([0.5 * index for index in range(30)], lines)
     assert watched.lines is not None

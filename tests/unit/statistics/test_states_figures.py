@@ -1,4 +1,4 @@
-"""What a trial says when the machine changed under it."""
+"""The figure of a trial during which the machine changed its state."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ AROUND = [
     trial(level * 3, line_ns, line_ns)
     for level, line_ns in ((FAST, NEAR_NS), (SLOW, FAR_NS))
     for _ in range(4)
-]  # of the same contender: the machine has two states
+]  # trials of the same contender on a machine with two states
 
 
-def said(one: BlockTrial, around: list[BlockTrial] = AROUND) -> StateFigure | None:
-    return state_figures([*around, one])[-1]
+def figure_of(trial: BlockTrial, around: list[BlockTrial] = AROUND) -> StateFigure | None:
+    return state_figures([*around, trial])[-1]
 
 
 @pytest.mark.parametrize(
-    ("one", "figure", "slow"),
+    ("changed_trial", "figure", "slow"),
     [
         (trial(FAST * 3, NEAR_NS, NEAR_NS), 10.0, 0.0),
         (trial(SLOW * 3, FAR_NS, FAR_NS), 5.0, 1.0),
@@ -51,17 +51,17 @@ def said(one: BlockTrial, around: list[BlockTrial] = AROUND) -> StateFigure | No
         "no step in the samples", "no samples",
     ],
 )  # fmt: skip
-def test_a_trial_counts_with_its_longest_stretch(
-    one: BlockTrial, figure: float, slow: float
+def test_trial_counts_with_its_longest_stretch(
+    changed_trial: BlockTrial, figure: float, slow: float
 ) -> None:
-    found = said(one)
+    found = figure_of(changed_trial)
     assert found is not None
     assert found.figure == pytest.approx(figure, rel=0.01)
     assert found.slow == slow
 
 
 @pytest.mark.parametrize(
-    "one",
+    "changed_trial",
     [
         replace(trial(FAST * 3, NEAR_NS, NEAR_NS), figure=None),
         replace(trial(FAST * 3, NEAR_NS, NEAR_NS), figure=0.0),
@@ -70,10 +70,10 @@ def test_a_trial_counts_with_its_longest_stretch(
     ],
     ids=["no figure", "nothing came", "no lines", "mostly in the other state"],
 )
-def test_some_trials_say_nothing(one: BlockTrial) -> None:
-    assert said(one) is None
+def test_some_trials_have_no_figure(changed_trial: BlockTrial) -> None:
+    assert figure_of(changed_trial) is None
 
 
-def test_on_a_machine_of_one_state_figures_are_what_they_are() -> None:
+def test_figures_are_unchanged_on_a_machine_of_one_state() -> None:
     around = [trial(FAST * 3, NEAR_NS, NEAR_NS) for _ in range(6)]
     assert state_figures(around) == [StateFigure(one.figure, None) for one in around if one.figure]

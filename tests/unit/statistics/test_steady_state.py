@@ -1,4 +1,4 @@
-"""Warm-up, change, bands and outliers: found where they are, and seldom where they are not."""
+"""Warm-up, change, bands and outliers are found at their places, and false findings are rare."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def test_warm_up_is_found_and_little_more_is_left_out() -> None:
         return [x * (1 - 0.5 * math.exp(-i / 5)) for i, x in enumerate(noise(seed, 100))]
 
     cuts = [detect(warming(seed)).warm_up_samples for seed in range(RUNS)]
-    # After 15 samples the lack is 2.5 %, after 25 it is 0.3 % of the level: below the noise.
+    # After 15 samples the rate is 2.5 % too low, after 25 by 0.3 %, which is below the noise.
     assert 10 <= statistics.median(cuts) <= 30
     biased = statistics.fmean(statistics.fmean(warming(seed)) for seed in range(RUNS))
-    kept = statistics.fmean(detect(warming(seed)).mean for seed in range(RUNS))
+    mean = statistics.fmean(detect(warming(seed)).mean for seed in range(RUNS))
     assert biased < 0.98e6
-    assert kept == pytest.approx(1e6, rel=0.002)
+    assert mean == pytest.approx(1e6, rel=0.002)
 
 
 def test_steps_and_drifts_are_called_unsteady() -> None:
@@ -79,7 +79,7 @@ def test_a_run_that_never_settles_has_no_warm_up_to_cut() -> None:
     assert "half of the trial" in found.reason
 
 
-def test_few_samples_are_no_proof_of_anything() -> None:
+def test_few_samples_prove_nothing() -> None:
     found = detect([1.0] * 19)
     assert (found.steady, found.change_p) == (False, None)
     assert "too few" in found.reason
@@ -95,7 +95,7 @@ def test_constant_samples_are_steady() -> None:
 @pytest.mark.parametrize(
     ("value", "count"), [(2550691.002325191, 146), (1e6 / 3, 20), (6515930.0756346565, 73)]
 )
-def test_constant_samples_are_steady_where_their_mean_is_rounded(value: float, count: int) -> None:
+def test_constant_samples_are_steady_if_their_mean_is_rounded(value: float, count: int) -> None:
     found = detect([value] * count)
     assert found.steady
     assert (found.change_p, found.warm_up_samples) == (1.0, 0)
@@ -131,7 +131,7 @@ def test_bands_are_described() -> None:
     assert "2 changes" in bands.describe()
 
 
-def test_bands_nobody_would_care_about_are_none() -> None:
+def test_irrelevant_bands_are_ignored() -> None:
     assert find_bands([1e6, 1.001e6] * 20) is None
 
 
@@ -149,8 +149,8 @@ def test_an_outlier_is_reported_and_stays_in_the_mean() -> None:
     assert [outlier.index for outlier in found.outliers] == [37]
     assert found.outliers[0].score < -3.5
     assert found.mean < found.mean_without_outliers
-    kept = values[found.warm_up_samples :]
-    assert found.mean == pytest.approx(statistics.fmean(kept))
+    kept_values = values[found.warm_up_samples :]
+    assert found.mean == pytest.approx(statistics.fmean(kept_values))
 
 
 def test_outliers_among_equal_values() -> None:
@@ -167,5 +167,5 @@ def test_every_sample_is_accounted_for(values: Any) -> None:
     assert all(values[o.index] == o.value for o in found.outliers)
     assert all(o.index >= found.warm_up_samples for o in found.outliers)
     if found.bands:
-        kept = len(values) - found.warm_up_samples
-        assert found.bands.low_count + found.bands.high_count == kept
+        kept_count = len(values) - found.warm_up_samples
+        assert found.bands.low_count + found.bands.high_count == kept_count

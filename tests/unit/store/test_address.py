@@ -37,25 +37,25 @@ def test_an_address_is_libpqs_and_may_name_a_run(text: str, url: str, run: str |
      "mysql://lab/db?password=secret"],
 )  # fmt: skip
 def test_a_password_in_an_address_is_refused_and_not_repeated(text: str) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as error:
         read_store_address(text)
-    assert "secret" not in str(told.value)
-    assert "PGPASSWORD" in str(told.value)
+    assert "secret" not in str(error.value)
+    assert "PGPASSWORD" in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["mysql://lab/db", "postgresql://lab/db/../x", "postgresql://[/d"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         read_store_address(text)
 
 
-def test_a_run_of_a_mistyped_store_is_no_folders_name_in_a_message() -> None:
-    with pytest.raises(UsageError) as told:
+def test_mistyped_store_url_is_not_reported_as_a_folder() -> None:
+    with pytest.raises(UsageError) as error:
         find_anywhere("postgresql+psycopg://me:secret@lab/db/quick")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(error.value)
 
 
-def test_folders_and_campaigns_are_no_stores() -> None:
+def test_folders_and_campaigns_are_not_stores() -> None:
     assert not any(map(is_store_address, ["results/quick", "quick", "/tmp/x", "s3://b/c"]))
 
 
@@ -65,10 +65,10 @@ def test_folders_and_campaigns_are_no_stores() -> None:
      "s3:///x", "s3://bucket?endpoint=file:///etc", "s3://bucket?unknown=1", "/not/there",
      "x" * 5000],
 )  # fmt: skip
-def test_a_place_of_objects_is_a_bucket_or_a_folder_without_credentials(text: str) -> None:
-    with pytest.raises(UsageError) as told:
+def test_place_of_objects_has_no_credentials(text: str) -> None:
+    with pytest.raises(UsageError) as error:
         check_objects_address(text)
-    assert "secret" not in str(told.value).replace("AWS_SECRET", "").replace(text, "")
+    assert "secret" not in str(error.value).replace("AWS_SECRET", "").replace(text, "")
 
 
 def test_a_bucket_may_have_its_own_endpoint() -> None:
@@ -80,7 +80,7 @@ def test_migrations_are_numbered_without_a_gap() -> None:
     assert [one.number for one in migrations()] == list(range(1, len(migrations()) + 1))
 
 
-def test_what_cannot_be_read_of_a_run_is_said_before_the_next_is_asked_for(
+def test_unreadable_record_is_reported_before_the_next_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def find(_: StoreSource, name: str | None) -> FoundRun:
@@ -90,7 +90,7 @@ def test_what_cannot_be_read_of_a_run_is_said_before_the_next_is_asked_for(
 
     monkeypatch.setattr(StoreSource, "names", lambda _: ["one", "two"])
     monkeypatch.setattr(StoreSource, "find", find)
-    said: list[str] = []
+    messages: list[str] = []
     with pytest.raises(UsageError, match="two: is gone"):
-        every_run(Path(), "postgresql://lab/db", said.append)
-    assert said == ["one/a.json: is missing"]
+        every_run(Path(), "postgresql://lab/db", messages.append)
+    assert messages == ["one/a.json: is missing"]

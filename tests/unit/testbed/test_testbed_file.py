@@ -1,4 +1,4 @@
-"""Testbed files: what they say, and what is said of bad ones."""
+"""Testbed files: their content, and the messages about errors in them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_the_first_cable_that_begins_here_says_which_host(tmp_path: Path) -> None:
+def test_first_local_cable_selects_the_remote_host(tmp_path: Path) -> None:
     found = read_testbed(written(tmp_path, GOOD))
     assert (found.near, found.far.name, found.cable) == ("left", "right", Cable("enp3s0f0", "eth1"))
     far = found.far
     assert (far.address, far.port, far.user, far.become) == ("192.0.2.7", 2222, "bench", "sudo")
-    assert far.key == tmp_path / "keys/bench", "a relative path is meant from the file's folder"
+    assert far.key == tmp_path / "keys/bench", "a relative path begins at the file's folder"
     assert far.known_hosts == Path("~/.ssh/known_hosts").expanduser() and far.python == "python3"
 
 
@@ -103,14 +103,14 @@ def test_cables_by_pci_address_and_programs_of_the_other_host(tmp_path: Path) ->
         "user: bench", "settings: {SWITCHMARK_VPP: /opt/vpp, SWITCHMARK_BESS: /opt/bessd}"
     )
     found = read_testbed(written(tmp_path, text))
-    assert found.cable == Cable("0000:03:00.0", "0000:5e:00.1"), "as the kernel writes them"
+    assert found.cable == Cable("0000:03:00.0", "0000:5e:00.1"), "in the notation of the kernel"
     assert dict(found.far.settings) == {
         "SWITCHMARK_VPP": "/opt/vpp",
         "SWITCHMARK_BESS": "/opt/bessd",
     }
 
 
-def test_a_host_that_is_cabled_with_nobody(tmp_path: Path) -> None:
+def test_host_without_a_cable(tmp_path: Path) -> None:
     text = GOOD.replace("  - {right: eth1, left: enp3s0f0}\n  - {left: eth9, spare: eth2}\n", "")
     with pytest.raises(UsageError, match="cables: none joins left with another host"):
         read_testbed(written(tmp_path, text))
@@ -132,7 +132,7 @@ def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ALONE = "hosts: {lab1: {local: true}}\n"
 
 
-def test_a_testbed_of_a_pool_may_be_one_host_and_says_what_its_health_may_be(
+def test_testbed_of_a_pool_may_be_one_host_with_health_limits(
     tmp_path: Path,
 ) -> None:
     assert read_pool_testbed(written(tmp_path, ALONE)) == (None, HealthLimits())
@@ -157,9 +157,7 @@ def test_a_testbed_of_a_pool_may_be_one_host_and_says_what_its_health_may_be(
         ("helth: {}", "helth: is not a key here; the keys are: hosts"),
     ],
 )
-def test_limits_of_health_that_are_none(
-    hosts: str, health: str, message: str, tmp_path: Path
-) -> None:
+def test_invalid_limits_of_health(hosts: str, health: str, message: str, tmp_path: Path) -> None:
     file = written(tmp_path, f"{hosts}\n{health}\n")
     with pytest.raises(UsageError, match=re.escape(message)):
         read_pool_testbed(file)

@@ -1,4 +1,4 @@
-"""`switchmark serve`: what it shows, in a real browser, too; and that nothing else can be had."""
+"""`switchmark serve`: its pages, also in a real browser, and no access to anything beyond them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EVIL = f"</script><script>{RUNS}</script><img src=http://127.0.0.1:9/x onerror='
 def serving(
     site: WebSite, token: str | None = None, tls: ssl.SSLContext | None = None
 ) -> Iterator[int]:
-    """The server's port."""
+    """Start a server; yields its port."""
     with SiteServer(("127.0.0.1", 0), site, token, tls) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
@@ -50,7 +50,7 @@ def serving(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve nights, and a stranger's run whose every text is an attack."""
+    """Twelve nights, and a foreign run whose every text is an attack."""
     root = tmp_path_factory.mktemp("results")
     nights(root, LEVELS, VERSIONS)
     record = synthetic_record(
@@ -98,7 +98,7 @@ def test_runs_reports_and_histories_are_shown(port: int, folder: Path) -> None:
     assert status == 200 and b'href="history/linux-bridge"' in both
 
 
-def test_it_reads_and_does_nothing_else(port: int, folder: Path) -> None:
+def test_site_only_reads(port: int, folder: Path) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*"))
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "ODD"):
         status, body, headers = ask(port, "/", method)
@@ -128,7 +128,7 @@ def test_no_path_leads_out(port: int, path: str) -> None:
     assert headers["Content-Type"].startswith("text/plain")
 
 
-def test_a_link_in_a_run_shows_nothing_but_that_it_is_no_record(tmp_path: Path) -> None:
+def test_link_in_a_run_is_shown_as_an_invalid_record(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("a secret beside the results")
     run = night(tmp_path / "results", 0, [1e6] * 3)
     record = next((run / "trials").glob("*.json"))
@@ -152,7 +152,7 @@ def test_every_answer_has_the_policy(port: int) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "10.0.0.1", "", "[::2]:8"])
 def test_a_name_that_is_not_this_machine_is_refused(port: int, host: str) -> None:
-    """As a page from elsewhere would ask, whose own name leads here."""
+    """A page of another site could send such a request, if its name resolves to this machine."""
     status, body, _ = ask(port, "/", Host=host)
     assert status == 403 and b"nightly" not in body
 
@@ -162,7 +162,7 @@ def test_names_of_this_machine_are_served(port: int, host: str) -> None:
     assert ask(port, "/", Host=host)[0] == 200
 
 
-def test_with_a_token_nothing_is_shown_without_it(folder: Path) -> None:
+def test_pages_need_the_token_if_there_is_one(folder: Path) -> None:
     basic = base64.b64encode(f"anybody:{TOKEN}".encode()).decode()
     with serving(WebSite(FolderShelf(folder)), TOKEN) as port:
         for headers in (
@@ -198,7 +198,7 @@ def test_with_a_certificate_it_is_https(folder: Path, tmp_path: Path) -> None:
             assert b"nightly" not in plain.recv(4096)
 
 
-def test_beyond_this_machine_it_wants_a_certificate_and_a_token(tmp_path: Path) -> None:
+def test_remote_access_needs_a_certificate_and_a_token(tmp_path: Path) -> None:
     for token in (None, TOKEN):
         with pytest.raises(UsageError, match="others can reach it"):
             SiteServer(("0.0.0.0", 0), WebSite(FolderShelf(tmp_path)), token)
@@ -225,7 +225,7 @@ def test_mistakes_are_a_line(
     assert says in capsys.readouterr().err
 
 
-def test_what_is_new_is_seen_and_pages_do_not_pile_up(tmp_path: Path) -> None:
+def test_new_runs_appear_and_cached_pages_are_limited(tmp_path: Path) -> None:
     site = WebSite(FolderShelf(tmp_path))
     assert b"Nothing has been measured yet" in site.show("/").body
     run = night(tmp_path, 0, [1e6] * 3)
@@ -240,13 +240,13 @@ def test_what_is_new_is_seen_and_pages_do_not_pile_up(tmp_path: Path) -> None:
     assert len(site._pages) <= KEPT_PAGES
 
 
-def test_the_state_of_a_pool_is_shown_where_there_is_one(tmp_path: Path) -> None:
+def test_state_of_a_pool_is_shown_if_there_is_one(tmp_path: Path) -> None:
     bed = TestbedStatus("lab1", "out", EVIL, "agent 7", False, 90.0, None, "", 12)
-    asked = CampaignStatus(
+    status = CampaignStatus(
         "nightly-1", "nightly", "open", datetime(2026, 3, 1, tzinfo=UTC), "me",
         {"queued": 3}, {"finished": 4}, 10,
     )  # fmt: skip
-    site = WebSite(FolderShelf(tmp_path), lambda: ([bed], [asked]))
+    site = WebSite(FolderShelf(tmp_path), lambda: ([bed], [status]))
     shown = site.show("/pool")
     assert shown.status == 200
     for text in (b"lab1", b"no agent for 90 s", b"4 of 10", b"3 queued", b"nightly-1"):
