@@ -199,7 +199,7 @@ class ItemRunner:
         else:
             scale = self._scale(item, state, share_s)
             settings += scale.settings
-            text, expected_s = scale.words, scale.expected_s
+            text, expected_s = scale.changes, scale.expected_s
         if expected_s:
             text += f", about {format_duration(expected_s)}"
         limit_s = share_s

@@ -1,1 +1,1 @@
-"""Papers as data: their tables and figures, run here and shown beside what was published."""
+"""Papers as data: their tables and figures, measured here and shown beside published values."""

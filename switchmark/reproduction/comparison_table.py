@@ -1,4 +1,4 @@
-"""An item's table: each of our figures beside the published one of the same kind."""
+"""The table of an item: each measured figure beside the published figure of the same kind."""
 
 from __future__ import annotations
 
@@ -23,92 +23,99 @@ NOT_TAKEN = "not taken here"
 class PaperLine:
     """One line of the table."""
 
-    who: str
+    contender: str
     point: str
-    what: str
-    ours: str
-    theirs: str
+    figure: str
+    measured: str
+    published: str
     ratio: str
     marks: str
 
     @property
     def is_measured(self) -> bool:
-        """Whether it has a figure of ours."""
-        return self.ours not in (NOT_MEASURED, NOT_TAKEN)
+        """True if it has a measured figure."""
+        return self.measured not in (NOT_MEASURED, NOT_TAKEN)
 
     @property
     def is_valid(self) -> bool:
-        """Whether it has a figure of ours that is valid."""
+        """True if it has a valid measured figure."""
         return self.is_measured and not self.marks.startswith(NOT_VALID)
 
 
 def lines_of(
     item: Item, rows: Sequence[SummaryRow], campaign: CampaignDefinition
 ) -> list[PaperLine]:
-    """The table: what the item draws of every row, then other published figures of the campaign
-    that match this item's rows, then those that match none."""
+    """Return the table: the item's figures of every row, then other published figures of the
+    campaign that match its rows, then published figures without a row."""
     done = [row for row in rows if row.finished]
     varying = words.varying_fields(list(done))
-    published = [one for one in campaign.published if _concerns(one, item)]
-    lines, told = [], set()
+    published = [value for value in campaign.published if _concerns(value, item)]
+    lines, used = [], set()
     for row in done:
         shown = [item.y, *item.more, *([item.across] if item.across else [])]
         for figure in shown:
-            found = estimate_of(row, figure)
-            held = [one for one in published if figure.is_of(one) and one.matches(row.trial)]
-            told |= {id(one) for one in held}
-            if found is not None:
-                lines.append(_line(row, varying, figure, found, held[0] if held else None))
-        for one in published:
-            if id(one) in told or not one.matches(row.trial):
+            estimate = estimate_of(row, figure)
+            equal = [value for value in published if figure.is_of(value)]
+            equal = [value for value in equal if value.matches(row.trial)]
+            used |= {id(value) for value in equal}
+            if estimate is not None:
+                lines.append(_line(row, varying, figure, estimate, equal[0] if equal else None))
+        for value in published:
+            if id(value) in used or not value.matches(row.trial):
                 continue
-            found = measured(row, one)
-            if found is not None:
-                told.add(id(one))
-                figure = _figure_of(one)
-                lines.append(_line(row, varying, figure, found, one))
+            estimate = measured(row, value)
+            if estimate is not None:
+                used.add(id(value))
+                lines.append(_line(row, varying, _figure_of(value), estimate, value))
     lines += [
-        PaperLine(_who(one), _point(one), one.words, _lacking(one, done), _told(one), "", "")
-        for one in published
-        if id(one) not in told
+        PaperLine(
+            _switch(value), _point(value), value.words, _reason(value, done), _text(value), "", ""
+        )
+        for value in published
+        if id(value) not in used
     ]
     return lines
 
 
-def _concerns(one: Published, item: Item) -> bool:
-    """Whether a figure of the campaign belongs to the item: bits and packets of one figure do."""
-    return one.is_time == (item.y.unit == "us") and item.concerns(one)
+def _concerns(value: Published, item: Item) -> bool:
+    """Return True if a published figure belongs to the item, in bits or in packets."""
+    return value.is_time == (item.y.unit == "us") and item.concerns(value)
 
 
-def _figure_of(one: Published) -> Figure:
+def _figure_of(value: Published) -> Figure:
     return Figure(
-        unit="us" if one.is_time else "bps" if one.unit == "bps" else "pps",
-        statistic=one.of, layer=one.layer, path=one.path, at=one.at,
+        unit="us" if value.is_time else "bps" if value.unit == "bps" else "pps",
+        statistic=value.of, layer=value.layer, path=value.path, at=value.at,
     )  # fmt: skip
 
 
 def _line(
-    row: SummaryRow, varying: list[str], figure: Figure, found: Estimate, held: Published | None
+    row: SummaryRow,
+    varying: list[str],
+    figure: Figure,
+    estimate: Estimate,
+    published: Published | None,
 ) -> PaperLine:
     scale, unit = figure.scale
-    spread = "" if found.low is None else f" ({words.from_to(found, scale)})"
-    ours = f"{number(found.mean / scale)} {unit}{spread}"
-    what = figure.words.partition(" (")[0]
+    spread = "" if estimate.low is None else f" ({words.from_to(estimate, scale)})"
+    text = f"{number(estimate.mean / scale)} {unit}{spread}"
+    name = figure.words.partition(" (")[0]
     point = words.point(dict(row.point), varying)
-    if held is None:
-        return PaperLine(row.contender, point, what, ours, "", "", _marks(row))
-    ratio = f"{float(f'{found.mean / held.value:.2g}'):g}" if held.value else ""
-    return PaperLine(row.contender, point, what, ours, _told(held), ratio, _marks(row))
+    if published is None:
+        return PaperLine(row.contender, point, name, text, "", "", _marks(row))
+    value = published.value
+    ratio = f"{float(f'{estimate.mean / value:.2g}'):g}" if value else ""
+    return PaperLine(row.contender, point, name, text, _text(published), ratio, _marks(row))
 
 
-def _told(one: Published) -> str:
-    """A published value with what is to be said of it."""
-    return one.text + (f" ({one.note})" if one.note else "")
+def _text(value: Published) -> str:
+    """Return a published value with its note."""
+    return value.text + (f" ({value.note})" if value.note else "")
 
 
-def _lacking(one: Published, done: Sequence[SummaryRow]) -> str:
-    """Why no figure of ours stands beside: nothing of it was measured, or not this statistic."""
-    return NOT_TAKEN if any(one.matches(row.trial) for row in done) else NOT_MEASURED
+def _reason(value: Published, done: Sequence[SummaryRow]) -> str:
+    """Return why there is no measured figure: no such trial, or not this statistic."""
+    return NOT_TAKEN if any(value.matches(row.trial) for row in done) else NOT_MEASURED
 
 
 def _marks(row: SummaryRow) -> str:
@@ -116,11 +123,11 @@ def _marks(row: SummaryRow) -> str:
     return marks if row.valid else f"{NOT_VALID}: {marks}"
 
 
-def _who(one: Published) -> str:
-    return str(one.match.get("switch", ""))
+def _switch(value: Published) -> str:
+    return str(value.match.get("switch", ""))
 
 
-def _point(one: Published) -> str:
+def _point(published: Published) -> str:
     return ", ".join(
-        words.field(name, value) for name, value in one.match.items() if name != "switch"
+        words.field(name, value) for name, value in published.match.items() if name != "switch"
     )

@@ -1,7 +1,8 @@
-"""Draws an item in the paper's own form, as SVG and PNG: ours filled, published values hollow.
+"""Draws an item in the form of the paper, as SVG and PNG: measured values are filled, published
+values hollow.
 
-A line or a bar is a contender; whiskers are 95 % confidence intervals over repetitions. Markers and
-hatches differ too, so that no reading depends on colour.
+A line or a bar is a contender. Whiskers are 95 % confidence intervals over repetitions. Contenders
+also differ in markers and hatches, so that colours are not needed.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-TimesOf = Callable[[SummaryRow], Histogram | None]  # all times of a row
+TimesOf = Callable[[SummaryRow], Histogram | None]  # returns all times of a row
 _WIDTH_IN = 6.4
-_LEAST_MARK, _MORE_MARK = 5, 3  # of a scatter, points
-_ROOM = 1.1  # of its axes, over what is drawn
+_LEAST_MARK, _MORE_MARK = 5, 3  # size of the first mark of a scatter, and increase, in points
+_ROOM = 1.1  # length of an axis of a scatter, relative to the largest value
 _STYLES = ("-", "--", "-.", ":")
 
 
@@ -48,8 +49,8 @@ def draw(
     folder: Path,
     times: TimesOf,
 ) -> str | None:
-    """Write `ITEM.svg` and `ITEM.png` into the folder; returns the SVG as text, None without a
-    figure."""
+    """Write `ITEM.svg` and `ITEM.png` into the folder. Return the SVG as text; None if no row has
+    the figure."""
     canvas = drawing(item, rows, campaign, times)
     if canvas is None:
         return None
@@ -63,8 +64,8 @@ def draw(
 def drawing(
     item: Item, rows: Sequence[SummaryRow], campaign: CampaignDefinition, times: TimesOf
 ) -> Canvas | None:
-    """The item as a figure of matplotlib's, which notebooks show; None without a figure. `times`
-    gives all times of a row."""
+    """Return the item as a figure of matplotlib, which notebooks show; None if no row has the
+    figure. `times` returns all times of a row."""
     from matplotlib.figure import Figure as Canvas
 
     plot_style.take_up()
@@ -72,10 +73,10 @@ def drawing(
     if not able:
         return None
     figures = (item.y, *item.more)
-    published = [one for one in campaign.published if any(of.is_of(one) for of in figures)]
+    published = [value for value in campaign.published if any(of.is_of(value) for of in figures)]
     absent = not_measured(item, rows, published)
     if item.form == "bars":
-        lines = len(able) + len({published_label(one) for one in absent})
+        lines = len(able) + len({published_label(value) for value in absent})
         canvas = Canvas(figsize=(_WIDTH_IN, height_in(lines)), layout="constrained")
         draw_bars(canvas, figures, able, published, absent)
         return canvas
@@ -86,8 +87,8 @@ def drawing(
     elif item.form == "scatter":
         _scatter(axes, item, able, campaign.published)
     elif item.form == "cdf":
-        theirs = [one for one in campaign.published if one.is_time and one.path == item.y.path]
-        _cumulative(axes, able, times, theirs)
+        known = [v for v in campaign.published if v.is_time and v.path == item.y.path]
+        _cumulative(axes, able, times, known)
     else:
         _lines(axes, item, able, published, absent)
     return canvas
@@ -100,8 +101,8 @@ def _lines(
     published: Sequence[Published],
     absent: Sequence[Published],
 ) -> None:
-    """A line for each combination of the other fields; the published values dashed and hollow, grey
-    where nothing of the kind was measured here."""
+    """Draw a line for each combination of the other fields. Published values are dashed and hollow,
+    and grey if they were not measured here."""
     over, (scale, _) = SweptAxis.of(item), item.y.scale
     varying = over.varying(rows)
     lines: dict[str, list[tuple[float, SummaryRow]]] = {}
@@ -110,23 +111,26 @@ def _lines(
         if at is not None:
             lines.setdefault(over.label_of(row, varying, rows), []).append((at, row))
     ticks: set[float] = set()
-    for number, (name, line) in enumerate(sorted(lines.items(), key=lambda one: in_order(one[0]))):
-        line.sort(key=lambda one: one[0])
+    for number, (name, line) in enumerate(sorted(lines.items(), key=lambda kv: in_order(kv[0]))):
+        line.sort(key=lambda point: point[0])
         color = plot_style.COLORS[number % len(plot_style.COLORS)]
         marker = plot_style.MARKERS[number % len(plot_style.MARKERS)]
         found = [figure_of(row, item.y) for _, row in line]
         ticks |= {x for x, _ in line}
         axes.errorbar(
-            [x for x, _ in line], [one.mean / scale for one in found],
+            [x for x, _ in line], [estimate.mean / scale for estimate in found],
             yerr=whiskers(found, scale), color=color, marker=marker,
             label=name, capsize=2.5, markersize=5,
         )  # fmt: skip
-        theirs = [
-            (x, one.value / scale) for x, row in line for one in published if one.matches(row.trial)
+        hollow = [
+            (x, value.value / scale)
+            for x, row in line
+            for value in published
+            if value.matches(row.trial)
         ]
-        if theirs:
+        if hollow:
             axes.plot(
-                [x for x, _ in theirs], [y for _, y in theirs], linestyle="--", color=color,
+                [x for x, _ in hollow], [y for _, y in hollow], linestyle="--", color=color,
                 marker=marker, mfc="white", mew=1.4, label=f"{name}, published",
             )  # fmt: skip
     for number, (name, points) in enumerate(over.not_here(absent, scale).items()):
@@ -148,16 +152,16 @@ def _lines(
 def _scatter(
     axes: Axes, item: Item, rows: Sequence[SummaryRow], published: Sequence[Published]
 ) -> None:
-    """One figure against another, a mark for every row, with both intervals; hollow where the paper
-    gives both. Colour and shape say which contender, the size which of its rows."""
-    assert item.across is not None, f"{item.name} has nothing on its other axis"
+    """Draw one figure against another, with a mark and both intervals for every row, and a hollow
+    mark if the paper has both figures. Colour and shape show the contender, the size its row."""
+    assert item.across is not None, f"{item.name} has no figure on its other axis"
     varying = words.varying_fields(list(rows))
-    held = [row for row in rows if estimate_of(row, item.across) is not None]
-    labels = {id(row): row_label(row, varying, rows) for row in held}
-    contenders = sorted({row.contender for row in held}, key=in_order)
-    points = sorted({str(row.point) for row in held}, key=in_order)
+    shown = [row for row in rows if estimate_of(row, item.across) is not None]
+    labels = {id(row): row_label(row, varying, rows) for row in shown}
+    contenders = sorted({row.contender for row in shown}, key=in_order)
+    points = sorted({str(row.point) for row in shown}, key=in_order)
     x_of, y_of = item.y, item.across
-    for row in sorted(held, key=lambda one: in_order(labels[id(one)])):
+    for row in sorted(shown, key=lambda row: in_order(labels[id(row)])):
         number = contenders.index(row.contender)
         color, marker = (
             plot_style.COLORS[number % len(plot_style.COLORS)],
@@ -170,17 +174,17 @@ def _scatter(
             xerr=whiskers([found], x_of.scale[0]), yerr=whiskers([across], y_of.scale[0]),
             fmt=marker, color=color, elinewidth=0.7, markersize=size, label=labels[id(row)],
         )  # fmt: skip
-        theirs = [
+        hollow = [
             [
-                one.value / of.scale[0]
-                for one in published
-                if of.is_of(one) and one.matches(row.trial)
+                value.value / of.scale[0]
+                for value in published
+                if of.is_of(value) and value.matches(row.trial)
             ]
             for of in (x_of, y_of)
         ]
-        if all(theirs):
+        if all(hollow):
             axes.plot(
-                theirs[0][0], theirs[1][0], marker, mfc="white", mec=color, mew=1.4,
+                hollow[0][0], hollow[1][0], marker, mfc="white", mec=color, mew=1.4,
                 markersize=size, label=f"{labels[id(row)]}, published",
             )  # fmt: skip
     axes.set_xlim(0, _ROOM * axes.dataLim.x1)
@@ -196,20 +200,20 @@ def _cumulative(
     times: Callable[[SummaryRow], Histogram | None],
     published: Sequence[Published],
 ) -> None:
-    """The share of the frames that took at most a given time, a line for each value that was swept;
-    what is published of it (least, median, percentiles, greatest) hollow marks in its colour."""
+    """Draw the share of frames within a given time, with a line for each row. Published statistics
+    (minimum, median, percentiles, maximum) are hollow marks in the colour of the line."""
     varying = words.varying_fields(list(rows))
     reach_us = 0.0
     marks_us: list[float] = []
     medians_us: list[float] = []
     for number, row in enumerate(rows):
-        held = times(row)
-        if held is None:
+        histogram = times(row)
+        if histogram is None:
             continue
         color = plot_style.COLORS[number % len(plot_style.COLORS)]
         style = _STYLES[number // len(plot_style.COLORS) % len(_STYLES)]
-        curve = held.cumulative()
-        median_ns, *upper_ns = held.percentiles_ns(["50", "90", "99"]).values()
+        curve = histogram.cumulative()
+        median_ns, *upper_ns = histogram.percentiles_ns(["50", "90", "99"]).values()
         reach_us = max(reach_us, end_of_cumulative(*upper_ns) / 1e3)
         medians_us.append(median_ns / 1e3)
         axes.plot(
@@ -217,18 +221,18 @@ def _cumulative(
             [100 * share for share in curve.quantile],
             style, color=color, label=row_label(row, varying, rows),
         )  # fmt: skip
-        theirs = [
-            (one.value, share)
-            for one in published
-            if one.matches(row.trial) and (share := _share_of(one)) is not None
+        hollow = [
+            (value.value, share)
+            for value in published
+            if value.matches(row.trial) and (share := _share_of(value)) is not None
         ]
-        if theirs:
+        if hollow:
             axes.plot(
-                [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=color,
+                [x for x, _ in hollow], [y for _, y in hollow], "D", mfc="white", mec=color,
                 mew=1.4, clip_on=False,
                 label="" if marks_us else "published, in the colour of its line",
             )  # fmt: skip
-            marks_us += [x for x, _ in theirs]
+            marks_us += [x for x, _ in hollow]
     reach_us = max(reach_us, 1.05 * max(marks_us, default=0.0))
     if is_wide([reach_us, *marks_us, *medians_us]):
         axes.set_xscale("log")
@@ -241,9 +245,9 @@ def _cumulative(
     legend(axes)
 
 
-def _share_of(one: Published) -> float | None:
-    """Where on a cumulative distribution a published statistic lies, in percent."""
+def _share_of(value: Published) -> float | None:
+    """Return the position of a published statistic in a cumulative distribution, in percent."""
     known = {"min": 0.0, "median": 50.0, "max": 100.0}
-    if one.of.startswith("p") and one.of[1:].replace(".", "", 1).isdigit():
-        return float(one.of[1:])
-    return known.get(one.of)
+    if value.of.startswith("p") and value.of[1:].replace(".", "", 1).isdigit():
+        return float(value.of[1:])
+    return known.get(value.of)

@@ -1,10 +1,10 @@
-"""Whether what a paper concludes holds in what was measured here.
+"""Judges the findings of a paper by the figures that were measured here.
 
-Every claim comes down to ratios of two figures that should lie between two bounds, each with an
-interval that holds with 95 % at both looks (statistics/stages.py). A finding holds where every
-interval lies within its bounds; it is contradicted where a ratio is proven to lie outside (Holm's
-correction over all ratios of the finding, 5 %), or no different where one figure is to be better;
-otherwise, or if a part of it was not tried, it is undecided.
+Every claim consists of ratios of two figures that should lie between two bounds, each with a 95 %
+interval for both interim analyses (statistics/stages.py). A finding holds if every interval lies
+within its bounds. It is contradicted if a ratio is proven to lie outside (Holm's correction over
+all ratios of the finding, 5 %), or if two figures are proven equal of which one should be better.
+Otherwise, or if a part of the finding was not measured, it is undecided.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from switchmark.model.parameter_table import BY_NAME
 from switchmark.report.words import point, varying_fields
 from switchmark.reproduction.claims import tries
 from switchmark.reproduction.paper import Claim, Item, PaperFinding
-from switchmark.reproduction.ratio_test import Tried
+from switchmark.reproduction.ratio_test import TriedRatio
 from switchmark.reproduction.run import (
     MeasuredCampaign,
     StandIns,
@@ -30,7 +30,7 @@ from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Correction, adjust
 from switchmark.statistics.means import LEVEL
 
-_SHOWN = 3  # of the ratios, in words
+_SHOWN = 3  # largest number of ratios in a reason
 SHARED = "cores that applications share"
 
 
@@ -41,8 +41,8 @@ class JudgedFinding:
     finding: PaperFinding
     verdict: FindingVerdict
     why: str
-    tried: tuple[Tried, ...] = ()
-    is_whole: bool = True  # no part of it was left untried
+    ratios: tuple[TriedRatio, ...] = ()
+    is_whole: bool = True  # all parts of it were measured
 
 
 def judge(
@@ -53,11 +53,11 @@ def judge(
 ) -> JudgedFinding:
     """Judge a finding by the rows of the items that were measured (item -> its rows).
 
-    `can_run` are the items that this machine can run: without rows they were not tried yet.
-    `standing` is what stood in for what, for each item."""
+    `can_run` are the items that this machine can run; without rows, they are not measured yet.
+    `standing` has the substitutes of each item."""
     if finding.cannot:
         return JudgedFinding(finding, FindingVerdict.CANNOT, finding.cannot)
-    tried: list[Tried] = []
+    ratios: list[TriedRatio] = []
     lacking: dict[str, None] = {}
     notes: dict[str, None] = {}
     barred: dict[str, None] = {}
@@ -66,22 +66,22 @@ def judge(
             barred[reason] = None
             continue
         found = list(tries(claim, rows_of))
-        tried += [replace(one, items=claim.items) for one in _told_apart(claim, found)]
+        ratios += [replace(ratio, items=claim.items) for ratio in _distinguish(claim, found)]
         notes |= dict.fromkeys(_stand_ins(claim, found, standing or {}))
         lacking |= dict.fromkeys(_lacking(claim, found, rows_of))
-    if not tried and barred and not lacking:
+    if not ratios and barred and not lacking:
         return JudgedFinding(finding, FindingVerdict.CANNOT, "; ".join(barred))
-    if not tried:
+    if not ratios:
         return _untried(finding, list(lacking), rows_of, can_run)
-    if any(row.oversubscribed for one in tried for row in one.rows):
+    if any(row.oversubscribed for ratio in ratios for row in ratio.rows):
         notes[SHARED] = None
-    verdict, why = _verdict(tried)
-    if verdict is FindingVerdict.HOLDS and (lacking or barred):  # of a part of it alone
+    verdict, why = _verdict(ratios)
+    if verdict is FindingVerdict.HOLDS and (lacking or barred):  # only a part of it was judged
         verdict = FindingVerdict.UNDECIDED
     left = [f"not tried: {', '.join(lacking)}"] if lacking else []
     left += [f"with {', '.join(notes)}"] if notes else []
-    told = "; ".join([why, *barred, *left])
-    return JudgedFinding(finding, verdict, told, tuple(tried), not (lacking or barred))
+    reason = "; ".join([why, *barred, *left])
+    return JudgedFinding(finding, verdict, reason, tuple(ratios), not (lacking or barred))
 
 
 def judge_all(
@@ -92,58 +92,58 @@ def judge_all(
 ) -> list[JudgedFinding]:
     """Judge these findings by the runs of a paper's items (campaign -> its run)."""
     rows, standing = rows_by_item(items, measured), standing_by_item(items, measured)
-    return [judge(one, rows, can_run, standing) for one in findings]
+    return [judge(finding, rows, can_run, standing) for finding in findings]
 
 
 def _lacking(
-    claim: Claim, found: Sequence[Tried], rows_of: Mapping[str, Sequence[SummaryRow]]
+    claim: Claim, found: Sequence[TriedRatio], rows_of: Mapping[str, Sequence[SummaryRow]]
 ) -> Iterator[str]:
-    """What of the claim was not tried, and for lack of what: all of it, or a step of its order."""
+    """Yield the missing parts of a claim: all of it, or steps of its order."""
     if not found:
         yield _absent(claim, rows_of)
         return
-    pairs = [tuple(row.trial.switch for row in one.rows) for one in found]
+    pairs = [tuple(row.trial.switch for row in ratio.rows) for ratio in found]
     for better, worse in pairwise(claim.order):
         if not any(upper in better and lower in worse for upper, lower in pairs):
             yield f"{', '.join(better)} / {', '.join(worse)}"
 
 
 def _absent(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> str:
-    """Of a claim that cannot be tried: the items without a valid figure, the switches of which
-    there is none where one of them is needed, or the item whose settings were others."""
+    """Return the missing part of a claim: items without a valid figure, groups of switches without
+    a valid figure, or an item with other settings."""
     valid = {
         name: {
             row.trial.switch for row in rows_of.get(name, ()) if row.valid and not row.is_baseline
         }
         for name in claim.items
     }
-    if none := [name for name, there in valid.items() if not there]:
+    if none := [name for name, switches in valid.items() if not switches]:
         return ", ".join(none)
-    gone = [
+    absent = [
         f"{item} with {' or '.join(names)}"
         for item, names in claim.sides
         if names and not valid[item] & {*names}
     ]
-    return ", ".join(dict.fromkeys(gone)) or f"{claim.item} with these settings"
+    return ", ".join(dict.fromkeys(absent)) or f"{claim.item} with these settings"
 
 
-def _verdict(tried: Sequence[Tried]) -> tuple[FindingVerdict, str]:
-    """The verdict on ratios that were tried, and why."""
-    adjusted = adjust([one.p_outside for one in tried], Correction.HOLM)
-    outside = [one for one, p in zip(tried, adjusted, strict=True) if p is not None and p < LEVEL]
-    open_ = [one for one in tried if not one.inside]
+def _verdict(ratios: Sequence[TriedRatio]) -> tuple[FindingVerdict, str]:
+    """Return the verdict on these ratios, and the reason."""
+    adjusted = adjust([ratio.p_outside for ratio in ratios], Correction.HOLM)
+    outside = [r for r, p in zip(ratios, adjusted, strict=True) if p is not None and p < LEVEL]
+    open_ = [ratio for ratio in ratios if not ratio.inside]
     if outside:
-        told = "; ".join(one.words for one in outside[:_SHOWN])
-        lie = "ratio lies" if len(tried) == 1 else "ratios lie"
-        why = f"{len(outside)} of {len(tried)} {lie} outside: {told}"
+        text = "; ".join(ratio.words for ratio in outside[:_SHOWN])
+        lie = "ratio lies" if len(ratios) == 1 else "ratios lie"
+        why = f"{len(outside)} of {len(ratios)} {lie} outside: {text}"
         return FindingVerdict.CONTRADICTED, why
     if open_:
-        told = "; ".join(one.words for one in open_[:_SHOWN])
-        are = "ratio is" if len(tried) == 1 else "ratios are"
-        return FindingVerdict.UNDECIDED, f"{len(open_)} of {len(tried)} {are} open: {told}"
-    told = "; ".join(one.words for one in tried[:_SHOWN])
-    more = f" and {len(tried) - _SHOWN} more" if len(tried) > _SHOWN else ""
-    return FindingVerdict.HOLDS, f"{told}{more}"
+        text = "; ".join(ratio.words for ratio in open_[:_SHOWN])
+        are = "ratio is" if len(ratios) == 1 else "ratios are"
+        return FindingVerdict.UNDECIDED, f"{len(open_)} of {len(ratios)} {are} open: {text}"
+    text = "; ".join(ratio.words for ratio in ratios[:_SHOWN])
+    more = f" and {len(ratios) - _SHOWN} more" if len(ratios) > _SHOWN else ""
+    return FindingVerdict.HOLDS, f"{text}{more}"
 
 
 def _bar(
@@ -151,13 +151,13 @@ def _bar(
     rows_of: Mapping[str, Sequence[SummaryRow]],
     standing: Mapping[str, StandIns],
 ) -> str:
-    """Why the claim must not be judged by these rows: what stands in, or that applications share
-    cores, changes what it is about."""
+    """Return why these rows must not judge the claim: because of a substitute, or because
+    applications share cores; empty if they may."""
     if not rows_of.get(claim.item):
         return ""
     if claim.cores != "any" and next(tries(claim, rows_of), None) is None:
-        whoever = claim.model_copy(update={"cores": "any"})
-        if next(tries(whoever, rows_of), None) is not None:
+        any_cores = claim.model_copy(update={"cores": "any"})
+        if next(tries(any_cores, rows_of), None) is not None:
             have = "share cores" if claim.cores == "enough" else "have a core each"
             return f"not judged here: in {claim.item} the applications {have}"
     notes = standing.get(claim.item, StandIns()).notes
@@ -169,15 +169,15 @@ def _bar(
 
 
 def _stand_ins(
-    claim: Claim, found: Sequence[Tried], standing: Mapping[str, StandIns]
+    claim: Claim, found: Sequence[TriedRatio], standing: Mapping[str, StandIns]
 ) -> Iterator[str]:
-    """What stood in for what in the rows that the claim compared."""
-    switches = {row.trial.switch for one in found for row in one.rows}
+    """Yield notes on the substitutes in the rows that the claim compared."""
+    switches = {row.trial.switch for ratio in found for row in ratio.rows}
     for name in claim.items:
-        one = standing.get(name)
-        if one is not None and found:
-            yield from one.notes
-            yield from (note for switch, note in one.instead.items() if switch in switches)
+        used = standing.get(name)
+        if used is not None and found:
+            yield from used.notes
+            yield from (note for switch, note in used.instead.items() if switch in switches)
 
 
 def _untried(
@@ -186,13 +186,13 @@ def _untried(
     rows_of: Mapping[str, Sequence[SummaryRow]],
     can_run: Collection[str],
 ) -> JudgedFinding:
-    """The finding without a ratio: not yet measured, not valid, or not possible here."""
+    """Return a finding without ratios: not measured yet, not valid, or not possible here."""
     items = dict.fromkeys(name for claim in finding.claims for name in claim.items)
     due = [name for name in items if name in can_run and not rows_of.get(name)]
     if due and not finding.needs:
         why = f"not measured yet: {', '.join(due)}"
         return JudgedFinding(finding, FindingVerdict.NOT_YET, why)
-    if any(_given_but_not_valid(claim, rows_of) for claim in finding.claims):
+    if any(_is_measured_but_not_valid(claim, rows_of) for claim in finding.claims):
         why = f"no figure that it compares is valid: {', '.join(lacking)}"
         return JudgedFinding(finding, FindingVerdict.UNDECIDED, why)
     why = f"needs {finding.needs}" if finding.needs else ""
@@ -200,25 +200,25 @@ def _untried(
     return JudgedFinding(finding, FindingVerdict.CANNOT, why)
 
 
-def _given_but_not_valid(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> bool:
-    """Whether the claim could be tried if all figures were valid."""
+def _is_measured_but_not_valid(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> bool:
+    """Return True if the claim could be judged if all figures were valid."""
     valid = {
         item: [replace(row, valid=True) for row in rows_of.get(item, ())] for item in claim.items
     }
     return next(tries(claim, valid), None) is not None
 
 
-def _told_apart(claim: Claim, tries: Sequence[Tried]) -> list[Tried]:
-    """The ratios, with the fields in which they differ where their words are the same."""
-    said = Counter(one.what for one in tries)
-    if not any(count > 1 for count in said.values()):
-        return list(tries)
+def _distinguish(claim: Claim, ratios: Sequence[TriedRatio]) -> list[TriedRatio]:
+    """Add the fields in which ratios differ to labels that occur several times."""
+    labels = Counter(ratio.label for ratio in ratios)
+    if not any(count > 1 for count in labels.values()):
+        return list(ratios)
     keys = [claim.over, claim.rises, claim.falls, *(claim.left or ()), *(claim.right or ())]
-    told = {BY_NAME[key].field for key in keys if key}
-    varying = [name for name in varying_fields([one.rows[0] for one in tries]) if name not in told]
+    named = {BY_NAME[key].field for key in keys if key}
+    varying = [name for name in varying_fields([r.rows[0] for r in ratios]) if name not in named]
     return [
-        replace(one, what=f"{one.what} ({point(dict(one.rows[0].point), varying)})")
-        if said[one.what] > 1
-        else one
-        for one in tries
+        replace(ratio, label=f"{ratio.label} ({point(dict(ratio.rows[0].point), varying)})")
+        if labels[ratio.label] > 1
+        else ratio
+        for ratio in ratios
     ]

@@ -1,7 +1,6 @@
-"""A paper's reproduction as one page: the findings first, then every item, then both machines.
+"""The reproduction of a paper as one page: the findings, then the items, then both machines.
 
-It is made as HTML with the drawings inside, which loads nothing, and as Markdown for the
-documentation.
+It is a single HTML file with its drawings, or Markdown for the documentation.
 """
 
 from __future__ import annotations
@@ -42,32 +41,32 @@ from switchmark.results.times import times_of
 from switchmark.version import full_version
 
 _TEMPLATES = Path(__file__).parent / "template"
-_CODE = re.compile(r"`([^`<>]+)`")  # as our words mark it
-_TELLING = ("disturbed", "oversubscribed", "schedule-missed")  # marks of a machine that was shared
+_CODE = re.compile(r"`([^`<>]+)`")
+_SHARED_MARKS = ("disturbed", "oversubscribed", "schedule-missed")  # marks of a shared machine
 
 
 @dataclass(frozen=True, slots=True)
 class ItemOnPage:
-    """An item with everything that the page shows of it."""
+    """An item with its content on the page."""
 
     item: Item
     state: ItemState
     lines: tuple[PaperLine, ...]
     svg: str | None
-    scale: str  # what was set, against the paper's own way
+    scale: str  # settings that differ from the paper
     notes: tuple[str, ...]
-    instead: Literal["none", "some", "all"] = "none"  # of its switches are in others' place
-    guests: tuple[PaperLine, ...] = ()  # of emulated guests, which only prove that it works
-    part: str = ""  # how much of its run there is, if that is not all
+    instead: Literal["none", "some", "all"] = "none"  # how many of its switches are substitutes
+    guests: tuple[PaperLine, ...] = ()  # lines of emulated guests, which only prove that it works
+    part: str = ""  # progress of an unfinished run
 
     @property
     def measured(self) -> bool:
-        """Whether it has figures of this machine."""
+        """True if it has figures of this machine."""
         return any(line.is_measured for line in self.lines)
 
     @property
     def valid(self) -> bool:
-        """Whether one of these is valid."""
+        """True if one of these figures is valid."""
         return any(line.is_valid for line in self.lines)
 
     @property
@@ -78,7 +77,7 @@ class ItemOnPage:
     @property
     def _word(self) -> str:
         if self.item.unsaid:
-            instead = "; what is below is of settings of ours" if self.measured else ""
+            instead = "; the figures below have chosen settings" if self.measured else ""
             return f"impossible: {self.item.unsaid}{instead}"
         if self.measured:
             return self._as_measured
@@ -95,7 +94,7 @@ class ItemOnPage:
         if self.instead == "all":
             return "a substitute was measured here"
         stand_ins = ", with substitutes" if self.state.notes or self.instead == "some" else ""
-        rest = ", but for what is missing" if self.item.missing else ""
+        rest = ", except for missing parts" if self.item.missing else ""
         return f"reproduced here{stand_ins}{rest}"
 
 
@@ -106,32 +105,34 @@ class PaperPage:
     paper: Paper
     items: tuple[ItemOnPage, ...]
     findings: tuple[JudgedFinding, ...]
-    hosts: tuple[Mapping[str, Any], ...]  # this machine, as each run found it
-    other: Mapping[str, Any]  # the other host of items between two; empty without one
-    made_by: str  # which switchmark measured it, and when; empty where nothing was measured
-    certified: str  # whether the instruments were
+    hosts: tuple[Mapping[str, Any], ...]  # facts of this machine at each run
+    other: Mapping[str, Any]  # facts of the remote host; empty without one
+    made_by: str  # versions and dates; empty if nothing was measured
+    certified: str  # certificate of the measurements
     measured: Mapping[str, MeasuredCampaign]  # the paper's runs, by campaign
 
     @property
     def counts(self) -> str:
         """The number of findings for each verdict."""
-        found = Counter(one.verdict for one in self.findings)
-        words = {FindingVerdict.HOLDS: "hold"} if found[FindingVerdict.HOLDS] > 1 else {}
+        counts = Counter(judged.verdict for judged in self.findings)
+        plural = {FindingVerdict.HOLDS: "hold"} if counts[FindingVerdict.HOLDS] > 1 else {}
         return ", ".join(
-            f"{found[one]} {words.get(one, one.value)}" for one in FindingVerdict if found[one]
+            f"{counts[verdict]} {plural.get(verdict, verdict.value)}"
+            for verdict in FindingVerdict
+            if counts[verdict]
         )
 
     @property
     def trust(self) -> str:
-        """How many of the figures carry the most important marks."""
-        marks = [line.marks for one in self.items for line in one.lines if line.marks]
-        counts = {name: sum(name in each for each in marks) for name in _TELLING}
-        told = [f"`{name}` {count}" for name, count in counts.items() if count]
-        return f"Marks of the {len(marks)} figures: {', '.join(told)}." if told else ""
+        """The numbers of figures with the most important marks."""
+        marks = [line.marks for item in self.items for line in item.lines if line.marks]
+        counts = {name: sum(name in each for each in marks) for name in _SHARED_MARKS}
+        texts = [f"`{name}` {count}" for name, count in counts.items() if count]
+        return f"Marks of the {len(marks)} figures: {', '.join(texts)}." if texts else ""
 
     @property
     def machine(self) -> str:
-        """This machine in a line, as it was and became, and the other one, where there were two."""
+        """This machine in a line, with its changes between runs, and the remote host, if any."""
         if not self.hosts:
             return "nothing was measured yet"
         other = f"; the other host: {_machine(self.other)}" if self.other else ""
@@ -154,45 +155,50 @@ def _machine(host: Mapping[str, Any]) -> str:
 
 def make_page(
     paper: Paper,
-    there: Installed,
+    installed: Installed,
     results: Path,
     items: Sequence[Item] | None = None,
     states: Mapping[str, ItemState] | None = None,
     site: Site | None = None,
 ) -> PaperPage:
-    """Read the paper's runs, judge its findings, draw its items."""
+    """Read the runs of the paper, judge its findings, and draw its items."""
     chosen = list(items or paper.items)
     measured, guests = read_measured(paper, results), read_guests(paper, results)
     folder = results / "reproduce" / paper.name / "figures"
-    shown = [_shown(one, there, measured, guests, folder, states or {}, site) for one in chosen]
-    known = {**(states or {}), **{one.item.name: one.state for one in shown}}
+    shown = [
+        _item_on_page(item, installed, measured, guests, folder, states or {}, site)
+        for item in chosen
+    ]
+    known = {**(states or {}), **{part.item.name: part.state for part in shown}}
     can_run = {
         name
         for item in paper.items
         for name in (item.name, item.campaign)
-        if not rows_of(item, measured) and (known.get(item.name) or state_of(item, there)).runs
+        if not rows_of(item, measured) and (known.get(item.name) or state_of(item, installed)).runs
     }
     judged = judge_all(paper.findings, paper.items, measured, can_run)
-    runs = sorted((one.run for one in measured.values()), key=lambda run: run.info.started_at)
+    runs = sorted((latest.run for latest in measured.values()), key=lambda run: run.info.started_at)
     return PaperPage(
         paper,
         tuple(shown),
-        tuple(with_outlook(paper, one, measured) for one in judged),
+        tuple(with_outlook(paper, finding, measured) for finding in judged),
         tuple(run.info.host for run in runs),
         _other_host(measured),
         _made_by(runs),
-        certified(of_rows(row for one in measured.values() for row in one.rows)),
+        certified(of_rows(row for campaign in measured.values() for row in campaign.rows)),
         measured,
     )
 
 
 def _made_by(runs: Sequence[Run]) -> str:
-    """Which switchmark and which engine measured the runs, and on which days."""
+    """Return the versions of switchmark and the engine, and the days of the runs."""
     if not runs:
         return ""
-    told = [(run, one) for run in runs for one in read_origins(run).values()]
-    versions = dict.fromkeys(one.switchmark or run.info.switchmark_version for run, one in told)
-    engines = dict.fromkeys(one.engine for _, one in told if one.engine)
+    origins = [(run, origin) for run in runs for origin in read_origins(run).values()]
+    versions = dict.fromkeys(
+        origin.switchmark or run.info.switchmark_version for run, origin in origins
+    )
+    engines = dict.fromkeys(origin.engine for _, origin in origins if origin.engine)
     days = {run.info.started_at[:10] for run in runs}
     days |= {f"{moment:%Y-%m-%d}" for run in runs for moment in run.resumed_at()}
     between = " to ".join(dict.fromkeys((min(days), max(days))))
@@ -201,18 +207,18 @@ def _made_by(runs: Sequence[Run]) -> str:
 
 
 def _other_host(measured: Mapping[str, MeasuredCampaign]) -> Mapping[str, Any]:
-    """What is known of the other host of trials between two."""
-    for one in measured.values():
-        if any(row.trial.location == "remote" for row in one.rows):
-            for record in one.run.records():
+    """Return the facts of the remote host; empty without one."""
+    for campaign in measured.values():
+        if any(row.trial.location == "remote" for row in campaign.rows):
+            for record in campaign.run.records():
                 if record.far_host is not None:
                     return record.far_host.facts
     return {}
 
 
-def _shown(
+def _item_on_page(
     item: Item,
-    there: Installed,
+    installed: Installed,
     measured: Mapping[str, MeasuredCampaign],
     guests: Sequence[MeasuredCampaign],
     folder: Path,
@@ -220,24 +226,24 @@ def _shown(
     site: Site | None,
 ) -> ItemOnPage:
     rows = rows_of(item, measured)
-    held = measured.get(item.campaign)
-    campaign = find_campaign(item.campaign, there.known)
-    state = states.get(item.name) or state_of(item, there)
+    latest = measured.get(item.campaign)
+    campaign = find_campaign(item.campaign, installed.known)
+    state = states.get(item.name) or state_of(item, installed)
     lines = lines_of(item, rows, campaign)
     svg = None
-    if held is not None and rows:
-        svg = draw(item, rows, campaign, folder, partial(times_of, held.run))
-    scale = ", ".join(held.scale) if held else ""
+    if latest is not None and rows:
+        svg = draw(item, rows, campaign, folder, partial(times_of, latest.run))
+    scale = ", ".join(latest.scale) if latest else ""
     failures = dict.fromkeys(message for row in rows for message in row.failures)
     notes = [*filter(None, [item.unsaid])]
-    notes += [f"missing: {one}" for one in item.missing]
-    notes += [f"left out: {one}" for one in state.left_out]
-    notes += [f"failed: {one}" for one in failures]
+    notes += [f"missing: {part}" for part in item.missing]
+    notes += [f"left out: {contender}" for contender in state.left_out]
+    notes += [f"failed: {message}" for message in failures]
     inside = [row for run in guests for row in rows_of(item, {run.run.info.campaign: run})]
     proven = [line for line in lines_of(item, inside, campaign) if line.marks] if inside else []
     part = ""
-    if held is not None and not held.is_surely_whole:
-        progress = progress_of(steps_of(held.run, state, there, site), held.statuses)
+    if latest is not None and not latest.is_surely_whole:
+        progress = progress_of(steps_of(latest.run, state, installed, site), latest.statuses)
         part = progress.words if progress.is_part else ""
     return ItemOnPage(
         item, state, tuple(lines), svg, scale, tuple(notes), _instead(item, rows),
@@ -246,7 +252,7 @@ def _shown(
 
 
 def _instead(item: Item, rows: Sequence[SummaryRow]) -> Literal["none", "some", "all"]:
-    """How many of the measured switches are instead of what the paper ran."""
+    """Return how many of the measured switches are substitutes."""
     switches = {row.trial.switch for row in rows if row.finished}
     if not switches & item.instead.keys():
         return "none"
@@ -254,7 +260,7 @@ def _instead(item: Item, rows: Sequence[SummaryRow]) -> Literal["none", "some", 
 
 
 def as_html(pages: Sequence[PaperPage]) -> str:
-    """The page as one file that loads nothing."""
+    """Return the page as a single file without references."""
     environment = templates(_TEMPLATES)
     environment.filters["svg"] = lambda text: Markup(text[text.index("<svg") :])
     environment.filters["code"] = _with_code
@@ -263,12 +269,12 @@ def as_html(pages: Sequence[PaperPage]) -> str:
 
 
 def _with_code(text: str) -> Markup:
-    """The text with what stands in backticks as code."""
+    """Return the text as HTML, with text in backticks as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def as_markdown(pages: Sequence[PaperPage]) -> str:
-    """Findings and items of every paper as tables, for docs/."""
+    """Return the findings and items of every paper as Markdown tables, for docs/."""
     environment = templates(_TEMPLATES, autoescape=False, keep_trailing_newline=True)
     environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
     template = environment.get_template("reproduction.md.j2")

@@ -1,9 +1,8 @@
-"""A paper as a plain value: its items (tables and figures) and its findings, from one YAML file.
+"""A paper as data: its items (tables and figures) and its findings, from one YAML file.
 
-An item names the built-in campaign that measures it, which carries the published values; the item
-itself says how it is drawn, what this bench lacks for it, and what may stand in where a machine
-lacks something. A finding is a sentence of the paper with claims that can be judged
-(`findings.py`).
+An item names the built-in campaign that measures it, which has the published values. The item also
+has the form of its drawing, the parts that the bench lacks, and substitutes for parts that a
+machine lacks. A finding is a sentence of the paper with claims that can be judged (`findings.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Figure(Frozen):
 
     @property
     def kind(self) -> Published:
-        """A published figure of this kind, whose value is 0. Raises ValueError for cores."""
+        """A published figure of this kind with value 0. Raises ValueError for cores."""
         if self.unit == "cores":
             raise ValueError("cores cannot be a published figure")
         known = self.model_dump(exclude={"unit"})
@@ -45,7 +44,7 @@ class Figure(Frozen):
 
     @property
     def scale(self) -> tuple[float, str]:
-        """The divisor for showing the figure, and the unit it then has."""
+        """The divisor of displayed values, and their unit."""
         return {
             "pps": (1e6, "Mpps"),
             "bps": (1e9, f"Gbit/s {self.layer}"),
@@ -61,7 +60,7 @@ class Figure(Frozen):
         return f"{self.kind.words.partition(', L')[0]} ({self.scale[1]})"
 
     def is_of(self, published: Published) -> bool:
-        """Whether a published figure is of this kind."""
+        """Return True if a published figure is of this kind."""
         if self.unit == "cores" or published.of != self.statistic or published.at != self.at:
             return False
         if published.is_time:
@@ -70,10 +69,10 @@ class Figure(Frozen):
 
 
 class StandIn(Frozen):
-    """Settings in place of something that a machine does not have."""
+    """Settings for machines that lack something."""
 
-    unless: str  # `kvm`, `cores N`, `nodes N` (of NUMA)
-    set: tuple[str, ...]  # as of `--set`
+    unless: str  # `kvm`, `cores N`, or `nodes N` for NUMA nodes
+    set: tuple[str, ...]  # settings of `--set`
     note: str
 
 
@@ -87,22 +86,22 @@ class Item(Frozen):
     form: Literal["lines", "bars", "grouped", "scatter", "cdf"] = "bars"
     x: str | None = None  # the key on the axis of lines and of grouped bars
     y: Figure = Figure()
-    more: tuple[Figure, ...] = ()  # of bars: figures of the same unit beside `y`
-    across: Figure | None = None  # on the other axis: of a scatter, of grouped bars the dots
-    where: dict[str, str] = Field(default_factory=dict)  # which rows of the campaign it shows
-    note: str = ""  # how the paper gives it: as a plot without numbers, say
-    missing: tuple[str, ...] = ()  # what the paper had and cannot be asked here
-    unsaid: str = ""  # what the paper does not tell, without which nobody can repeat it
-    coarse: tuple[str, ...] = ()  # as of `--set`: fewer points, where there is little time
+    more: tuple[Figure, ...] = ()  # for bars: figures of the same unit beside `y`
+    across: Figure | None = None  # on the other axis of a scatter, or as dots of grouped bars
+    where: dict[str, str] = Field(default_factory=dict)  # selects rows of the campaign
+    note: str = ""  # form in the paper, for example a plot without numbers
+    missing: tuple[str, ...] = ()  # parts of the paper that the bench does not support
+    unsaid: str = ""  # information that the paper lacks and that a reproduction needs
+    coarse: tuple[str, ...] = ()  # settings of `--set` with fewer points, for short budgets
     stand_in: tuple[StandIn, ...] = ()
-    instead: dict[str, str] = Field(default_factory=dict)  # switch -> in the place of what it runs
+    instead: dict[str, str] = Field(default_factory=dict)  # switch -> note on its substitution
 
     def shows(self, trial: Trial) -> bool:
-        """Whether the item shows this trial."""
+        """Return True if the item shows this trial."""
         return fulfils(trial, self.where)
 
     def concerns(self, published: Published) -> bool:
-        """Whether a published figure may be of a trial that the item shows."""
+        """Return True if a published figure can belong to a trial of the item."""
         keys = ((BY_NAME[name], text) for name, text in self.where.items())
         return all(
             key.field not in published.match or published.match[key.field] in key.parse(text, _ANY)
@@ -111,7 +110,7 @@ class Item(Frozen):
 
 
 class Place(Frozen):
-    """Rows of an item, and which of their figures says who is best."""
+    """Rows of an item, and the figure that ranks them."""
 
     item: str
     figure: Figure = Figure()
@@ -119,20 +118,20 @@ class Place(Frozen):
 
 
 class Claim(Frozen):
-    """A statement about ratios of figures, which findings are made of.
+    """A statement about ratios of figures; findings consist of claims.
 
-    `item` is an item's name, or that of a campaign: then it is of all rows, whatever items show.
-    `power`: figures are proportional to a power of the key `over` (0: flat, -1: 1/N, 1: linear).
-    `rises`, `falls`: from each value of a key to the next, by a bound if one is set. `flattens`: of
-    three values of a key in a row, the slope between the upper two is the smaller one. `order`:
-    switches, or groups of them, the best first. `left`, `right`: of two sets of rows, between two
-    bounds. `than`: of two figures of one row, such as times at two loads, between two bounds.
-    `other_item`: rows of two items that agree in the keys `alike`, `item` over the other. `link`:
-    of a load to a link's rate, in bits a second. `asked`: of a load in frames to the set rate.
-    `steady`: groups of switches, of which the first change less than the second from the least to
-    the greatest value of `over`. `correlated`: the rank correlation of the figure with this one
-    over the switches, between two bounds. `beaten_in`: no switch is the best in `item` and in all
-    of these places; each is beaten in one."""
+    `item` is the name of an item, or of a campaign, which means all its rows. `power`: figures are
+    proportional to a power of the key `over` (0: constant, -1: 1/N, 1: linear). `rises`, `falls`:
+    figures change from each value of a key to the next, by a bound if it is set. `flattens`: of
+    three consecutive values of a key, the slope between the upper two is smaller. `order`: switches
+    or groups of switches, the best first. `left`, `right`: ratios of two sets of rows lie between
+    two bounds. `than`: ratios of two figures of one row, for example times at two loads, lie
+    between two bounds. `other_item`: ratios of rows of `item` to rows of the other item with equal
+    keys `alike`. `link`: ratios of loads to the rate of a link in bits per second. `of_set_rate`:
+    ratios of loads in frames to the set rate. `steady`: two groups of switches; the first changes
+    less from the least to the greatest value of `over`. `correlated`: the rank correlation with
+    this figure over the switches lies between two bounds. `beaten_in`: no switch is the best in
+    `item` and in all of these places."""
 
     item: str
     figure: Figure = Figure()
@@ -150,29 +149,29 @@ class Claim(Frozen):
     other_where: dict[str, str] = Field(default_factory=dict)
     alike: tuple[str, ...] = ()
     link: float | None = None
-    asked: bool = False
+    of_set_rate: bool = False
     steady: tuple[tuple[str, ...], ...] = ()
     correlated: Figure | None = None
     beaten_in: tuple[Place, ...] = ()
-    stand_in: Literal["any", "none", "only"] = "any"  # of rows measured with stand-ins of the item
-    cores: Literal["any", "enough", "lacking"] = "any"  # only ratios whose upper row had such
-    cable: bool = False  # only of rows whose frames went over NICs, or between two machines
-    at_least: float | None = None  # of left over right, of the figure over `than`
+    stand_in: Literal["any", "none", "only"] = "any"  # permitted rows with substitutes
+    cores: Literal["any", "enough", "lacking"] = "any"  # permitted core supply of the upper row
+    cable: bool = False  # only rows with frames over NICs, or between two machines
+    at_least: float | None = None  # lower bound of the ratios
     at_most: float | None = None
-    within: float = 0.2  # by which a power may be missed, either way
+    within: float = 0.2  # tolerance of a power in both directions
 
     @property
     def items(self) -> tuple[str, ...]:
-        """The items whose rows it compares."""
+        """The items with rows that it compares."""
         more = () if self.other_item is None else (self.other_item,)
-        return (self.item, *more, *(one.item for one in self.beaten_in))
+        return (self.item, *more, *(place.item for place in self.beaten_in))
 
     @property
     def sides(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """An item and the switches of which it must have one, for each side of its ratios; none of
-        them where any switch will do."""
+        """For each side of the ratios: the item, and the switches of which it needs at least one;
+        empty for any switch."""
         named = [{**self.where, **side} for side in (self.left, self.right) if side is not None]
-        sides = [(self.item, _switches(one)) for one in named or [self.where]]
+        sides = [(self.item, _switches(where)) for where in named or [self.where]]
         if self.other_item is not None:
             sides.append((self.other_item, _switches(self.other_where)))
         groups = [*self.order, *self.steady]
@@ -186,16 +185,16 @@ def _switches(where: dict[str, str]) -> tuple[str, ...]:
 
 
 class PaperFinding(Frozen):
-    """A conclusion of the paper, in its words (… where some are left out; in parentheses what they
-    are about)."""
+    """A conclusion of the paper as a quotation. … marks omissions, and parentheses contain added
+    explanations."""
 
     name: str
     section: str
-    words: str
-    remark: str = ""  # of ours, on what the words are, or how they are judged
+    statement: str
+    remark: str = ""  # added explanation of the statement, or of its judgement
     claims: tuple[Claim, ...] = ()
-    needs: str = ""  # what a machine must have before its claims can be tried
-    cannot: str = ""  # why it cannot be tried with this bench
+    needs: str = ""  # requirements of the claims on a machine
+    cannot: str = ""  # reason why this bench cannot judge it
 
 
 class Paper(Frozen):
@@ -208,7 +207,7 @@ class Paper(Frozen):
     where: str
     machine: str
     method: str
-    target: str  # the description of its machine that `plan --target` knows
+    target: str  # name of its machine for `plan --target`
     items: tuple[Item, ...]
     findings: tuple[PaperFinding, ...]
 
@@ -219,30 +218,30 @@ class Paper(Frozen):
 
     @property
     def compared_campaigns(self) -> frozenset[str]:
-        """The campaigns whose rows a finding compares."""
+        """The campaigns with rows that findings compare."""
         return frozenset().union(*map(self.campaigns_of, self.findings))
 
     def campaigns_of(self, finding: PaperFinding) -> frozenset[str]:
-        """The campaigns whose rows the finding compares."""
+        """Return the campaigns with rows that the finding compares."""
         names = (name for claim in finding.claims for name in claim.items)
         return frozenset(self.item(name).campaign for name in names)
 
     def item(self, name: str) -> Item:
-        """The item of this name. Raises UsageError."""
-        held = {one.name: one for one in self.items}
+        """Return the item of this name. Raise UsageError if it is unknown."""
+        known = {item.name: item for item in self.items}
         short = name.removeprefix(f"{self.name}-")
-        if short not in held:
-            raise UsageError(f"{self.name}: {values.unknown(name, held, 'item')}")
-        return held[short]
+        if short not in known:
+            raise UsageError(f"{self.name}: {values.unknown(name, known, 'item')}")
+        return known[short]
 
 
 def paper_names() -> list[str]:
-    """The names of all papers."""
+    """Return the names of all papers."""
     return yaml_names(_FOLDER)
 
 
 def read_paper(name: str) -> Paper:
-    """Read the paper of this name. Raises UsageError."""
+    """Read the paper of this name. Raise UsageError if it is unknown or invalid."""
     if name not in paper_names():
         raise UsageError(values.unknown(name, paper_names(), "paper"))
     document: dict[str, Any] = YAML(typ="safe", pure=True).load(
@@ -255,7 +254,7 @@ def read_paper(name: str) -> Paper:
 
 
 def fulfils(trial: Trial, where: dict[str, str]) -> bool:
-    """Whether the trial has these values, each key's written as in campaigns (several: any)."""
+    """Return True if the trial has one of the values of each key, written as in campaigns."""
     for name, text in where.items():
         key = BY_NAME[name]
         if getattr(trial, key.field) not in key.parse(text, _ANY):

@@ -1,4 +1,4 @@
-"""How far an item's run is: which of its blocks are whole, and which trials it lacks."""
+"""The progress of an item's run: its complete blocks, and its missing trials."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from switchmark.results.run_directory import Run
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """The trials of a run by what has become of them."""
+    """The trials of a run by their status."""
 
     planned: tuple[Trial, ...]
-    ended: frozenset[str]  # ids of those that have a record, of a failure, too
-    lacking: tuple[Trial, ...]  # those that are to be measured yet
+    ended: frozenset[str]  # ids of trials with a record, also of a failure
+    lacking: tuple[Trial, ...]  # trials that are not finished
 
     @property
     def is_part(self) -> bool:
-        """Whether trials have not been begun."""
+        """True if some trials have no record."""
         return any(trial.id not in self.ended for trial in self.planned)
 
     @property
     def words(self) -> str:
-        """What there is: `3 of 8 blocks, 27 of 72 trials`."""
+        """The progress as text: `3 of 8 blocks, 27 of 72 trials`."""
         blocks = {trial.repetition for trial in self.planned}
         due = Counter(trial.repetition for trial in self.planned if trial.id not in self.ended)
         ended = len(self.planned) - due.total()
@@ -41,13 +41,15 @@ class RunProgress:
 
 
 def progress_of(steps: Sequence[Step], statuses: Mapping[str, str]) -> RunProgress:
-    """The progress of a run with these steps, of which some have ended in these ways."""
+    """Return the progress of a run with these steps and these statuses of trials."""
     planned = {step.plan.trial.id: step.plan.trial for step in steps}
-    lacking = [one for name, one in planned.items() if statuses.get(name) != "finished"]
+    lacking = [trial for name, trial in planned.items() if statuses.get(name) != "finished"]
     return RunProgress(tuple(planned.values()), frozenset(statuses), tuple(lacking))
 
 
-def steps_of(run: Run, state: ItemState, there: Installed, site: Site | None) -> tuple[Step, ...]:
-    """The steps of the item's run as it would go on here; none where it cannot."""
-    more = [one for one in settings_of(run) if one not in state.settings]
-    return state_of(state.item, there, more=more, site=site).steps if more else state.steps
+def steps_of(
+    run: Run, state: ItemState, installed: Installed, site: Site | None
+) -> tuple[Step, ...]:
+    """Return the steps of the item's run if it is resumed here; empty if it cannot run."""
+    more = [setting for setting in settings_of(run) if setting not in state.settings]
+    return state_of(state.item, installed, more=more, site=site).steps if more else state.steps

@@ -1,8 +1,8 @@
-"""One ratio of a claim: two groups of figures, the bounds, and the proof that it lies outside.
+"""A ratio of a claim: two groups of figures, the bounds, and the proof that it lies outside.
 
-A ratio is that of geometric means over repetitions with its interval, which holds with 95 % at both
-looks (statistics/stages.py). "More" and "less" mean a difference worth knowing: where the whole
-interval lies within 5 % of 1, the two are alike, and such a claim is contradicted.
+It is the ratio of geometric means over repetitions, with a 95 % interval for both interim analyses
+(statistics/stages.py). "More" and "less" mean a relevant difference. If the whole interval lies
+within 5 % of 1, the two figures are equal, and such a claim is contradicted.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.stages import StagedRatio, Stages, ratio_in_stages
 
-MARGIN = 0.05  # a lead of less is not worth knowing
+MARGIN = 0.05  # smaller leads are not relevant
 ALIKE = (1 - MARGIN, 1 / (1 - MARGIN))
 MORE, LESS = (1.0, math.inf), (0.0, 1.0)  # bounds of claims that something is better or worse
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedRatio:
     """One ratio of a claim, with its bounds."""
 
-    what: str
-    rows: tuple[SummaryRow, ...]  # of the upper figure, and of the lower
+    label: str
+    rows: tuple[SummaryRow, ...]  # row of the upper figure, and of the lower
     value: float | None
     low: float | None
     high: float | None
     at_least: float
     at_most: float
-    p_outside: float | None  # that it lies within, if it was found outside or alike
-    made_of: tuple[StagedRatio, ...] = ()  # itself, or of a rank correlation those of all pairs
-    items: tuple[str, ...] = ()  # of the claim
+    p_outside: float | None  # p-value of "it lies within", for a value outside or equal
+    made_of: tuple[StagedRatio, ...] = ()  # the ratio, or all pairs of a rank correlation
+    items: tuple[str, ...] = ()  # items of the claim
 
     @property
     def is_alike(self) -> bool:
-        """Whether there is no difference worth knowing where the claim is that there is one."""
+        """True if the claim is a difference, and no relevant difference exists."""
         if self.low is None or self.high is None:
             return False
         return self.is_strict and ALIKE[0] <= self.low and self.high <= ALIKE[1]
 
     @property
     def is_strict(self) -> bool:
-        """Whether the claim is that there is a difference."""
+        """True if the claim is a difference."""
         return (self.at_least, self.at_most) in (MORE, LESS)
 
     @property
     def inside(self) -> bool:
-        """Whether the whole interval lies within the bounds."""
+        """True if the whole interval lies within the bounds."""
         if self.low is None or self.high is None or self.is_alike:
             return False
         return self.at_least <= self.low and self.high <= self.at_most
 
     @property
     def words(self) -> str:
-        """The ratio in words: `vpp / snabb: 1.42 [1.31, 1.55]`."""
+        """The ratio as text: `vpp / snabb: 1.42 [1.31, 1.55]`."""
         if self.value is None:
-            return f"{self.what}: no ratio"
+            return f"{self.label}: no ratio"
         spread = "" if self.low is None else f" [{self.low:.3g}, {self.high:.3g}]"
         alike = f", no difference of {MARGIN * 100:g} %" if self.is_alike else ""
-        return f"{self.what}: {self.value:.3g}{spread}{alike}"
+        return f"{self.label}: {self.value:.3g}{spread}{alike}"
 
 
 def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:
-    """The figure of a row; None where the row has none of this kind."""
+    """Return the figure of a row; None if the row has no figure of this kind."""
     if not row.finished:
         return None
     if figure.unit == "cores":
@@ -76,20 +76,20 @@ def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:
 
 
 def values_of(row: SummaryRow, figure: Figure) -> Stages:
-    """The figure of each repetition, stage by stage, of a row that has it."""
-    return tuple(_values(one, figure) for one in row.stages or (row,))
+    """Return the figure of each repetition of a row, by stage."""
+    return tuple(_values(stage, figure) for stage in row.stages or (row,))
 
 
 def planned_of(*rows: SummaryRow) -> int:
-    """The blocks of their first stage, where it is not over; else 0."""
+    """Return the blocks of the first stage if it is not over; otherwise 0."""
     return max((row.planned for row in rows), default=0)
 
 
 def _values(row: SummaryRow, figure: Figure) -> tuple[float, ...]:
-    """The figure of each repetition; nothing in a stage without it.
+    """Return the figure of each repetition; empty for a stage without the figure.
 
-    That of the spread of a load is each repetition's distance from the median (M. B. Brown and
-    A. B. Forsythe, 1974)."""
+    For the standard deviation of a load, it is each repetition's distance from the median (M. B.
+    Brown and A. B. Forsythe, 1974)."""
     if figure.statistic == "stdev" and figure.unit in ("pps", "bps"):
         loads = estimate_of(row, figure.model_copy(update={"statistic": "mean"}))
         if loads is not None:
@@ -100,18 +100,18 @@ def _values(row: SummaryRow, figure: Figure) -> tuple[float, ...]:
 
 
 def is_less_better(figure: Figure) -> bool:
-    """Whether the least of these figures is the best: times, cores."""
+    """Return True if lower figures are better: times, cores."""
     return figure.unit in ("us", "cores")
 
 
-def tried(
-    what: str,
+def try_ratio(
+    label: str,
     rows: tuple[SummaryRow, ...],
     above: Stages,
     below: Stages,
     bounds: tuple[float, float],
-) -> Tried:
-    """The ratio of two groups of figures, against its bounds."""
+) -> TriedRatio:
+    """Compare the ratio of two groups of figures with its bounds."""
     found = ratio_in_stages(above, below, planned_of(*rows))
     p = None
     if found.stages and found.value is not None:
@@ -119,8 +119,8 @@ def tried(
         bound = low if found.value < low else high if found.value > high else None
         p = _p_of(found, bound) if bound else 1.0
         if bounds in (MORE, LESS) and ALIKE[0] < found.value < ALIKE[1]:
-            p = min(p, max(_p_of(found, one) for one in ALIKE))
-    return Tried(what, rows, found.value, found.low, found.high, *bounds, p, (found,))
+            p = min(p, max(_p_of(found, bound) for bound in ALIKE))
+    return TriedRatio(label, rows, found.value, found.low, found.high, *bounds, p, (found,))
 
 
 def _p_of(found: StagedRatio, bound: float) -> float:

@@ -1,7 +1,7 @@
-"""The runs of a paper's items: where they are kept, which are finished, and their rows.
+"""The runs of a paper's items: their folder, their status, and their rows.
 
-A run belongs to a campaign, and several items may show one. The scale of an item stands in the
-run's own settings, so that it is resumed as it was begun.
+A run belongs to a campaign, which several items may show. The settings of a run contain its scale,
+so that it is resumed with the same scale.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run, open_run
 from switchmark.results.summary import summarise
 
-GUESTS = "guests"  # the folder of runs of guests, in that of the paper
+GUESTS = "guests"  # folder of the runs of guests, in the folder of the paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +29,16 @@ class MeasuredCampaign:
     run: Run
     rows: tuple[SummaryRow, ...]
     blocks: Blocks = ONE_STAGE
-    statuses: Mapping[str, str] = field(default_factory=dict)  # how each trial ended, by its id
+    statuses: Mapping[str, str] = field(default_factory=dict)  # status of each trial, by its id
 
     @property
     def settings(self) -> list[str]:
-        """The settings with which it was begun."""
-        return [str(one) for one in self.run.info.settings.get("set", [])]
+        """The settings at its start."""
+        return [str(setting) for setting in self.run.info.settings.get("set", [])]
 
     @property
     def is_surely_whole(self) -> bool:
-        """Whether no trial can lack: a second block is begun when all have one."""
+        """True if no trial can be missing, since all have ended in the last of several blocks."""
         count = self.blocks.first + self.blocks.second
         return count > 1 and all(
             row.finished + row.failed >= count for row in self.rows if not row.is_baseline
@@ -46,7 +46,7 @@ class MeasuredCampaign:
 
     @property
     def scale(self) -> list[str]:
-        """What was set, and what a second stage added."""
+        """The settings, and the repetitions of a second stage."""
         if not self.blocks.second:
             return self.settings
         ending = "" if self.blocks.is_over else " that is not over"
@@ -57,15 +57,15 @@ class MeasuredCampaign:
 
 
 def folder_of(paper: Paper, results: Path) -> Path:
-    """The folder of a paper's runs."""
+    """Return the folder of a paper's runs."""
     return results / "reproduce" / paper.name
 
 
 def read_measured(
     paper: Paper, results: Path, campaigns: Collection[str] | None = None
 ) -> dict[str, MeasuredCampaign]:
-    """Read the latest run of these campaigns of the paper, or of all; those without a finished
-    trial are not among them."""
+    """Read the latest run of these campaigns of the paper, or of all. Runs without a finished trial
+    are left out."""
     found: dict[str, MeasuredCampaign] = {}
     for campaign in dict.fromkeys(item.campaign for item in paper.items):
         if campaigns is not None and campaign not in campaigns:
@@ -82,8 +82,8 @@ def read_measured(
 
 
 def read_guests(paper: Paper, results: Path) -> list[MeasuredCampaign]:
-    """What emulated guests measured of the paper (tools/reproduce-guests), a run each: it proves
-    that something works, and is no figure to compare with the host's."""
+    """Return the runs of emulated guests (tools/reproduce-guests). They prove that something works,
+    and their figures are not comparable with those of the host."""
     found = []
     for directory in list_runs(folder_of(paper, results) / GUESTS):
         rows = summarise(directory, read_table(directory))
@@ -92,7 +92,7 @@ def read_guests(paper: Paper, results: Path) -> list[MeasuredCampaign]:
 
 
 def latest(folder: Path, campaign: str) -> Path | None:
-    """The latest run of a campaign; None without one."""
+    """Return the latest run of a campaign; None without one."""
     try:
         return find_latest(folder, campaign)
     except SwitchmarkError:
@@ -101,42 +101,41 @@ def latest(folder: Path, campaign: str) -> Path | None:
 
 def rows_of(item: Item, measured: Mapping[str, MeasuredCampaign]) -> list[SummaryRow]:
     """Return the rows of the item, without baselines."""
-    held = measured.get(item.campaign)
-    if held is None:
+    campaign_run = measured.get(item.campaign)
+    if campaign_run is None:
         return []
-    return [row for row in held.rows if not row.is_baseline and item.shows(row.trial)]
+    return [row for row in campaign_run.rows if not row.is_baseline and item.shows(row.trial)]
 
 
 def rows_by_item(
     items: Iterable[Item], measured: Mapping[str, MeasuredCampaign]
 ) -> dict[str, Sequence[SummaryRow]]:
-    """Item -> its rows, in the form in which findings are judged; a campaign's name has all rows of
-    it, whatever its items show."""
+    """Return the rows of each item, and all rows of each campaign, by name."""
     found: dict[str, Sequence[SummaryRow]] = {}
     for item in items:
         found[item.name] = rows_of(item, measured)
-        held = measured.get(item.campaign)
-        rows = () if held is None else held.rows
+        campaign_run = measured.get(item.campaign)
+        rows = () if campaign_run is None else campaign_run.rows
         found[item.campaign] = [row for row in rows if not row.is_baseline]
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class StandIns:
-    """What stood in for what when an item was measured."""
+    """The substitutes of a measured item."""
 
-    notes: tuple[str, ...] = ()  # of stand-ins that were set
-    instead: Mapping[str, str] = field(default_factory=dict)  # of switches, if they are compared
+    notes: tuple[str, ...] = ()  # notes on substitutes that were set
+    instead: Mapping[str, str] = field(default_factory=dict)  # notes on substituted switches
 
 
 def standing_by_item(
     items: Iterable[Item], measured: Mapping[str, MeasuredCampaign]
 ) -> dict[str, StandIns]:
-    """Item, or campaign, -> what stood in for what in its run."""
+    """Return the substitutes of each item and campaign, by name."""
     found: dict[str, StandIns] = {}
     for item in items:
-        held = measured.get(item.campaign)
-        given = set(held.settings) if held is not None else set()
-        notes = tuple(one.note for one in item.stand_in if set(one.set) <= given)
+        campaign_run = measured.get(item.campaign)
+        settings = set(campaign_run.settings) if campaign_run is not None else set()
+        notes = tuple(entry.note for entry in item.stand_in if set(entry.set) <= settings)
         found[item.name] = found[item.campaign] = StandIns(notes, item.instead)
     return found

@@ -1,7 +1,7 @@
-"""What this machine can do of an item: its campaign as it would run here, and why not all of it.
+"""The state of an item on this machine: its campaign here, and reasons for missing parts.
 
-A campaign is planned and its switches and environments are asked, as `run` does; stand-ins of the
-item are set where the machine lacks what they are for.
+A campaign is planned, and its switches and environments are checked, as by `run`. Substitutes of
+the item are set if the machine lacks something.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
 from switchmark.reproduction.paper import Item, StandIn
 
-KVM = "kvm"  # what a stand-in is for
+KVM = "kvm"  # value of `unless` of a substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class ItemState:
     """An item on this machine."""
 
     item: Item
-    campaign: CampaignDefinition | None  # without what is left out; None: nothing of it can run
+    campaign: CampaignDefinition | None  # without parts that are left out; None: it cannot run
     steps: tuple[Step, ...] = ()
-    settings: tuple[str, ...] = ()  # as of `--set`, that stand-ins need
+    settings: tuple[str, ...] = ()  # settings of `--set` for its substitutes
     left_out: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what stands in for what
-    reason: str = ""  # why it cannot run at all
-    trials: int = field(default=0)  # of one repetition
+    notes: tuple[str, ...] = ()  # notes on its substitutes
+    reason: str = ""  # reason why it cannot run
+    trials: int = field(default=0)  # number of trials in one repetition
 
     @property
     def runs(self) -> bool:
-        """Whether any part of it can run here."""
+        """True if a part of it can run here."""
         return self.campaign is not None
 
     @property
@@ -51,8 +51,8 @@ class ItemState:
             known = "cannot run here" in self.reason
             return self.reason if known else f"cannot run here: {self.reason}"
         less = f", {_counted(len(self.left_out), 'contender')} left out" if self.left_out else ""
-        told = f"; {'; '.join(self.notes)}" if self.notes else ""
-        return f"runs here, {_counted(self.trials, 'trial')} per repetition{less}{told}"
+        notes = f"; {'; '.join(self.notes)}" if self.notes else ""
+        return f"runs here, {_counted(self.trials, 'trial')} per repetition{less}{notes}"
 
 
 def _counted(count: int, noun: str) -> str:
@@ -60,18 +60,18 @@ def _counted(count: int, noun: str) -> str:
 
 
 def state_of(
-    item: Item, there: Installed, *, more: Sequence[str] = (), site: Site | None = None
+    item: Item, installed: Installed, *, more: Sequence[str] = (), site: Site | None = None
 ) -> ItemState:
-    """The item as it would run here; `more` are further settings."""
-    standing = [one for one in item.stand_in if _lacks(one)]
-    settings = tuple(setting for one in standing for setting in one.set)
-    notes = tuple(_note(one) for one in standing)
+    """Return the state of the item here; `more` are additional settings."""
+    substitutes = [entry for entry in item.stand_in if _is_needed(entry)]
+    settings = tuple(setting for entry in substitutes for setting in entry.set)
+    notes = tuple(map(_note, substitutes))
     try:
-        campaign = find_campaign(item.campaign, there.known, [*settings, *more])
+        campaign = find_campaign(item.campaign, installed.known, [*settings, *more])
         if site is None and any("remote" in sweep.location for sweep in campaign.sweeps):
             reason = "needs a second host and a cable between them; name them with --testbed"
             return ItemState(item, None, settings=settings, notes=notes, reason=reason)
-        prepared = prepare(campaign, there, baselines=False, site=site)
+        prepared = prepare(campaign, installed, baselines=False, site=site)
         prepared.check()
     except SwitchmarkError as error:
         reason = "; ".join(dict.fromkeys(str(error).splitlines()))
@@ -81,9 +81,9 @@ def state_of(
     return ItemState(item, prepared.campaign, steps, settings, left_out, notes, "", trials)
 
 
-def _lacks(one: StandIn) -> bool:
-    """Whether this machine lacks what the stand-in is for."""
-    kind, _, number = one.unless.partition(" ")
+def _is_needed(substitute: StandIn) -> bool:
+    """Return True if this machine lacks the part that the substitute replaces."""
+    kind, _, number = substitute.unless.partition(" ")
     if kind == KVM:
         return not has_kvm()
     if kind == "cores":
@@ -91,19 +91,20 @@ def _lacks(one: StandIn) -> bool:
     if kind == "nodes":
         usable = os.sched_getaffinity(0)
         return len({cpu.node for cpu in read_cpus() if cpu.id in usable}) < int(number)
-    raise ValueError(f"stand-in unless {one.unless!r}: not known")
+    raise ValueError(f"stand_in: unless {substitute.unless!r} is unknown")
 
 
-def _note(one: StandIn) -> str:
-    """What stands in for what, and that it may not have to."""
-    untried = one.unless == KVM and has_kvm() is None
-    return f"{one.note} (whether guests start on KVM was not tried yet)" if untried else one.note
+def _note(substitute: StandIn) -> str:
+    """Return the note of a substitute, with a remark if it may not be necessary."""
+    is_unknown = substitute.unless == KVM and has_kvm() is None
+    remark = " (whether guests start on KVM was not tried yet)" if is_unknown else ""
+    return f"{substitute.note}{remark}"
 
 
 def try_kvm(items: Iterable[Item]) -> None:
-    """Start a guest on KVM if an item has a stand-in without it, and it is not known whether guests
-    start: before what is measured is chosen, and once a boot of this machine. Where there is no
-    guest to try it with, it stays unknown."""
-    if any(one.unless == KVM for item in items for one in item.stand_in) and has_kvm() is None:
+    """Start a guest on KVM if an item has a substitute for KVM, and it is unknown if guests start
+    on this boot of the machine. It stays unknown if no guest is installed."""
+    substitutes = (substitute for item in items for substitute in item.stand_in)
+    if any(substitute.unless == KVM for substitute in substitutes) and has_kvm() is None:
         with suppress(SwitchmarkError), open_session(measuring=False) as session:
             accelerator_here(session.host)

@@ -1,5 +1,4 @@
-"""How long the bench took around the trials that were measured here before: what a budget is
-planned by."""
+"""Learns the overhead of trials from earlier records, for the planning of budgets."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from switchmark.results.query import select
 from switchmark.results.run_directory import open_run
 from switchmark.trial.plan import TrialPlan
 
-MOST = 40  # records of a run
+MOST = 40  # largest number of records that are read of a run
 _COLUMNS = (
     Column("started_at", "/started_at"),
     Column("trial", "/trial"),
@@ -28,14 +27,13 @@ _COLUMNS = (
 
 
 def learn_from(around: Around, runs: Iterable[Path]) -> None:
-    """Learn from the records of these runs. Those that cannot be read are passed over: the page
-    names them."""
+    """Learn from the records of these runs. Unreadable records are skipped; the page names them."""
     for directory in runs:
         with suppress(SwitchmarkError):
-            some = open_run(directory).file_names()[:MOST]  # their names are in no order of time
+            some = open_run(directory).file_names()[:MOST]
             table = select(some, _COLUMNS).drop_nulls()
             for row in table.sort("started_at").iter_rows(named=True):
-                with suppress(SwitchmarkError, ValueError):  # of another version
+                with suppress(SwitchmarkError, ValueError):  # a record of another version
                     trial = Trial.model_validate_json(row["trial"])
                     around.learn(trial, _around_s(trial, row["measure_s"], row["overhead_s"]))
 
@@ -60,6 +58,6 @@ class Learner:
 
 
 def _around_s(trial: Trial, measure_s: float, overhead_s: float) -> float:
-    """What a trial took beside its traffic; a method that searches takes as long as it takes."""
+    """Return the overhead of a trial. For a method that searches, this is the recorded overhead."""
     more_s = measure_s - usual_time_s(trial) if trial.method == PLAIN else 0.0
     return overhead_s + max(0.0, more_s)

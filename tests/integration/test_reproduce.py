@@ -43,13 +43,13 @@ def test_table_is_scaled_stopped_resumed_and_shown(bench: Bench, tmp_path: Path)
     page = tmp_path / "page.html"
     code, out, err = bench.run(*TABLE, "--html", str(page))
     assert went_well(code, err), err
-    assert "goes on as it was begun" in err
+    assert "continues as it was begun" in err
     messages.append(err)
     for _ in range(10):  # trials without a core or without time in the budget
         assert {path: path.stat().st_mtime_ns for path in stored_before} == stored_before, (
             "measured once"
         )
-        if code == 0 and "the same command goes on" not in err:
+        if code == 0 and "the same command continues" not in err:
             break
         code, _, err = bench.run(*TABLE)
         assert went_well(code, err), err

@@ -1,4 +1,4 @@
-"""Papers as data: every item has its campaign, findings are judged by ratios, the page says all."""
+"""Papers as data: every item has a campaign, findings are judged by ratios, the page shows them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ THERE = installed()
 
 
 @pytest.mark.parametrize("name", paper_names())
-def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: str) -> None:
+def test_items_have_campaigns_and_findings_have_items(name: str) -> None:
     paper = read_paper(name)
     for item in paper.items:
         campaign = find_campaign(item.campaign, THERE.known)
@@ -58,13 +58,13 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
         if item.coarse:
             coarse = find_campaign(item.campaign, THERE.known, list(item.coarse))
             assert coarse.count <= campaign.count
-        for one in item.stand_in:
-            assert find_campaign(item.campaign, THERE.known, list(one.set)).count
+        for item_ in item.stand_in:
+            assert find_campaign(item.campaign, THERE.known, list(item_.set)).count
     for finding in paper.findings:
         assert bool(finding.claims) != bool(finding.cannot), finding.name
         for claim in finding.claims:
             item = paper.item(claim.item)
-            standing = [setting for one in item.stand_in for setting in one.set]
+            standing = [setting for item_ in item.stand_in for setting in item_.set]
             settings = standing if claim.stand_in == "only" else []
             campaign = find_campaign(item.campaign, THERE.known, settings)
             trials = expand(campaign, THERE.switches, THERE.environments)
@@ -75,9 +75,9 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
             if over is not None:
                 left = expand(few, THERE.switches, THERE.environments)
                 field = BY_NAME[over].field
-                held = {getattr(one, field) for one in left if fulfils(one, claim.where)}
+                values = {getattr(item_, field) for item_ in left if fulfils(item_, claim.where)}
                 least = 3 if claim.flattens else 2
-                assert len(held) >= least, (
+                assert len(values) >= least, (
                     f"{finding.name}: nothing to compare over {over}, if coarse"
                 )
             if claim.other_item is None:
@@ -89,7 +89,7 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
             )
             fields = [BY_NAME[key].field for key in claim.alike]
             assert any(
-                all(getattr(a, one) == getattr(b, one) for one in fields)
+                all(getattr(a, item_) == getattr(b, item_) for item_ in fields)
                 for a in trials
                 if fulfils(a, claim.where)
                 for b in others
@@ -98,11 +98,11 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
 
 
 def rows_of_paper(paper: Paper, row: SummaryRow, *, coarse: bool) -> dict[str, list[SummaryRow]]:
-    """Every trial of the paper's items as a row, as on its own machine (NICs, cores, every switch),
-    and with all stand-ins."""
+    """Every trial of the paper's items as a row, on the paper's machine (NICs, cores, every
+    switch), and with all substitutes."""
     found: dict[str, list[SummaryRow]] = {}
     for item in paper.items:
-        standing = [setting for one in item.stand_in for setting in one.set]
+        standing = [setting for item_ in item.stand_in for setting in item_.set]
         found[item.campaign] = [
             replace(
                 row, trial=trial, contender=trial.switch, one_machine=False, oversubscribed=False
@@ -110,21 +110,23 @@ def rows_of_paper(paper: Paper, row: SummaryRow, *, coarse: bool) -> dict[str, l
             for settings in ([], standing)
             for trial in block_of(item.campaign, *settings, *(item.coarse if coarse else ()))
         ]
-        found[item.name] = [one for one in found[item.campaign] if item.shows(one.trial)]
+        found[item.name] = [item_ for item_ in found[item.campaign] if item.shows(item_.trial)]
     return found
 
 
 def sharing(rows: Mapping[str, Sequence[SummaryRow]]) -> dict[str, list[SummaryRow]]:
     """The rows with applications that share cores."""
-    return {name: [replace(one, oversubscribed=True) for one in of] for name, of in rows.items()}
+    return {
+        name: [replace(item_, oversubscribed=True) for item_ in of] for name, of in rows.items()
+    }
 
 
 @pytest.mark.parametrize("coarse", [False, True], ids=["full", "coarse"])
 @pytest.mark.parametrize("name", paper_names())
-def test_every_claim_compares_all_that_it_names_on_the_paper_s_machine(
+def test_claims_compare_all_switches_that_they_name(
     name: str, coarse: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With few points, too, but for what needs more than most machines have."""
+    """Also with few points, except for findings that need more than most machines have."""
     for module in (claims, ratio_test):
         monkeypatch.setattr(module, "estimate_of", lambda _row, _figure: estimate((1.0, 1.0)))
     paper = read_paper(name)
@@ -133,19 +135,21 @@ def test_every_claim_compares_all_that_it_names_on_the_paper_s_machine(
     for finding in paper.findings:
         for claim in () if coarse and finding.needs else finding.claims:
             shared = claim.cores == "lacking"
-            told = " ".join(one.what for one in tries(claim, sharing(rows) if shared else rows))
-            assert told, f"{finding.name}: no ratio of {claim.item}"
+            changed = " ".join(
+                item_.label for item_ in tries(claim, sharing(rows) if shared else rows)
+            )
+            assert changed, f"{finding.name}: no ratio of {claim.item}"
             groups = [*claim.order, *claim.steady]
-            named = [one for group in groups for one in group]
+            named = [item_ for group in groups for item_ in group]
             for side in (claim.left or {}, claim.right or {}):
-                named += [one for one in side.get("switch", "").split(", ") if one]
+                named += [item_ for item_ in side.get("switch", "").split(", ") if item_]
             for switch in named:
-                assert switch in told, f"{finding.name}: {switch} is compared with nothing"
+                assert switch in changed, f"{finding.name}: {switch} is compared with nothing"
 
 
-def test_every_campaign_of_a_paper_is_an_item_s() -> None:
-    held = {item.campaign for name in paper_names() for item in read_paper(name).items}
-    assert held == set(_names(PAPERS))
+def test_campaigns_of_papers_belong_to_items() -> None:
+    latest = {item.campaign for name in paper_names() for item in read_paper(name).items}
+    assert latest == set(_names(PAPERS))
 
 
 def rows_of(tmp_path: Path, rates: dict[tuple[str, int], Sequence[float]]) -> list[SummaryRow]:
@@ -164,7 +168,7 @@ def rows_of(tmp_path: Path, rates: dict[tuple[str, int], Sequence[float]]) -> li
 
 def finding(**claim: object) -> PaperFinding:
     return PaperFinding.model_validate(
-        {"name": "f", "section": "1", "words": "w", "claims": [{"item": "i", **claim}]}
+        {"name": "f", "section": "1", "statement": "w", "claims": [{"item": "i", **claim}]}
     )
 
 
@@ -216,7 +220,7 @@ NEAR = (1.0, 1.002, 0.998)
         ({"order": [[B], ["vpp"]]}, {(A, 32): NEAR}, FindingVerdict.CANNOT),
     ],
 )  # fmt: skip
-def test_findings_are_judged_by_proof(
+def test_findings_have_the_proven_verdict(
     tmp_path: Path,
     claim: dict[str, object],
     rates: dict[tuple[str, int], Sequence[float]],
@@ -227,11 +231,11 @@ def test_findings_are_judged_by_proof(
     assert judged.verdict is verdict, judged.why
 
 
-def test_a_finding_of_which_a_part_was_not_tried_does_not_hold(tmp_path: Path) -> None:
+def test_finding_with_missing_part_does_not_hold(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
-    one, other = finding(order=[[B], [A]]), finding(item="j", order=[[B], [A]])
-    both = one.model_copy(update={"claims": (*one.claims, *other.claims)})
-    assert judge(one, {"i": rows}).verdict is FindingVerdict.HOLDS
+    item_, other = finding(order=[[B], [A]]), finding(item="j", order=[[B], [A]])
+    both = item_.model_copy(update={"claims": (*item_.claims, *other.claims)})
+    assert judge(item_, {"i": rows}).verdict is FindingVerdict.HOLDS
     judged = judge(both, {"i": rows})
     assert judged.verdict is FindingVerdict.UNDECIDED and judged.why.endswith(
         f"; not tried: j; with {SHARED}"
@@ -242,28 +246,28 @@ def test_a_finding_of_which_a_part_was_not_tried_does_not_hold(tmp_path: Path) -
     assert judge(wrong, {"i": rows}).verdict is FindingVerdict.CONTRADICTED
 
 
-def test_an_order_of_which_a_step_was_not_tried_does_not_hold(tmp_path: Path) -> None:
+def test_order_with_missing_step_does_not_hold(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
     judged = judge(finding(order=[[B], [A], ["vale", "t4p4s"]]), {"i": rows})
     assert judged.verdict is FindingVerdict.UNDECIDED
     assert judged.why.endswith(f"; not tried: {A} / vale, t4p4s; with {SHARED}")
 
 
-def test_no_difference_worth_knowing_contradicts_a_better_one_and_is_said(tmp_path: Path) -> None:
+def test_equal_figures_contradict_a_better_one(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
     judged = judge(finding(order=[[B], [A]]), {"i": rows})
     assert judged.why.startswith(f"1 of 1 ratio lies outside: {B} / {A}: 1 [")
     assert judged.why.endswith(f"], no difference of 5 %; with {SHARED}")
 
 
-def test_rows_of_two_items_are_compared_where_they_are_alike(tmp_path: Path) -> None:
+def test_rows_of_two_items_with_equal_keys_are_compared(tmp_path: Path) -> None:
     fast = rows_of(tmp_path / "a", {(A, 32): (4e6, 4.01e6), (A, 64): (4e6, 4.01e6)})
     slow = rows_of(tmp_path / "b", {(B, 32): (1e6, 1.01e6)})
-    asked = finding(other_item="j", alike=["burst"], at_least=2)
-    judged = judge(asked, {"i": fast, "j": slow})
+    claimed = finding(other_item="j", alike=["burst"], at_least=2)
+    judged = judge(claimed, {"i": fast, "j": slow})
     assert judged.verdict is FindingVerdict.HOLDS
-    assert [one.what for one in judged.tried] == [f"{A} / {B} of j"]
-    assert judge(asked, {"i": slow, "j": fast}).verdict is FindingVerdict.CONTRADICTED
+    assert [item_.label for item_ in judged.ratios] == [f"{A} / {B} of j"]
+    assert judge(claimed, {"i": slow, "j": fast}).verdict is FindingVerdict.CONTRADICTED
 
 
 @pytest.mark.parametrize(
@@ -275,23 +279,23 @@ def test_rows_of_two_items_are_compared_where_they_are_alike(tmp_path: Path) -> 
         ("", (9.9, 9.91, 9.92), FindingVerdict.CANNOT),
     ],
 )
-def test_where_a_link_becomes_the_limit_is_judged_with_a_link(
+def test_claim_about_a_link_needs_a_link(
     tmp_path: Path, nics: str, gbps: Sequence[float], verdict: FindingVerdict
 ) -> None:
     trial = synthetic_trial(switch=A, scenario="p2p", nics=nics)
     (row,) = summary(write_run(tmp_path, [synthetic_record(trial)]))
     assert row.throughput is not None
-    loads = replace(row.throughput, forwarded_l1_bps=estimate([one * 1e9 for one in gbps]))
+    loads = replace(row.throughput, forwarded_l1_bps=estimate([item_ * 1e9 for item_ in gbps]))
     claim = {"figure": {"unit": "bps", "layer": "L1"}, "link": 1e10, "cable": True,
              "at_least": 0.97, "at_most": 1.01}  # fmt: skip
-    asked = finding(**claim).model_copy(update={"needs": "NICs"})
-    judged = judge(asked, {"i": [replace(row, throughput=loads)]}, ["i"])
+    claimed = finding(**claim).model_copy(update={"needs": "NICs"})
+    judged = judge(claimed, {"i": [replace(row, throughput=loads)]}, ["i"])
     assert judged.verdict is verdict, judged.why
     if verdict is FindingVerdict.CANNOT:
         assert judged.why == "needs NICs"
 
 
-def test_a_cable_between_namespaces_of_one_machine_is_no_link(tmp_path: Path) -> None:
+def test_cable_on_one_machine_is_not_a_link(tmp_path: Path) -> None:
     for same, verdict in ((False, FindingVerdict.CONTRADICTED), (True, FindingVerdict.CANNOT)):
         far = FarHost(
             name="right", address="192.0.2.7", hostname="right", near_interface="a",
@@ -305,12 +309,12 @@ def test_a_cable_between_namespaces_of_one_machine_is_no_link(tmp_path: Path) ->
         assert judge(finding(**claim, at_least=0.97), {"i": rows}).verdict is verdict
 
 
-def test_one_change_is_compared_with_another(tmp_path: Path) -> None:
+def test_two_changes_are_compared(tmp_path: Path) -> None:
     rates = {(A, 4): NEAR, (A, 128): (2.0, 2.01, 1.99), (B, 4): NEAR, (B, 128): (0.9, 0.901, 0.899)}
     rows = rows_of(tmp_path, rates)
     judged = judge(finding(over="burst", steady=[[B], [A]]), {"i": rows})
     assert judged.verdict is FindingVerdict.HOLDS, "a tenth less is a smaller change than double"
-    (only,) = judged.tried
+    (only,) = judged.ratios
     assert only.value == pytest.approx((1 / 0.9) / 2, rel=0.01)
     judged = judge(finding(over="burst", steady=[[A], [B]]), {"i": rows})
     assert judged.verdict is FindingVerdict.CONTRADICTED
@@ -319,26 +323,26 @@ def test_one_change_is_compared_with_another(tmp_path: Path) -> None:
 def test_fewer_cores_are_better(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
     used = {A: (3.0, 3.01, 2.99), B: (2.0, 2.01, 1.99)}
-    told = [
+    changed = [
         replace(row, cpu=replace(row.cpu, each_total_cores=used[row.trial.switch]))
         for row in rows
         if row.cpu is not None
     ]
-    asked = finding(figure={"unit": "cores"}, order=[[B], [A]])
-    assert judge(asked, {"i": told}).verdict is FindingVerdict.HOLDS
+    claimed = finding(figure={"unit": "cores"}, order=[[B], [A]])
+    assert judge(claimed, {"i": changed}).verdict is FindingVerdict.HOLDS
 
 
-def test_ratios_of_the_same_words_say_where_they_were_measured(tmp_path: Path) -> None:
+def test_ratios_with_equal_labels_get_their_point(tmp_path: Path) -> None:
     rates = {(A, 32): NEAR, (B, 32): (2.0, 2.01), (A, 64): NEAR, (B, 64): (4.0, 4.01)}
     judged = judge(finding(order=[[B], [A]]), {"i": rows_of(tmp_path, rates)})
-    first, second = (one.what for one in judged.tried)
+    first, second = (item_.label for item_ in judged.ratios)
     assert first.startswith(f"{B} / {A} (") and second.startswith(f"{B} / {A} (")
     assert "32" in first and "64" in second
     along = judge(finding(falls="burst"), {"i": rows_of(tmp_path / "along", rates)})
-    assert all("(" not in one.what for one in along.tried), "the switch tells them apart"
+    assert all("(" not in item_.label for item_ in along.ratios), "the switch distinguishes them"
 
 
-def test_ratios_say_values_as_campaigns_write_them_and_names_once(tmp_path: Path) -> None:
+def test_labels_have_values_of_campaigns_and_names_once(tmp_path: Path) -> None:
     records = [
         synthetic_record(synthetic_trial(switch=A, rate_pps=rate, io=io), number=number)
         for number, (rate, io) in enumerate(
@@ -346,19 +350,19 @@ def test_ratios_say_values_as_campaigns_write_them_and_names_once(tmp_path: Path
         )
     ]
     rows = summary(write_run(tmp_path, records))
-    (along,) = judge(finding(rises="rate", where={"io": "raw"}), {"i": rows}).tried
-    assert along.what.endswith(", rate 2M / 1M")
+    (along,) = judge(finding(rises="rate", where={"io": "raw"}), {"i": rows}).ratios
+    assert along.label.endswith(", rate 2M / 1M")
     where = {"left": {"io": "raw", "rate": "1M"}, "right": {"io": "udp", "rate": "1M"}}
-    (between,) = judge(finding(**where), {"i": rows}).tried
-    upper, lower = between.what.split(" / ")
+    (between,) = judge(finding(**where), {"i": rows}).ratios
+    upper, lower = between.label.split(" / ")
     assert upper.count("raw") == lower.count("udp") == 1
     chains = [
         synthetic_record(synthetic_trial(switch=A, scenario=f"loopback-{vnfs}"), number=vnfs)
         for vnfs in (1, 2)
     ]
     rows = summary(write_run(tmp_path / "chains", chains))
-    (longer,) = judge(finding(falls="scenario"), {"i": rows}).tried
-    assert longer.what.endswith(", scenario loopback-2 / loopback-1")
+    (longer,) = judge(finding(falls="scenario"), {"i": rows}).ratios
+    assert longer.label.endswith(", scenario loopback-2 / loopback-1")
 
 
 def test_cores_used_have_an_interval_over_repetitions(tmp_path: Path) -> None:
@@ -378,11 +382,11 @@ def block_of(name: str, *settings: str) -> list[Trial]:
     return [trial for trial in trials if trial.repetition == 0]
 
 
-def test_an_item_is_scaled_to_its_time_and_says_so() -> None:
+def test_item_is_scaled_to_its_budget() -> None:
     campaign, block = find_campaign("ara2021-fig4a", THERE.known), block_of("ara2021-fig4a")
     whole = fit(campaign, block, 1e6)
-    assert (whole.settings, whole.words) == ((), FULL)
-    slowly = lambda _trial: 2.0  # noqa: E731  (two seconds around each)
+    assert (whole.settings, whole.changes) == ((), FULL)
+    slowly = lambda _trial: 2.0  # noqa: E731
     budget_s = len(block) * 8 * (2.0 + 2.0)
     few = block_of("ara2021-fig4a", "rate=1M")
     half = fit(campaign, block, budget_s, slowly, ("rate=1M",), few)
@@ -395,13 +399,13 @@ def test_an_item_is_scaled_to_its_time_and_says_so() -> None:
     little = fit(campaign, block, len(few) * 6 * 2.5, slowly, ("rate=1M",), few)
     assert little.settings == ("rate=1M", "repetitions=6", "duration=500ms")
     assert (
-        little.words.startswith("coarser (rate=1M), 6 repetitions instead of ")
+        little.changes.startswith("coarser (rate=1M), 6 repetitions instead of ")
         and little.expected_s <= len(few) * 6 * 2.5
     )
     assert "repetitions=1" in fit(campaign, block, 1.0).settings
 
 
-def test_a_method_s_own_usual_time_counts() -> None:
+def test_usual_time_of_a_method_counts() -> None:
     """R+ at three fractions: a warm-up, nine trials, and one for each fraction; a budget of the
     method bounds them all."""
     (p2p,) = [
@@ -414,16 +418,16 @@ def test_a_method_s_own_usual_time_counts() -> None:
     assert block_s([p2p.model_copy(update={"budget_s": 8.0})], 2.0, nothing) == pytest.approx(8.0)
 
 
-def test_containers_take_their_time_around_a_trial() -> None:
+def test_overhead_includes_start_of_containers() -> None:
     block = block_of("bonafiglia2015-fig5b", "switch=linux-bridge", "packet_size=64")
-    one, *_, eight = sorted(block, key=lambda trial: int(trial.scenario.rpartition("-")[2]))
-    usual_s = usual_around_s(one.model_copy(update={"environment": "netns"}))
+    item_, *_, eight = sorted(block, key=lambda trial: int(trial.scenario.rpartition("-")[2]))
+    usual_s = usual_around_s(item_.model_copy(update={"environment": "netns"}))
     assert (container_s := traits_of("docker").start_s) > 0
-    assert usual_around_s(one) == pytest.approx(usual_s + container_s)
+    assert usual_around_s(item_) == pytest.approx(usual_s + container_s)
     assert usual_around_s(eight) == pytest.approx(usual_s + 8 * container_s)
     pairs = eight.model_copy(update={"pairs": 3})
     assert usual_around_s(pairs) == pytest.approx(usual_s + 24 * container_s)
-    assert usual_around_s(one.model_copy(update={"scenario": Scenario("v2v")})) == pytest.approx(
+    assert usual_around_s(item_.model_copy(update={"scenario": Scenario("v2v")})) == pytest.approx(
         usual_s + 2 * container_s
     )
 
@@ -432,30 +436,32 @@ FIVE = ("ovs-dpdk", "vpp", "snabb", "fastclick", "bess")
 
 
 @pytest.mark.parametrize("name", ["fig1", "table3"])
-def test_latency_at_fractions_of_r_plus_is_repeated_within_half_an_hour_for_the_paper(
+def test_r_plus_latency_is_repeated_within_half_an_hour(
     name: str,
 ) -> None:
-    """Of five switches, in the place of virtual machines containers."""
+    """Five switches, with containers instead of virtual machines."""
     paper = read_paper("zhang2019")
     blocks = {}
     for item in paper.items:
-        standing = [setting for one in item.stand_in for setting in one.set]
+        standing = [setting for item_ in item.stand_in for setting in item_.set]
         blocks[item.name] = [
             trial
             for trial in block_of(item.campaign, *standing, *item.coarse)
             if trial.switch in FIVE
         ]
-    cost_s = {held: block_s(block, shortest_s(block)) for held, block in blocks.items()}
+    cost_s = {latest: block_s(block, shortest_s(block)) for latest, block in blocks.items()}
     item = paper.item(name)
     share_s = 1800 * cost_s[name] / sum(cost_s.values())
     campaign = find_campaign(item.campaign, THERE.known)
     full = [trial for trial in block_of(item.campaign) if trial.switch in FIVE]
     scale = fit(campaign, full, share_s, usual_around_s, item.coarse, blocks[name])
-    told = dict(one.partition("=")[::2] for one in scale.settings)
-    assert int(told.get("repetitions", campaign.repetitions)) >= 3 and scale.expected_s <= share_s
+    changed = dict(item_.partition("=")[::2] for item_ in scale.settings)
+    assert (
+        int(changed.get("repetitions", campaign.repetitions)) >= 3 and scale.expected_s <= share_s
+    )
 
 
-def test_the_page_shows_findings_items_and_what_is_published(tmp_path: Path) -> None:
+def test_page_shows_findings_items_and_published_values(tmp_path: Path) -> None:
     paper = read_paper("ara2021")
     records = []
     for number, io in enumerate(("udp", "udp-mmsg", "raw", "raw-mmsg")):
@@ -466,38 +472,38 @@ def test_the_page_shows_findings_items_and_what_is_published(tmp_path: Path) -> 
     text, marked = as_html([page]), as_markdown([page])
     table2, remote = page.items
     assert table2.measured and not remote.measured
-    theirs = sorted(line.theirs.partition(" (")[0] for line in table2.lines)
-    assert theirs == ["338 kpps", "360 kpps", "409 kpps", "440 kpps"]
+    published = sorted(line.published.partition(" (")[0] for line in table2.lines)
+    assert published == ["338 kpps", "360 kpps", "409 kpps", "440 kpps"]
     assert "second host" in remote.state.words
     assert (tmp_path / "reproduce" / "ara2021" / "figures" / "table2.png").exists()
-    for told in (text, marked):
-        assert "440 kpps" in told and "Most virtual switches do not achieve higher" in told
-        assert paper.machine in " ".join(told.split())
-        assert "not certified: there was no certificate for this port and I/O; run" in told
+    for changed in (text, marked):
+        assert "440 kpps" in changed and "Most virtual switches do not achieve higher" in changed
+        assert paper.machine in " ".join(changed.split())
+        assert "not certified: there was no certificate for this port and I/O; run" in changed
     assert "<svg" in text and "http-equiv" in text and "src=" not in text
-    assert paper.findings[0].words in text and "undecided" in text
+    assert paper.findings[0].statement in text and "undecided" in text
 
 
-def test_what_was_not_asked_for_is_not_tried_yet(tmp_path: Path) -> None:
+def test_item_without_run_is_not_measured_yet(tmp_path: Path) -> None:
     paper = read_paper("ara2021")
-    burst = paper.item("burst")  # which runs, whatever machine this is
+    burst = paper.item("burst")  # it can run on every machine
     states = {"burst": ItemState(burst, find_campaign(burst.campaign, THERE.known))}
     page = make_page(paper, THERE, tmp_path, [paper.item("table2")], states)
-    verdicts = {one.finding.name: one for one in page.findings}
+    verdicts = {item_.finding.name: item_ for item_ in page.findings}
     assert verdicts["burst-flat"].verdict is FindingVerdict.NOT_YET
     assert verdicts["burst-flat"].why == "not measured yet: burst"
     assert verdicts["remote-line-rate"].verdict is FindingVerdict.CANNOT
 
 
-def test_figures_that_are_not_valid_leave_a_finding_undecided(tmp_path: Path) -> None:
+def test_invalid_figures_leave_a_finding_undecided(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
-    told = [replace(row, valid=False) for row in rows]
-    judged = judge(finding(order=[[B], [A]]), {"i": told}, ["i"])
+    changed = [replace(row, valid=False) for row in rows]
+    judged = judge(finding(order=[[B], [A]]), {"i": changed}, ["i"])
     assert judged.verdict is FindingVerdict.UNDECIDED
     assert judged.why == "no figure that it compares is valid: i"
 
 
-def test_what_lacks_is_named_an_item_or_a_switch_of_it(tmp_path: Path) -> None:
+def test_reason_names_missing_item_or_switch(tmp_path: Path) -> None:
     nothing = "nothing that it compares was measured: "
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
     needed = judge(finding(left={"switch": A}, right={"switch": "t4p4s, vpp"}), {"i": rows})
@@ -522,23 +528,23 @@ def test_what_lacks_is_named_an_item_or_a_switch_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("share", "verdict"), [(1.0, FindingVerdict.HOLDS), (0.5, FindingVerdict.CONTRADICTED)]
 )
-def test_a_load_is_compared_with_the_set_one(
+def test_load_is_compared_with_the_set_rate(
     tmp_path: Path, share: float, verdict: FindingVerdict
 ) -> None:
     set_pps = 1e6
     rows = rows_of(tmp_path, {(A, 32): [set_pps * share * near for near in NEAR]})
-    told = [
+    changed = [
         replace(row, trial=row.trial.model_copy(update={"rate_pps": set_pps, "pairs": 1}))
         for row in rows
     ]
-    asked = finding(asked=True, at_least=0.95, at_most=1.01)
-    judged = judge(asked, {"i": told})
+    claimed = finding(of_set_rate=True, at_least=0.95, at_most=1.01)
+    judged = judge(claimed, {"i": changed})
     assert judged.verdict is verdict and f"{A}, of 1 Mpps" in judged.why
     fastest = [replace(row, trial=row.trial.model_copy(update={"rate_pps": None})) for row in rows]
-    assert judge(asked, {"i": fastest}).tried == ()
+    assert judge(claimed, {"i": fastest}).ratios == ()
 
 
-def test_what_guests_measured_stands_apart_and_judges_nothing(tmp_path: Path) -> None:
+def test_figures_of_guests_judge_no_finding(tmp_path: Path) -> None:
     paper = read_paper("bonafiglia2015")
     item = paper.item("fig6")
     trial = synthetic_trial(
@@ -550,26 +556,26 @@ def test_what_guests_measured_stands_apart_and_judges_nothing(tmp_path: Path) ->
     (shown,) = page.items
     assert not shown.measured and shown.word == "shown in an emulated guest"
     assert [line.marks for line in shown.guests] == ["NOT VALID: software-emulated"]
-    assert {one.verdict for one in page.findings} <= {
+    assert {item_.verdict for item_ in page.findings} <= {
         FindingVerdict.NOT_YET, FindingVerdict.CANNOT
-    }, "no figure of this machine is there"  # fmt: skip
-    for told in (as_html([page]), as_markdown([page])):
-        assert "emulated guest" in told and "NOT VALID: software-emulated" in told
+    }, "this machine has no figure"  # fmt: skip
+    for changed in (as_html([page]), as_markdown([page])):
+        assert "emulated guest" in changed and "NOT VALID: software-emulated" in changed
 
 
 @pytest.mark.parametrize(
-    ("paper", "name", "measured", "told"),
+    ("paper_name", "name", "measured", "texts"),
     [
         ("zhang2019", "fig4a", {"packet_size_bytes": 64}, ["bess, ", "snabb, ", "(not here)"]),
         ("dagar2017", "table5", {"cpu_limit": 1.0, "packet_size_bytes": 64},
          ["published, not here"]),
     ],
 )  # fmt: skip
-def test_published_values_of_what_is_not_here_are_drawn_too(
-    tmp_path: Path, paper: str, name: str, measured: dict[str, object], told: list[str]
+def test_published_values_without_measurement_are_drawn(
+    tmp_path: Path, paper_name: str, name: str, measured: dict[str, object], texts: list[str]
 ) -> None:
-    held = read_paper(paper)
-    item = held.item(name)
+    paper = read_paper(paper_name)
+    item = paper.item(name)
     campaign = find_campaign(item.campaign, THERE.known)
     trials = expand(campaign, THERE.switches, THERE.environments)
     records = [
@@ -578,16 +584,16 @@ def test_published_values_of_what_is_not_here_are_drawn_too(
         if trial.repetition == 0 and trial.switch == "ovs-dpdk"
         if all(getattr(trial, field) == value for field, value in measured.items())
     ]
-    write_run(folder_of(held, tmp_path), records, campaign=item.campaign)
-    (shown,) = make_page(held, THERE, tmp_path, [item]).items
+    write_run(folder_of(paper, tmp_path), records, campaign=item.campaign)
+    (shown,) = make_page(paper, THERE, tmp_path, [item]).items
     assert shown.svg is not None
-    for one in told:
-        assert one in shown.svg, one
+    for text in texts:
+        assert text in shown.svg, text
 
 
-def test_times_at_all_loads_of_a_table_are_bars_with_the_published_ones(tmp_path: Path) -> None:
-    held = read_paper("zhang2019")
-    item = held.item("table3")
+def test_times_at_all_loads_are_bars_with_published_values(tmp_path: Path) -> None:
+    paper = read_paper("zhang2019")
+    item = paper.item("table3")
     campaign = find_campaign(item.campaign, THERE.known)
     found = run_simulated("r-plus", Behaviour(capacity_pps=1e6), fractions="0.1+0.5+0.99")
     records = [
@@ -595,18 +601,20 @@ def test_times_at_all_loads_of_a_table_are_bars_with_the_published_ones(tmp_path
         for trial in expand(campaign, THERE.switches, THERE.environments)
         if trial.repetition == 0 and trial.switch == "ovs-dpdk" and trial.scenario == "p2p"
     ]
-    write_run(folder_of(held, tmp_path), records, campaign=item.campaign)
-    (shown,) = make_page(held, THERE, tmp_path, [item]).items
+    write_run(folder_of(paper, tmp_path), records, campaign=item.campaign)
+    (shown,) = make_page(paper, THERE, tmp_path, [item]).items
     assert shown.svg is not None
     for load in ("0.1", "0.5", "0.99"):
         assert f"{load} R+</text>" in shown.svg, load
-    theirs = {line.theirs for line in shown.lines if line.who == "ovs-dpdk" and line.ours
-              and line.ours != "not measured here"}  # fmt: skip
-    assert theirs == {"4.3 µs", "5.2 µs", "9.6 µs"}
+    published = {
+        line.published
+        for line in shown.lines
+        if line.contender == "ovs-dpdk" and line.measured not in ("", "not measured here")
+    }
+    assert published == {"4.3 µs", "5.2 µs", "9.6 µs"}
 
 
-def test_times_are_drawn_as_the_paper_draws_them(tmp_path: Path) -> None:
-    """A cumulative distribution, a line for each value that was swept."""
+def test_times_are_drawn_as_cumulative_distribution(tmp_path: Path) -> None:
     paper = read_paper("dagar2017")
     item = paper.item("table4")
     campaign = find_campaign(item.campaign, THERE.known)
@@ -622,11 +630,11 @@ def test_times_are_drawn_as_the_paper_draws_them(tmp_path: Path) -> None:
     assert shown.svg is not None and "share of frames (%)" in shown.svg
     for name in {trial.switch for trial in trials}:
         assert name in shown.svg
-    (p45,) = [line for line in shown.lines if line.what.startswith("p45 ")]
-    assert p45.ours == "not taken here", "the switch was measured"
+    (p45,) = [line for line in shown.lines if line.figure.startswith("p45 ")]
+    assert p45.measured == "not taken here", "the switch was measured"
 
 
-def test_reproduce_refuses_what_is_no_paper_and_no_item(
+def test_reproduce_refuses_unknown_paper_and_item(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert switchmark(["reproduce", "ara2020"]) == 2
@@ -639,14 +647,14 @@ def test_reproduce_refuses_what_is_no_paper_and_no_item(
         read_paper("dagar2017").item("table99")
 
 
-def test_the_list_says_what_can_run_here(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_shows_items_and_their_limits(capsys: pytest.CaptureFixture[str]) -> None:
     assert switchmark(["reproduce", "dagar2017", "table5", "fig17", "--list"]) == 0
     out = capsys.readouterr().out
     assert "table5" in out and "Throughput with increasingly limited CPU access" in out
     assert "not as in the paper, in fig17: the text does not have the settings of" in out
 
 
-def test_a_verdict_says_what_stood_in_for_what(tmp_path: Path) -> None:
+def test_verdict_names_substitutes(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
     standing = {"i": StandIns(("one core in the place of two",), {A: "A for C", "vpp": "for D"})}
     judged = judge(finding(order=[[B], [A]]), {"i": rows}, (), standing)
@@ -665,12 +673,12 @@ def test_a_verdict_says_what_stood_in_for_what(tmp_path: Path) -> None:
         ("only", (), FindingVerdict.CANNOT),
     ],
 )
-def test_a_claim_that_a_stand_in_would_change_is_not_judged_by_it(
+def test_claim_is_not_judged_by_wrong_substitutes(
     tmp_path: Path, stand_in: str, notes: tuple[str, ...], verdict: FindingVerdict
 ) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
-    asked = finding(order=[[B], [A]], stand_in=stand_in)
-    judged = judge(asked, {"i": rows}, (), {"i": StandIns(notes)})
+    claimed = finding(order=[[B], [A]], stand_in=stand_in)
+    judged = judge(claimed, {"i": rows}, (), {"i": StandIns(notes)})
     assert judged.verdict is verdict
     assert verdict is FindingVerdict.HOLDS or judged.why.startswith("not judged here: i ")
 
@@ -684,19 +692,19 @@ def test_a_claim_that_a_stand_in_would_change_is_not_judged_by_it(
         ("lacking", False, FindingVerdict.CANNOT),
     ],
 )
-def test_a_claim_about_cores_is_judged_where_they_suffice_or_lack(
+def test_claim_about_cores_needs_enough_or_too_few(
     tmp_path: Path, cores: str, shared: bool, verdict: FindingVerdict
 ) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
-    held = {"i": [replace(row, oversubscribed=shared) for row in rows]}
-    judged = judge(finding(order=[[B], [A]], cores=cores), held)
+    latest = {"i": [replace(row, oversubscribed=shared) for row in rows]}
+    judged = judge(finding(order=[[B], [A]], cores=cores), latest)
     assert judged.verdict is verdict
     have = "share cores" if shared else "have a core each"
     holds = verdict is FindingVerdict.HOLDS
     assert holds or judged.why == f"not judged here: in i the applications {have}"
 
 
-def test_what_rises_may_have_to_rise_by_more_than_a_little(tmp_path: Path) -> None:
+def test_rise_has_its_lower_bound(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (A, 64): (1.3, 1.301, 1.299)})
     for bound, verdict in ((1.1, FindingVerdict.HOLDS), (1.5, FindingVerdict.CONTRADICTED)):
         assert judge(finding(rises="burst", at_least=bound), {"i": rows}).verdict is verdict
@@ -704,7 +712,7 @@ def test_what_rises_may_have_to_rise_by_more_than_a_little(tmp_path: Path) -> No
     assert judge(finding(**falls), {"i": rows}).verdict is FindingVerdict.CONTRADICTED
 
 
-def test_what_stood_in_is_read_from_the_run_itself(tmp_path: Path) -> None:
+def test_substitutes_are_read_from_the_settings_of_a_run(tmp_path: Path) -> None:
     paper = read_paper("dagar2017")
     item = paper.item("fig14")
     campaign = find_campaign(item.campaign, THERE.known)
@@ -713,11 +721,13 @@ def test_what_stood_in_is_read_from_the_run_itself(tmp_path: Path) -> None:
     write_run(folder_of(paper, tmp_path), records, campaign=item.campaign)
     measured = read_measured(paper, tmp_path)
     assert standing_by_item([item], measured)["fig14"].notes == ()
-    settings = tuple(setting for one in item.stand_in for setting in one.set)
-    (held,) = measured.values()
-    run = Run(held.run.directory, held.run.info.model_copy(update={"settings": {"set": settings}}))
-    told = standing_by_item([item], {item.campaign: replace(held, run=run)})
-    assert told["fig14"].notes == told["dagar2017-fig14"].notes == (item.stand_in[0].note,)
+    settings = tuple(setting for item_ in item.stand_in for setting in item_.set)
+    (latest,) = measured.values()
+    run = Run(
+        latest.run.directory, latest.run.info.model_copy(update={"settings": {"set": settings}})
+    )
+    changed = standing_by_item([item], {item.campaign: replace(latest, run=run)})
+    assert changed["fig14"].notes == changed["dagar2017-fig14"].notes == (item.stand_in[0].note,)
 
 
 THREE = ("ovs-dpdk", "basicfwd", "ovs-netdev")
@@ -725,7 +735,7 @@ THREE = ("ovs-dpdk", "basicfwd", "ovs-netdev")
 
 def spread(value: float) -> tuple[float, ...]:
     """Three repetitions that are close to this value."""
-    return tuple(value * one for one in NEAR)
+    return tuple(value * item_ for item_ in NEAR)
 
 
 @pytest.mark.parametrize(
@@ -738,20 +748,20 @@ def spread(value: float) -> tuple[float, ...]:
         ((1, 1, 1), {"at_most": 0}, FindingVerdict.UNDECIDED),
     ],
 )
-def test_two_figures_are_correlated_over_switches(
+def test_correlation_of_two_figures_over_switches(
     tmp_path: Path, cores: Sequence[float], bounds: dict[str, float], verdict: FindingVerdict
 ) -> None:
-    rows = rows_of(tmp_path, {(one, 32): spread(n) for n, one in enumerate(THREE, 1)})
+    rows = rows_of(tmp_path, {(item_, 32): spread(n) for n, item_ in enumerate(THREE, 1)})
     used = dict(zip(THREE, cores, strict=True))
-    told = [
+    changed = [
         replace(row, cpu=replace(row.cpu, each_total_cores=spread(used[row.trial.switch])))
         for row in rows
         if row.cpu is not None
     ]
-    judged = judge(finding(correlated={"unit": "cores"}, **bounds), {"i": told})
+    judged = judge(finding(correlated={"unit": "cores"}, **bounds), {"i": changed})
     assert judged.verdict is verdict, judged.why
-    assert judged.tried[0].what == "rank correlation of mean load and CPU used over 3 switches"
-    assert judge(finding(correlated={"unit": "cores"}), {"i": told[:2]}).tried == ()
+    assert judged.ratios[0].label == "rank correlation of mean load and CPU used over 3 switches"
+    assert judge(finding(correlated={"unit": "cores"}), {"i": changed[:2]}).ratios == ()
 
 
 @pytest.mark.parametrize(
@@ -762,7 +772,7 @@ def test_two_figures_are_correlated_over_switches(
         ((1, 2), (1, 1), FindingVerdict.UNDECIDED),
     ],
 )
-def test_no_switch_prevails_if_each_is_beaten_somewhere(
+def test_beaten_in_needs_a_rival_for_each_switch(
     tmp_path: Path,
     first: tuple[float, float],
     second: tuple[float, float],
@@ -772,18 +782,18 @@ def test_no_switch_prevails_if_each_is_beaten_somewhere(
         item: rows_of(tmp_path / item, {(A, 32): spread(a), (B, 32): spread(b)})
         for item, (a, b) in (("i", first), ("j", second))
     }
-    asked = finding(beaten_in=[{"item": "j"}])
-    judged = judge(asked, rows)
+    claimed = finding(beaten_in=[{"item": "j"}])
+    judged = judge(claimed, rows)
     assert judged.verdict is verdict, judged.why
-    alone = judge(asked, {"i": rows["i"]})
-    assert alone.verdict is FindingVerdict.UNDECIDED, "it may yet be beaten where it was not tried"
+    alone = judge(claimed, {"i": rows["i"]})
+    assert alone.verdict is FindingVerdict.UNDECIDED, "the other place was not measured"
 
 
-def test_the_spread_of_a_load_is_compared_by_distances_from_the_median(tmp_path: Path) -> None:
+def test_deviation_is_compared_by_distances_from_median(tmp_path: Path) -> None:
     steady = tuple(1e6 * (1 + n / 1000) for n in (-3, -2, -1, 0, 1, 2, 3))
     wide = tuple(1e6 * (1 + n / 10) for n in (-3, -2, -1, 0, 1, 2, 3))
     rows = rows_of(tmp_path, {(A, 32): steady, (B, 32): wide})
     claim = {"figure": {"statistic": "stdev"}, "left": {"switch": B}, "right": {"switch": A}}
     judged = judge(finding(**claim, at_least=1), {"i": rows})
     assert judged.verdict is FindingVerdict.HOLDS
-    assert judged.tried[0].value == pytest.approx(100)
+    assert judged.ratios[0].value == pytest.approx(100)

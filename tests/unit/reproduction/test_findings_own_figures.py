@@ -1,4 +1,4 @@
-"""Findings against what their own paper publishes: our bounds make none contradict itself."""
+"""Findings are not contradicted by the published values of their paper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from switchmark.statistics.means import Estimate, estimate
 from tests.unit.reproduction.test_findings import NEAR, THERE, A, block_of, rows_of
 
 GAP_BYTES = 20  # between two frames on a wire, preamble included
-HOLD = {  # of which the texts print every figure
+HOLD = {  # findings with all their figures in the text
     "ara2021": {"sockets-order", "batch-calls"},
     "bonafiglia2015": {"bridge-twice-pcap", "dpdk-fastest", "ten-gbps"},
     "dagar2017": {
@@ -38,21 +38,21 @@ HOLD = {  # of which the texts print every figure
 }  # fmt: skip
 
 
-def value_of(one: Published, figure: Figure, trial: Trial) -> float | None:
-    """The published value as the figure that a claim compares; bits are frames, too."""
-    if figure.is_of(one):
-        return one.value
-    if one.unit != "bps" or figure.unit != "pps":
+def value_of(value: Published, figure: Figure, trial: Trial) -> float | None:
+    """The published value as the figure that a claim compares. Bits are converted to frames."""
+    if figure.is_of(value):
+        return value.value
+    if value.unit != "bps" or figure.unit != "pps":
         return None
-    gap = GAP_BYTES if one.layer == "L1" else 0
-    return one.value / (8 * (trial.packet_size_bytes + gap))
+    gap = GAP_BYTES if value.layer == "L1" else 0
+    return value.value / (8 * (trial.packet_size_bytes + gap))
 
 
 def published_rows(
     paper: Paper, row: SummaryRow
 ) -> tuple[dict[str, list[SummaryRow]], dict[int, list[Published]]]:
-    """The trials of which something is published as rows of the paper's machine (item -> rows), and
-    what is published (row -> values)."""
+    """Trials with published values as rows of the paper's machine (item -> rows), and their values
+    (row -> values)."""
     rows: dict[str, list[SummaryRow]] = {}
     values: dict[int, list[Published]] = {}
     for item in paper.items:
@@ -61,35 +61,37 @@ def published_rows(
             trials = block_of(item.campaign) if published else []
             rows[item.campaign] = []
             for trial in trials:
-                if held := [one for one in published if one.matches(trial)]:
-                    one = replace(
+                if known := [value for value in published if value.matches(trial)]:
+                    value = replace(
                         row, trial=trial, contender=trial.switch, one_machine=False,
                         oversubscribed=False,
                     )  # fmt: skip
-                    rows[item.campaign].append(one)
-                    values[id(one)] = held
-        rows[item.name] = [one for one in rows[item.campaign] if item.shows(one.trial)]
+                    rows[item.campaign].append(value)
+                    values[id(value)] = known
+        rows[item.name] = [value for value in rows[item.campaign] if item.shows(value.trial)]
     return rows, values
 
 
 @pytest.mark.parametrize("name", list(HOLD))
-def test_no_finding_is_contradicted_by_the_figures_of_its_own_paper(
+def test_papers_do_not_contradict_their_findings(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paper = read_paper(name)
     (row,) = rows_of(tmp_path, {(A, 32): NEAR})
     rows, published = published_rows(paper, row)
 
-    def estimate_of(one: SummaryRow, figure: Figure) -> Estimate | None:
-        found = (value_of(held, figure, one.trial) for held in published.get(id(one), ()))
-        value = next((held for held in found if held is not None), None)
+    def estimate_of(value: SummaryRow, figure: Figure) -> Estimate | None:
+        found = (value_of(known, figure, value.trial) for known in published.get(id(value), ()))
+        value = next((known for known in found if known is not None), None)
         return None if value is None else estimate([value * near for near in NEAR])
 
     for module in (claims, ratio_test):
         monkeypatch.setattr(module, "estimate_of", estimate_of)
-    judged = {one.name: judge(one, rows) for one in paper.findings}
+    judged = {value.name: judge(value, rows) for value in paper.findings}
     assert not {
-        held: one.why for held, one in judged.items() if one.verdict is FindingVerdict.CONTRADICTED
+        known: value.why
+        for known, value in judged.items()
+        if value.verdict is FindingVerdict.CONTRADICTED
     }
-    holding = {held for held, one in judged.items() if one.verdict is FindingVerdict.HOLDS}
+    holding = {known for known, value in judged.items() if value.verdict is FindingVerdict.HOLDS}
     assert holding >= HOLD[name]

@@ -1,4 +1,4 @@
-"""What this machine can do of an item: what stands in for what, as far as it is known."""
+"""The state of an item on this machine, with its substitutes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNTRIED = "whether guests start on KVM was not tried yet"
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state folder of its own, and KVM of which nothing is known."""
+    """A separate state folder, and KVM that was not tried."""
     folder = Path(f"/tmp/smrs{os.getpid()}")
     monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(folder))
     monkeypatch.setattr(packages, "qemu", lambda: QEMU)
@@ -40,26 +40,29 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    ("known", "stands_in", "says"),
+    ("known", "is_substituted", "has_remark"),
     [
         (Accelerator(KVM, "a guest was started on it"), False, False),
         (Accelerator(EMULATED, "it starts no guest"), True, False),
         (None, True, True),
     ],
 )
-def test_guests_are_chosen_where_they_are_known_to_start(
-    monkeypatch: pytest.MonkeyPatch, known: Accelerator | None, stands_in: bool, says: bool
+def test_guests_are_used_if_they_are_known_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+    known: Accelerator | None,
+    is_substituted: bool,
+    has_remark: bool,
 ) -> None:
-    """/dev/kvm that opens is no promise: until a guest was tried, containers stand in."""
+    """An open /dev/kvm is not enough: containers replace guests until a guest has started."""
     monkeypatch.setattr(packages, "qemu", lambda: QEMU)
     monkeypatch.setattr(accelerator, "known", lambda _qemu: known)
     found = state.state_of(GUESTS, THERE)
-    assert set(STAND_IN.set) <= set(found.settings) if stands_in else not found.settings
-    assert any(UNTRIED in note for note in found.notes) is says
+    assert set(STAND_IN.set) <= set(found.settings) if is_substituted else not found.settings
+    assert any(UNTRIED in note for note in found.notes) is has_remark
 
 
 @pytest.mark.usefixtures("bench")
-def test_kvm_is_tried_before_items_that_it_decides_and_no_others(
+def test_kvm_is_tried_only_for_items_that_depend_on_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried = []
@@ -72,24 +75,22 @@ def test_kvm_is_tried_before_items_that_it_decides_and_no_others(
     state.try_kvm([PAPER.item("fig4a")])
     assert not tried
     state.try_kvm([PAPER.item("fig4a"), GUESTS])
-    assert len(tried) == 1, "and that it could not be tried is no error"
+    assert len(tried) == 1, "a failed try is not an error"
     monkeypatch.setattr(accelerator, "known", lambda _qemu: Accelerator(KVM, ""))
     state.try_kvm([GUESTS])
-    assert len(tried) == 1, "it is known"
+    assert len(tried) == 1, "the result is known"
 
 
-def test_a_guest_that_is_tried_ends_with_a_bench_that_is_ended(
-    monkeypatch: pytest.MonkeyPatch, bench: Path
-) -> None:
-    """QEMU stands still where KVM starts no guest: nobody else would end it."""
+def test_guest_of_a_try_ends_with_the_bench(monkeypatch: pytest.MonkeyPatch, bench: Path) -> None:
+    """If KVM starts no guest, QEMU hangs, and only the bench ends it."""
 
     def is_ended(host: Host) -> Accelerator:
         (ledger,) = bench.glob("*.ledger")
-        told = host.run(["sh", "-c", "echo $SWITCHMARK_SESSION"]).stdout.strip()
-        assert told == ledger.stem, "after a SIGKILL `clean` finds it"
+        session = host.run(["sh", "-c", "echo $SWITCHMARK_SESSION"]).stdout.strip()
+        assert session == ledger.stem, "`clean` finds it after a SIGKILL"
         assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
         signal.raise_signal(signal.SIGTERM)
-        raise AssertionError("it was ended")
+        raise AssertionError("SIGTERM did not end it")
 
     monkeypatch.setattr(state, "accelerator_here", is_ended)
     with pytest.raises(SystemExit):
