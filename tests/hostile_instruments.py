@@ -47,7 +47,7 @@ def _query(ready: str, answer: str, *, has_server: bool) -> None:
         end.ask({"do": "read"})
         end.wait_answer(SHORT_S)
     end.forget()
-    facts = [end.version, end.told(), end.frames, end.sends]
+    facts = [end.version, end.report(), end.frames, end.sends]
     assert json.dumps(facts, ensure_ascii=False).encode()
     end.counts(0, end.last_ns)
 

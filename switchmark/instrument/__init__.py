@@ -1,1 +1,2 @@
-"""One file a foreign instrument: other people's traffic programs in place of our own engine."""
+"""Foreign generators, one in each file: traffic programs of other projects in place of the
+engine."""

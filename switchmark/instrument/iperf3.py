@@ -1,9 +1,9 @@
 """`iperf3`: datagrams of one size from a UDP socket, one system call each (https://iperf.fr).
 
 It counts payload: of an Ethernet frame with FCS, 46 bytes are headers of Ethernet, IPv4 and UDP,
-and the FCS. Its datagrams carry numbers, by which the server tells lost and late ones; a copy
-counts as one that came late, and makes up for a loss. Its control connection (TCP, a few tens of
-frames) crosses the switch, too.
+and the FCS. Its datagrams have numbers, by which the server detects lost and late datagrams; a copy
+counts as late, and hides a loss. Its control connection (TCP, a few tens of frames) also crosses
+the switch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from switchmark.model.ports import PortKind
 from switchmark.workload import tcp_stream, udp_stream
 
 MOST_DURATION_S = 86_400
-LONGEST_S, MOST_PACKETS = 2 * MOST_DURATION_S, 1 << 50  # beyond, it is no count of a run
+LONGEST_S, MOST_PACKETS = 2 * MOST_DURATION_S, 1 << 50  # larger values are not counts of a run
 _S = 1_000_000_000
 R = TypeVar("R")  # Reading, or WorkloadReading
 
@@ -59,7 +59,7 @@ class Iperf3(Instrument):
     )
 
     def availability(self) -> Availability:
-        """Available where the program is installed."""
+        """Available if the program is installed."""
         return find("iperf3", "iperf3")
 
     def refusals(self, sweep: Sweep) -> Iterator[Refusal]:
@@ -146,9 +146,8 @@ class _Sum(_ReportPart):
     end: float = Field(ge=0, le=LONGEST_S)
     seconds: float = Field(ge=0, le=LONGEST_S)
     packets: int = Field(ge=0, le=MOST_PACKETS)
-    lost_packets: int = Field(
-        default=0, ge=-MOST_PACKETS, le=MOST_PACKETS
-    )  # of an interval below 0 where late ones came that were taken for lost
+    # Below 0 in an interval with late packets that had counted as lost.
+    lost_packets: int = Field(default=0, ge=-MOST_PACKETS, le=MOST_PACKETS)
 
 
 class _IntervalPart(_ReportPart):
@@ -180,14 +179,14 @@ class _Start(_ReportPart):
     test_start: _IperfTest
 
 
-class _Said(_ReportPart):
+class _Report(_ReportPart):
     start: _Start
     intervals: list[_IntervalPart]
     end: _End
 
 
 def _read(client: ProgramEnd, server: ProgramEnd) -> Reading:
-    sent, received = _said(client), _said(server)
+    sent, received = _report(client), _report(server)
     arrived = _received(received.end.sum)
     check_counts(Iperf3.name, sent.end.sum.packets, arrived)
     return Reading(
@@ -199,7 +198,7 @@ def _read(client: ProgramEnd, server: ProgramEnd) -> Reading:
 
 
 def _read_stream(datagram_bytes: int, client: ProgramEnd, server: ProgramEnd) -> WorkloadReading:
-    """The same run as a workload, in bytes of payload."""
+    """Return the same run as a workload, in bytes of payload."""
     reading = _read(client, server)
 
     def end(counted: EndReading) -> WorkloadEnd:
@@ -221,25 +220,25 @@ def _read_stream(datagram_bytes: int, client: ProgramEnd, server: ProgramEnd) ->
     )
 
 
-def _said(end: ProgramEnd) -> _Said:
-    """The report it printed. Raises TrialFailed with its own words, or with what is wrong with
-    them."""
+def _report(end: ProgramEnd) -> _Report:
+    """Return the report that it printed. Raises TrialFailed with its error message, or with the
+    error in the report."""
     raw = end.decode(end.output)
     if isinstance(raw, dict) and isinstance(raw.get("error"), str):
         raise TrialFailed(end.say(f"failed: {one_line(raw['error'])}"))
-    return end.parse(_Said, raw)
+    return end.parse(_Report, raw)
 
 
 def _received(part: _Sum) -> int:
-    """The frames of a server's report, which counts by the highest number seen, including those
-    that it misses."""
+    """Return the received frames of a server's report, whose packets include the lost packets."""
     return max(0, part.packets - part.lost_packets)
 
 
-def _counts(said: _Said, *, received: bool) -> Sequence[CountedInterval]:
-    """The counts interval by interval; the last one may be short, and an empty one has no rate."""
+def _counts(report: _Report, *, received: bool) -> Sequence[CountedInterval]:
+    """Return the counts of each interval. The last interval may be short, and an empty interval has
+    no rate."""
     found = []
-    for each in said.intervals:
+    for each in report.intervals:
         part = each.sum
         frames = _received(part) if received else part.packets
         if (duration_ns := round(part.seconds * _S)) > 0:
@@ -248,12 +247,12 @@ def _counts(said: _Said, *, received: bool) -> Sequence[CountedInterval]:
 
 
 def _end(
-    end: ProgramEnd, said: _Said, frames: int, counts: Sequence[CountedInterval]
+    end: ProgramEnd, report: _Report, frames: int, counts: Sequence[CountedInterval]
 ) -> EndReading:
     return EndReading(
         command=tuple(end.command),
-        version=one_line(said.start.version.removeprefix("iperf ")),
+        version=one_line(report.start.version.removeprefix("iperf ")),
         frames=frames,
         counts=tuple(counts),
-        report=said.model_dump(mode="json", exclude={"intervals"}),
+        report=report.model_dump(mode="json", exclude={"intervals"}),
     )

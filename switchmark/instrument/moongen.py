@@ -1,9 +1,9 @@
-"""`moongen`: MoonGen, the scriptable generator on DPDK, one that sends and one that receives, on
-kernel devices (https://github.com/emmericp/MoonGen).
+"""`moongen`: MoonGen, the scriptable generator on DPDK, a sender and a receiver on kernel devices
+(https://github.com/emmericp/MoonGen).
 
-Its scripts are its interface, and ours is `support/moongen_end.lua`: one task that sends a frame
-over and over, or one that counts, beside a master that answers. MoonGen's own build links no
-driver for kernel devices; one line of libmoon's CMakeLists.txt adds it. It tells no version.
+Its interface are scripts. The bench's script is `support/moongen_end.lua`: a task that repeats its
+frames, or a task that counts, and a master that answers. MoonGen's build links no driver for kernel
+devices; a line in libmoon's CMakeLists.txt adds it. It reports no version.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROGRAM = "build/MoonGen"
 DRIVER = b"net_af_packet"
 SCRIPT = Path(__file__).parent / "support" / "moongen_end.lua"
 MEMORY_MB = 128
-MOST_FRAMES = 10_000  # different ones, which its script holds in memory
+MOST_FRAMES = 10_000  # different frames, which its script has in memory
 _S = 1_000_000_000
 
 
@@ -52,7 +52,7 @@ class MoonGen(Instrument):
     )
 
     def availability(self) -> Availability:
-        """Available where the folder is, with a program in it that can use kernel devices."""
+        """Available if the folder has a program that can use kernel devices."""
         if problem := no_folder(
             SETTING,
             PROGRAM,
@@ -86,20 +86,20 @@ class MoonGen(Instrument):
         return PolledRun(self.name, job, source, target, build_of(named_folder(SETTING) / PROGRAM))
 
 
-def _end(what: str, job: Job, station: Station, words: list[str]) -> PolledEnd:
+def _end(role: str, job: Job, station: Station, arguments: list[str]) -> PolledEnd:
     config = job.folder / f"moongen-{station.node}.lua"
     options = [
         "--no-pci", "--no-huge", "--no-shconf", "-m", str(MEMORY_MB),
         f"--file-prefix=mg-{station.node}",
         f"--vdev=net_af_packet0,iface={station.port.device_inside}",
     ]  # fmt: skip
-    told = ", ".join(f'"{one}"' for one in options)
+    quoted = ", ".join(f'"{one}"' for one in options)
     config.write_text(
-        f"DPDKConfig {{ cores = {{{station.first_core}}}, sharedCores = 4, cli = {{{told}}} }}\n"
+        f"DPDKConfig {{ cores = {{{station.first_core}}}, sharedCores = 4, cli = {{{quoted}}} }}\n"
     )
     command = [
         "env", "-C", str(named_folder(SETTING)), "stdbuf", "-oL", f"./{PROGRAM}", str(SCRIPT),
-        f"--dpdk-config={config}", *words,
+        f"--dpdk-config={config}", *arguments,
     ]  # fmt: skip
-    program = ProgramEnd(f"moongen {what}", station.node, command, station.spawn(command))
-    return PolledEnd(program, "received" if words[0] == "-" else "sent")
+    program = ProgramEnd(f"moongen {role}", station.node, command, station.spawn(command))
+    return PolledEnd(program, "received" if arguments[0] == "-" else "sent")

@@ -1,11 +1,11 @@
-"""`pkt-gen`: netmap's own generator, one that only sends and one that only receives.
+"""`pkt-gen`: the generator of netmap, a sender and a receiver.
 
-`-f tx` sends one frame over and over, `-f rx` counts everything that comes; both report frames and
-microseconds several times a second, and in all at their end. It tells no version.
+`-f tx` repeats one frame, `-f rx` counts all received frames. Both print frames and microseconds
+several times a second, and the totals at their end. It reports no version.
 (apps/pkt-gen of https://github.com/luigirizzo/netmap)
 
-VALE sends a frame to the port by which its destination last spoke. Ports get numbers as they are
-opened, and the receiver never speaks: before it takes its port, a sender there says whose it is.
+VALE sends a frame to the port at which its destination last sent. The receiver never sends, so a
+sender at its port teaches VALE the address before the receiver opens the port.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 
 SETTING, PROGRAM = "SWITCHMARK_PKT_GEN", "pkt-gen"
-LARGEST_FRAME, LARGEST_ON_DEVICE = 1518, 1504  # it holds the frame against a device's MTU of 1500
-QUIET_REPORTS = 3  # that say nothing came: nothing comes any more
-LATE_S = 1.0  # beyond its duration, for a sender that makes up for a pause
-TOO_LONG_S = 490  # its clock tells apart what lies within 500 s (support/pkt_gen_words.py)
+LARGEST_FRAME, LARGEST_ON_DEVICE = 1518, 1504  # it compares the frame with a device's MTU of 1500
+QUIET_REPORTS = 3  # after these reports without frames, no more frames come
+LATE_S = 1.0  # time after its duration, for a sender that was interrupted
+TOO_LONG_S = 490  # its clock is unambiguous within 500 s (support/pkt_gen_words.py)
 _LONGEST_WAIT_S = 0.1
-# Its reports come on the one, its totals on the other.
+# It prints reports on one stream, and totals on the other.
 _MERGED = ("sh", "-c", 'exec "$@" 2>&1', "sh")
 
 
@@ -60,7 +60,7 @@ class PktGen(Instrument):
     )
 
     def availability(self) -> Availability:
-        """Available where the program is, and netmap's module is loaded."""
+        """Available if the program is installed, and netmap's module is loaded."""
         program = named_program(SETTING, PROGRAM)
         if program is None:
             return no_program(SETTING, PROGRAM, "build netmap (github.com/luigirizzo/netmap)")
@@ -77,12 +77,12 @@ class PktGen(Instrument):
             )
         if max(sweep.duration_s) >= TOO_LONG_S:
             yield Refusal(
-                f"pkt-gen tells times modulo 1000 s, and runs for less than {TOO_LONG_S} s",
+                f"pkt-gen prints times modulo 1000 s, and runs for less than {TOO_LONG_S} s",
                 "use a shorter duration",
             )
 
     def launch(self, job: Job) -> PktGenRun:
-        """Say whose port the receiver's is, where the switch is VALE; else start the receiver."""
+        """Teach the receiver's port, if the switch is VALE; otherwise start the receiver."""
         return PktGenRun(job)
 
 
@@ -118,13 +118,13 @@ class PktGenRun:
     def begin(self, duration_s: float) -> None:
         """Start the sender. With a rate it ends by its number of frames."""
         rate_pps, self._duration_s = self._job.trial.rate_pps, duration_s
-        words = ["-f", "tx", "-b", str(self._job.trial.burst)]
+        arguments = ["-f", "tx", "-b", str(self._job.trial.burst)]
         if rate_pps is not None:
-            words += ["-R", str(rate_pps), "-n", str(max(1, round(rate_pps * duration_s)))]
-        self._sender = self._end("sender", self._job.source, words)
+            arguments += ["-R", str(rate_pps), "-n", str(max(1, round(rate_pps * duration_s)))]
+        self._sender = self._end("sender", self._job.source, arguments)
 
     def running(self) -> bool:
-        """Whether the sender still runs; it is told to stop when its time is over."""
+        """Return True while the sender runs; it gets a signal when its time is over."""
         sender, receiver = self._both()
         if receiver.gather(0.0):
             _ended(receiver, 0.0)
@@ -138,14 +138,14 @@ class PktGenRun:
             return True
         left_s = self._stop_s - time.monotonic()
         if 0 < left_s < _LONGEST_WAIT_S:
-            time.sleep(left_s)  # it is looked at seldom, and is to stop in time
+            time.sleep(left_s)  # the next call may be late, and the sender must stop in time
         if time.monotonic() >= self._stop_s and not self._asked_to_stop:
             self._asked_to_stop = True
             _interrupt(sender)
         return True
 
     def finish(self, timeout_s: float) -> Reading:
-        """The counts, once no more frames come."""
+        """Return the counts when no more frames come."""
         deadline = time.monotonic() + timeout_s
         sender, receiver = self._both()
         _ended(sender, timeout_s)
@@ -173,27 +173,27 @@ class PktGenRun:
         return Reading(source=source, target=target, duration_ns=lasted_ns)
 
     def process_ids(self) -> Sequence[int]:
-        """The processes of both programs, while they run."""
+        """Return the processes of both programs while they run."""
         return running(self._receiver, self._sender)
 
     def close(self) -> None:
-        """End all of them."""
+        """End all programs."""
         close_all(self._sender, self._receiver, self._teacher)
 
     def _wait_silence(self, receiver: ProgramEnd, deadline: float) -> None:
-        seen = len(read_words(receiver).reports)
+        reports_before = len(read_words(receiver).reports)
         while True:
-            last = read_words(receiver).reports[seen:][-QUIET_REPORTS:]
+            last = read_words(receiver).reports[reports_before:][-QUIET_REPORTS:]
             if len(last) == QUIET_REPORTS and not any(one.frames for one in last):
                 return
             if time.monotonic() > deadline:
                 raise receiver.failed("still counts frames, long after its sender has ended")
             if receiver.gather(_LONGEST_WAIT_S):
-                raise receiver.failed("ended before it was told to")
+                raise receiver.failed("ended before its signal")
 
-    def _end(self, what: str, station: Station, words: list[str]) -> ProgramEnd:
-        command = _command(self._job, station, words)
-        return ProgramEnd(f"pkt-gen {what}", station.node, command, station.spawn(command))
+    def _end(self, role: str, station: Station, arguments: list[str]) -> ProgramEnd:
+        command = _command(self._job, station, arguments)
+        return ProgramEnd(f"pkt-gen {role}", station.node, command, station.spawn(command))
 
     def _both(self) -> tuple[ProgramEnd, ProgramEnd]:
         if self._sender is None or self._receiver is None:
@@ -206,10 +206,10 @@ def _version() -> str:
     return UNKNOWN if program is None else build_of(program)
 
 
-def _command(job: Job, station: Station, words: Sequence[str]) -> list[str]:
-    """The command line at one end. A VALE port lies in the network namespace of its switch."""
+def _command(job: Job, station: Station, arguments: Sequence[str]) -> list[str]:
+    """Return the command line at one end. A VALE port is in the network namespace of its switch."""
     port, flow = station.port, flow_frame(job)
-    if station is job.target:  # its own frames, of which it sends at most one, go the other way
+    if station is job.target:  # it sends at most one frame, in the other direction
         flow = Frame(port.mac, port.peer_mac, flow.destination, flow.source,
                      flow.destination_port, flow.source_port, b"")  # fmt: skip
     inside: list[str] = []
@@ -219,7 +219,7 @@ def _command(job: Job, station: Station, words: Sequence[str]) -> list[str]:
         inside = ["nsenter", f"--net={netns}"] if netns else []
     return [
         *inside, *_MERGED, str(named_program(SETTING, PROGRAM) or PROGRAM),
-        "-i", name, *words, "-l", str(job.trial.packet_size_bytes - FCS),
+        "-i", name, *arguments, "-l", str(job.trial.packet_size_bytes - FCS),
         "-S", flow.source_mac, "-D", flow.destination_mac,
         "-s", f"{flow.source}:{flow.source_port}",
         "-d", f"{flow.destination}:{flow.destination_port}",
@@ -228,13 +228,13 @@ def _command(job: Job, station: Station, words: Sequence[str]) -> list[str]:
 
 
 def _interrupt(end: ProgramEnd) -> None:
-    """Send SIGINT, as Ctrl-C does, on which pkt-gen prints its totals."""
+    """Send SIGINT like Ctrl-C, so that pkt-gen prints its totals."""
     with suppress(ProcessLookupError):
         os.kill(end.spawned.pid, signal.SIGINT)
 
 
 def _ended(end: ProgramEnd, timeout_s: float) -> None:
-    """Wait for its end. Where it gave up, it printed its usage; the reason is said before."""
+    """Wait for its end. After an error it prints the reason and then its usage."""
     try:
         end.wait_end(timeout_s)
     except TrialFailed:

@@ -1,8 +1,8 @@
-"""`pktgen-dpdk`: Pktgen-DPDK, one that sends and one that receives (https://pktgen-dpdk.github.io).
+"""`pktgen-dpdk`: Pktgen-DPDK, a sender and a receiver (https://pktgen-dpdk.github.io).
 
-Each runs a Lua script of ours (`pktgen_dpdk.lua`), which waits for orders on standard input and
-prints the port's counter whenever it has changed, with the kernel's monotonic clock. Pktgen renews
-its counters once a second: so long are the samples.
+Each runs the bench's Lua script (`pktgen_dpdk.lua`), which waits for orders on standard input, and
+prints the port's counter after each change, with the kernel's monotonic clock. Pktgen updates its
+counters once a second, so a sample has this length.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from switchmark.model.ports import PortKind
 
 SETTING, PROGRAM = "SWITCHMARK_PKTGEN", "pktgen"
 OBTAIN = "build Pktgen-DPDK (github.com/pktgen/Pktgen-DPDK) with -Denable_lua=true"
-ASK = ("-v", "-h")  # (its own version it tells only while it runs)
+ASK = ("-v", "-h")  # it prints its own version only while it runs
 SAYS_DPDK = r"(DPDK \d+\.[\w.~+-]+)"
 SAYS_LUA = r"(Lua script)"
 SCRIPT = "pktgen_dpdk.lua"
-SMALLEST_RUN_S = 3.0  # holds a whole sample, wherever Pktgen's second begins
-MEMORY_MB = 1300  # five pools of 24,576 buffers of 10 KiB, whatever the port has
-SMALL_PAGES_MB = 1600  # there a buffer takes whole pages
-IN_HUGEPAGES = ("--in-memory", "--single-file-segments")  # as much as it asks for
+SMALLEST_RUN_S = 3.0  # has a whole sample, for any begin of Pktgen's second
+MEMORY_MB = 1300  # five pools of 24,576 buffers of 10 KiB, for any port
+SMALL_PAGES_MB = 1600  # a buffer takes whole small pages
+IN_HUGEPAGES = ("--in-memory", "--single-file-segments")  # memory on demand
 _LOOK_S = 0.05
 _LINE = re.compile(r"^switchmark (\w+) ?(.*)$")
 _S = 1_000_000_000
@@ -81,7 +81,7 @@ class PktgenDpdk(Instrument):
     )
 
     def availability(self) -> Availability:
-        """Available if the program is there, and was built with Lua."""
+        """Available if the program is installed, and was built with Lua."""
         program = named_program(SETTING, PROGRAM)
         if program is None:
             return no_program(SETTING, PROGRAM, OBTAIN)
@@ -140,13 +140,13 @@ class PktgenRun:
         self._source.program.order(f"run {duration_s:g}")
 
     def running(self) -> bool:
-        """Whether the sender still sends."""
+        """Return True while the sender sends."""
         for end in (self._source, self._target):
             end.take(0.0)
-        return "stopped" not in self._source.told
+        return "stopped" not in self._source.messages
 
     def finish(self, timeout_s: float) -> Reading:
-        """The counts of both, once they stay as they are."""
+        """Return the counts of both when they no longer change."""
         deadline = time.monotonic() + timeout_s
         source, target = self._source, self._target
         source.wait("total", deadline)
@@ -167,7 +167,7 @@ class PktgenRun:
         )
 
     def process_ids(self) -> Sequence[int]:
-        """The processes of both programs."""
+        """Return the processes of both programs."""
         return running(self._target.program, self._source.program)
 
     def close(self) -> None:
@@ -176,72 +176,72 @@ class PktgenRun:
 
 
 class _Counter:
-    """One Pktgen that runs our script: its words, and its port's counter."""
+    """One Pktgen that runs the script: its messages, and its port's counter."""
 
     def __init__(
-        self, what: str, job: Job, station: Station, program: Path, settings: dict[str, str | int]
+        self, role: str, job: Job, station: Station, program: Path, settings: dict[str, str | int]
     ) -> None:
         trial = job.trial
-        wanted = {"size": trial.packet_size_bytes, "burst": trial.burst, **settings}
+        variables = {"size": trial.packet_size_bytes, "burst": trial.burst, **settings}
         script = job.folder / f"pktgen-{station.node}.lua"
-        lines = [f"local {key} = {_lua(value)}" for key, value in wanted.items()]
-        own = resources.files("switchmark.instrument").joinpath(SCRIPT).read_text("utf-8")
-        script.write_text("\n".join([*lines, own]))
+        lines = [f"local {key} = {_lua(value)}" for key, value in variables.items()]
+        text = resources.files("switchmark.instrument").joinpath(SCRIPT).read_text("utf-8")
+        script.write_text("\n".join([*lines, text]))
         command = _command(job, station, program, script)
         spawned = station.spawn(command)
-        self.program = ProgramEnd(f"pktgen {what}", station.node, command, spawned)
+        self.program = ProgramEnd(f"pktgen {role}", station.node, command, spawned)
         self.fanout_group = fanout_group(spawned.pid, station)
-        self.told: dict[str, str] = {}  # word: what was said last
+        self.messages: dict[str, str] = {}  # the last message of each word
         self._counts: list[tuple[int, int]] = []  # CLOCK_MONOTONIC in ns, frames
 
     def take(self, timeout_s: float) -> None:
-        """Read its output, waiting so long for the first line. Raises TrialFailed."""
+        """Read its output, and wait up to the timeout for the first line. Raises TrialFailed."""
         while (line := self.program.next_line(timeout_s)) is not None:
             timeout_s = 0.0
             if (found := _LINE.match(line.strip())) is None:
                 continue
-            word, said = found.groups()
+            word, content = found.groups()
             if word == "refused":
-                raise TrialFailed(self.program.say(f"cannot keep the rate: {said[:80]}"))
+                raise TrialFailed(self.program.say(f"cannot keep the rate: {content[:80]}"))
             if word == "count":
-                at_ns, frames = self._numbers(said, 2)
+                at_ns, frames = self._numbers(content, 2)
                 self._counts.append((at_ns, frames))
-            self.told[word] = said
+            self.messages[word] = content
 
     def wait(self, word: str, deadline: float) -> None:
-        """Wait until it has said this word. Raises TrialFailed."""
-        while word not in self.told:
+        """Wait until it has printed this word. Raises TrialFailed."""
+        while word not in self.messages:
             left_s = deadline - time.monotonic()
             self.take(max(0.0, min(left_s, _LOOK_S)))
-            if word not in self.told and left_s <= 0:
-                raise self.program.failed(f"did not say `{word}` in time")
+            if word not in self.messages and left_s <= 0:
+                raise self.program.failed(f"did not print `{word}` in time")
 
     def number(self, word: str) -> int:
-        """The number it said with a word."""
-        return self._numbers(self.told.get(word, ""), 1)[0]
+        """Return the number that it printed with a word."""
+        return self._numbers(self.messages.get(word, ""), 1)[0]
 
     def reading(self, dpdk: str, begun_ns: int, run_ns: int) -> EndReading:
-        """Its counts since `begun_ns`, with the times of a run that began at `run_ns`."""
+        """Return its counts since `begun_ns`, with the times of a run that began at `run_ns`."""
         counts, last_ns, last = [], begun_ns, 0
         for at_ns, frames in self._counts:
             if at_ns <= last_ns or frames < last:
                 raise self.program.failed("counts backwards")
             counts.append(CountedInterval(at_ns - run_ns, at_ns - last_ns, frames - last))
             last_ns, last = at_ns, frames
-        link = f"{self.told['ready']} Mbit/s" if self.told.get("ready", "0") != "0" else ""
+        link = f"{self.messages['ready']} Mbit/s" if self.messages.get("ready", "0") != "0" else ""
         return EndReading(
             command=tuple(self.program.command),
-            version=f"{self.told.get('version', '')[:40]} with {dpdk}",
+            version=f"{self.messages.get('version', '')[:40]} with {dpdk}",
             frames=self.number("total"),
             counts=tuple(counts),
             report={"link": link} if link else {},
         )
 
-    def _numbers(self, said: str, count: int) -> list[int]:
-        words = said.split()
-        if len(words) != count or not all(re.fullmatch(r"\d{1,18}", word) for word in words):
+    def _numbers(self, text: str, count: int) -> list[int]:
+        parts = text.split()
+        if len(parts) != count or not all(re.fullmatch(r"\d{1,18}", part) for part in parts):
             raise self.program.failed("printed a counter that is not a number")
-        return [int(word) for word in words]
+        return [int(part) for part in parts]
 
 
 def _lua(value: str | int) -> str:
@@ -253,8 +253,8 @@ def _dpdk(program: Path) -> str:
 
 
 def _command(job: Job, station: Station, program: Path, script: Path) -> list[str]:
-    """The command line. The thread that keeps its clock polls without rest on the core that has
-    the number of its main thread: the node's last, which is not the sender's where there are two.
+    """Return the command line. The thread of its clock polls on the core of its main thread: the
+    node's last core, which is not the sender's core if there are two.
     """
     cores = station.cores or tuple(sorted(os.sched_getaffinity(0)))
     main, worker = cores[-1], cores[-1] + 1

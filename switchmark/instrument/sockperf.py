@@ -1,9 +1,8 @@
 """`sockperf`: round trips of UDP messages (https://github.com/Mellanox/sockperf).
 
-At a rate it runs as `under-load` with an answer to each message; at `rate: max` as `ping-pong`,
-one message under way at a time. Times are whole round trips (`--full-rtt`; by itself it prints
-halves), all of them from its log, without the first 400 ms and the last 50 ms, which it leaves
-out itself.
+At a rate it runs as `under-load` with an answer to each message; at `rate: max` as `ping-pong` with
+one message in flight. Times are whole round trips (`--full-rtt`; by default it prints halves) from
+its log, without the first 400 ms and the last 50 ms, which it leaves out itself.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 from switchmark.workload import tcp_rr, udp_rr
 
-LEAST_MESSAGE = 14  # bytes, its own header
+LEAST_MESSAGE = 14  # bytes of its header
 _S = 1_000_000_000
 
 
@@ -52,13 +51,13 @@ class Sockperf(Instrument):
         shortest_sample_s=None,
         whole_seconds=True,
         most_rate_pps=1_000_000,
-        own_frames=400,  # (it warms up by a few dummy messages)
+        own_frames=400,  # it warms up by a few dummy messages
         linux_capabilities={PortKind.VETH: ()},
         writes=(),
     )
 
     def availability(self) -> Availability:
-        """Available where the program is installed."""
+        """Available if the program is installed."""
         return find("sockperf", "sockperf")
 
     workloads = {  # noqa: RUF012
@@ -139,7 +138,7 @@ def _read(log: Path, client: ProgramEnd, server: ProgramEnd) -> Reading:
         r"# out-of-order messages = (\d{1,15})\b", client.output
     )  # fmt: skip
     if others is None:
-        raise client.failed("does not say what it lost")
+        raise client.failed("does not print its losses")
     _, duplicates, reordered = (int(text) for text in others.groups())
     trips = round_trips(read_log(client, log).took_ns)
     if trips.histogram.count > valid[1]:
@@ -148,14 +147,14 @@ def _read(log: Path, client: ProgramEnd, server: ProgramEnd) -> Reading:
             f"log, {valid[1]} answers counted"
         )
     version = version_of("sockperf")
-    told = {
+    report = {
         "total_run": {"sent": sent, "received": received, "seconds": run_s},
         "valid_duration": dict(zip(("sent", "received", "seconds"), valid, strict=True)),
         "duplicated": duplicates,
         "out_of_order": reordered,
     }
     return Reading(
-        source=EndReading(tuple(client.command), version, sent, report=told),
+        source=EndReading(tuple(client.command), version, sent, report=report),
         target=EndReading(tuple(server.command), version, received),
         duration_ns=round(run_s * _S),
         round_trips=trips,

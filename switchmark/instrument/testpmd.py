@@ -1,8 +1,8 @@
-"""`testpmd`: DPDK's own test application, one that only sends and one that only receives.
+"""`testpmd`: DPDK's test application, a sender and a receiver.
 
-`txonly` fills the port with frames of one flow, `rxonly` counts everything that comes. The prompt
-of each gives its port's counters (`show port stats`), several times in a run; the length of an
-interval follows from testpmd's own clock, as a rate since it was last asked.
+`txonly` fills the port with frames of one flow, `rxonly` counts all received frames. The prompt of
+each prints its port's counters (`show port stats`), several times in a run. The length of an
+interval follows from testpmd's clock, by the rate since the last command.
 (https://doc.dpdk.org/guides/testpmd_app_ug/)
 """
 
@@ -35,7 +35,7 @@ PROGRAM = "dpdk-testpmd"
 ASK_VERSION = ("-v", "--no-huge", "--no-pci", "--in-memory", "--no-telemetry", "-h")
 SAYS_VERSION = r"DPDK (\d+\.[\w.~+-]+)"
 MEMORY_MB = 64
-SMALL_PAGES_MB = 96  # there each buffer takes a page
+SMALL_PAGES_MB = 96  # each buffer takes a small page
 BUFFERS = 16_384
 _HEADING = re.compile(r"#+ NIC statistics for port 0\s+#+")
 _COUNTER = re.compile(r"\b([RT]X-[a-z]+|[RT]x-pps):\s*(\d{1,15})\b")
@@ -53,7 +53,7 @@ class TestpmdInstrument(Instrument):
         cannot_know=(*COUNTS_ALONE, "how often and how long it waited"),
         paces=False,
         largest_burst=512,
-        largest_frame_bytes=1518,  # that fits one of its buffers, on every port
+        largest_frame_bytes=1518,  # fits into one buffer on every port
         page_sizes=EITHER,
         memory_mb=MEMORY_MB,
         function_flows=1,
@@ -87,17 +87,17 @@ class TestpmdInstrument(Instrument):
 class _Console(Polled):
     """One testpmd at its prompt, and its port's counters."""
 
-    def __init__(self, what: str, job: Job, station: Station, options: list[str]) -> None:
-        self._receives = what == "receiver"
+    def __init__(self, role: str, job: Job, station: Station, options: list[str]) -> None:
+        self._receives = role == "receiver"
         self._counter, self._rate = (
             ("RX-packets", "Rx-pps") if self._receives else ("TX-packets", "Tx-pps")
         )
         command = _command(job, station, options)
         spawned = station.spawn(command)
-        super().__init__(ProgramEnd(f"testpmd {what}", station.node, command, spawned))
+        super().__init__(ProgramEnd(f"testpmd {role}", station.node, command, spawned))
         self.fanout_group = fanout_group(spawned.pid, station)
-        self._statistics: dict[str, int] = {}  # the last that it told
-        self._counted: list[CountedInterval] = []  # by CLOCK_MONOTONIC
+        self._statistics: dict[str, int] = {}  # the last values
+        self._counted: list[CountedInterval] = []  # times by CLOCK_MONOTONIC
         self._inside = False
         self._new: dict[str, int] = {}
         self._answered_ns = 0
@@ -122,7 +122,7 @@ class _Console(Polled):
         self._counted.clear()
 
     def start(self, duration_s: float, timeout_s: float) -> None:  # noqa: ARG002
-        """See `Polled`; it keeps no time."""
+        """See `Polled`; it has no timer."""
         self.program.order("start")
         self.last_ns = time.monotonic_ns()
 
@@ -148,31 +148,31 @@ class _Console(Polled):
                 self._new |= {name: int(value) for name, value in _COUNTER.findall(line)}
 
     def counts(self, begun_ns: int, lasted_ns: int) -> tuple[CountedInterval, ...]:  # noqa: ARG002
-        """See `Polled`; all that was counted so far."""
+        """See `Polled`; returns all intervals so far."""
         return tuple(replace(one, t_ns=one.t_ns - begun_ns) for one in self._counted)
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """See `Polled`."""
         return dict(self._statistics)
 
     def _answered(self) -> None:
-        """Take in an answer that is complete: the counter grew since the last one, at the rate that
-        it gives."""
+        """Add an interval from a complete answer: the counter grew since the last answer, at the
+        printed rate."""
         self._inside = self.waits = False
         lacking = {self._counter, self._rate} - self._new.keys()
         if lacking:
             raise self.program.failed(f"printed statistics without {' and '.join(sorted(lacking))}")
         frames = self._new[self._counter] - self._statistics.get(self._counter, 0)
         rate_pps, now_ns = self._new[self._rate], time.monotonic_ns()
-        told = frames > 0 and rate_pps > 0
-        duration_ns = round(frames * _S / rate_pps) if told else now_ns - self._answered_ns
+        has_rate = frames > 0 and rate_pps > 0
+        duration_ns = round(frames * _S / rate_pps) if has_rate else now_ns - self._answered_ns
         if frames >= 0 and self._answered_ns:
             self._counted.append(CountedInterval(now_ns, duration_ns, frames))
         self._statistics, self._answered_ns = self._new, now_ns
 
 
 def _command(job: Job, station: Station, options: list[str]) -> list[str]:
-    """The command line; the main thread and the one that forwards share the node's first core."""
+    """Return the command line; main thread and forwarding thread share the node's first core."""
     core = station.first_core
     return [
         "env", f"RUNTIME_DIRECTORY={job.folder}", "stdbuf", "-oL", PROGRAM,

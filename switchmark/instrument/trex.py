@@ -1,10 +1,10 @@
-"""`trex`: Cisco's traffic generator, one server that sends and one that receives, in its stateless
+"""`trex`: Cisco's traffic generator, a server that sends and a server that receives, in stateless
 mode on kernel devices (https://trex-tgn.cisco.com).
 
-Each server lies in a node, with the node's device and a dummy as its pair of ports, in its low-end
-mode: all threads on the node's first core, which sleep while they wait. Each is driven by TRex's
-own Python client, in a program beside it (`support/trex_client.py`). Both come from one folder,
-that of a release or `scripts` of a build.
+Each server is in a node, with the node's device and a dummy as its pair of ports. In low-end mode
+all its threads are on the node's first core, and sleep while they wait. TRex's Python client, in a
+separate program (`support/trex_client.py`), controls each. Both come from one folder, that of a
+release or `scripts` of a build.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from switchmark.model.ports import PortKind
 
 SETTING = "SWITCHMARK_TREX"
 SERVER, CLIENT = "_t-rex-64", "automation/trex_control_plane/interactive"
-MOST_STREAMS = 1000  # each flow is a stream of its own
-SYNC_PORT, ASYNC_PORT = 4501, 4500  # its usual ones, in the node's namespace
+MOST_STREAMS = 1000  # each flow is a separate stream
+SYNC_PORT, ASYNC_PORT = 4501, 4500  # its usual ports, in the node's namespace
 
 
 class Trex(Instrument):
@@ -49,7 +49,7 @@ class Trex(Instrument):
     )
 
     def availability(self) -> Availability:
-        """Available where the folder is, with server and client in it."""
+        """Available if the folder exists with server and client."""
         if problem := no_folder(
             SETTING,
             SERVER,
@@ -66,7 +66,7 @@ class Trex(Instrument):
         return available(version_of_folder(folder))
 
     def launch(self, job: Job) -> PolledRun:
-        """Start both servers, and a client beside each."""
+        """Start both servers, and a client for each."""
         rate_pps = job.trial.rate_pps
         frames = job.folder / f"trex-{job.source.node}.frames"
         frames.write_text("".join(one.hex() + "\n" for one in load_bytes(job)))
@@ -80,18 +80,18 @@ class Trex(Instrument):
 
 
 def version_of_folder(folder: Path) -> str:
-    """The version, as a release's folder is named or as that of a build has it beside; records
-    have what the server tells."""
+    """Return the version from the name of a release's folder, or from the file beside a build's
+    folder; records have the version that the server reports."""
     if folder.name.startswith("v"):
         return folder.name
     try:
-        told = (folder.resolve().parent / "VERSION").read_text(errors="replace")
+        text = (folder.resolve().parent / "VERSION").read_text(errors="replace")
     except OSError:
         return UNKNOWN
-    return told.strip()[:SHOWN_CHARACTERS] or UNKNOWN
+    return text.strip()[:SHOWN_CHARACTERS] or UNKNOWN
 
 
-def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> PolledEnd:
+def _end(role: str, job: Job, station: Station, stream: Mapping[str, Any]) -> PolledEnd:
     folder = named_folder(SETTING)
     config = job.folder / f"trex-{station.node}.yaml"
     macs = {"src_mac": station.port.mac, "dest_mac": station.port.peer_mac}
@@ -106,17 +106,17 @@ def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> Po
         "zmq_rpc_port": SYNC_PORT,
         "port_info": [macs, macs],
     }
-    config.write_text(json.dumps([settings]))  # which is YAML, too
+    config.write_text(json.dumps([settings]))  # JSON is also YAML
     server = [
         "env", "-C", str(folder), f"LD_LIBRARY_PATH={folder}:{folder / 'so' / 'x86_64'}",
         f"RUNTIME_DIRECTORY={job.folder}", f"./{SERVER}", "-i", "--cfg", str(config),
         "--no-scapy-server", "--no-watchdog", "--no-key", "--no-termio",
     ]  # fmt: skip
-    runs = ProgramEnd(f"trex {what}", station.node, server, station.spawn(server))
-    asked = {"sync_port": SYNC_PORT, "async_port": ASYNC_PORT, **stream}
-    client = [sys.executable, trex_client.__file__, str(folder / CLIENT), json.dumps(asked)]
+    runs = ProgramEnd(f"trex {role}", station.node, server, station.spawn(server))
+    request = {"sync_port": SYNC_PORT, "async_port": ASYNC_PORT, **stream}
+    client = [sys.executable, trex_client.__file__, str(folder / CLIENT), json.dumps(request)]
     return PolledEnd(
-        ProgramEnd(f"trex client of the {what}", station.node, client, station.spawn(client)),
+        ProgramEnd(f"trex client of the {role}", station.node, client, station.spawn(client)),
         "sent" if stream else "received",
         server=runs,
     )

@@ -26,7 +26,11 @@ FRAME = Limits(
     "above the largest frame the engine builds (9018 with FCS)",
 )
 PROBE_RATE = Limits(
-    1, choices.MAX_PROBE_RATE_PPS, "not a rate", "no low rate (1M packets/s at most)", suffixes=True
+    1,
+    choices.MAX_PROBE_RATE_PPS,
+    "not a rate",
+    "not a low rate (1M packets/s at most)",
+    suffixes=True,
 )
 BURST = Limits(1, choices.MAX_BURST, "not a burst", "above the largest burst", suffixes=True)
 AT_ONCE = Limits(1, 64, "not a number of attachments", "above the most attachments at once")

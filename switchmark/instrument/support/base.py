@@ -1,8 +1,8 @@
-"""A foreign instrument: a program of others that sends and receives at a trial's two ends.
+"""A foreign generator: a program of another project that sends and receives at a trial's two ends.
 
-An instrument is one file of `switchmark/instrument/`, with a class of the file's name. The bench
-deploys, teaches and verifies with its own engine, which then leaves the ports; the instrument takes
-them, runs once, and reports its counts. What it cannot know is stated, never guessed.
+A foreign generator is one file of `switchmark/instrument/`, with a class of the file's name. The
+bench deploys, teaches and verifies with the engine, which then leaves the ports. The generator
+takes them, runs once, and reports its counts. Missing information is listed, never guessed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from switchmark.function.support.load_frames import LoadFrame
     from switchmark.instrument.support.workload import LaunchedWorkload
 
-# What every instrument is asked for, within limits that it says, and what the bench sees to.
+# Parameters that every generator supports within its limits, and those that concern only the bench.
 COMMON_FIELDS = frozenset({
     "dimension", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario", "vnf", "generator",
 })  # fmt: skip
@@ -47,72 +47,71 @@ COUNTS_ALONE = (
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What an instrument can do. Planning reads this and never touches the machine."""
+    """The abilities of a generator. Planning reads them without access to the machine."""
 
     description: str
-    ports: Mapping[PortKind, Io]  # and the I/O by which our engine tries the same port before it
-    cannot_know: tuple[str, ...]  # what a record by our engine tells, and one by it does not
+    ports: Mapping[PortKind, Io]  # with the I/O by which the engine verifies the port before
+    cannot_know: tuple[str, ...]  # information that only a record of the engine has
     largest_burst: int
     dimensions: tuple[Dimension, ...] = (Dimension.THROUGHPUT,)
     environments: tuple[str, ...] = ("netns",)
-    paces: bool = True  # keeps to `rate`
-    saturates: bool = True  # knows `rate: max`
-    shortest_sample_s: float | None = 0.1  # None: it tells no samples
-    whole_seconds: bool = False  # of its durations
-    largest_frame_bytes: int | None = None  # with FCS; None: whatever its port takes
+    paces: bool = True  # supports `rate`
+    saturates: bool = True  # supports `rate: max`
+    shortest_sample_s: float | None = 0.1  # None: it has no samples
+    whole_seconds: bool = False  # True: durations are whole seconds
+    largest_frame_bytes: int | None = None  # with FCS; None: limited only by its port
     most_rate_pps: int | None = None
-    # Frames beside its load that it may send over the same ports, both ways together, in a trial.
+    # Frames besides its load that it may send over the same ports in a trial, in both directions.
     own_frames: int = 0
-    # What of root's rights its programs keep on the host, by kind of port; None: all that the bench
-    # has.
+    # Capabilities of its programs on the host, by port kind; None: all that the bench has.
     linux_capabilities: Mapping[PortKind, tuple[str, ...]] | None = None
-    # Where else than in the session's folder its programs write, make and remove files of the host;
-    # None: that is not known, and they have no wall around them.
+    # Places besides the session's folder in which its programs write, make and remove files of the
+    # host; None: unknown, so they may write everywhere.
     writes: tuple[str, ...] | None = None
-    # Of a DPDK program: which pages its memory can have, and how much each takes.
+    # Page sizes and memory of a DPDK program.
     page_sizes: tuple[PageSize, ...] = ()
     memory_mb: int = 0
-    # Most flows of a load of network functions (docs/functions.md) that it sends in turn; 0: none,
-    # and `no_functions` is the reason.
+    # The largest number of flows of a load of network functions (docs/functions.md) that it sends
+    # in turn; 0: it does not support them, and `no_functions` is the reason.
     function_flows: int = 0
     no_functions: str = "its frames have the addresses of two sockets"
-    any_headers: bool = False  # of that load: IPv6, tags and tunnels; otherwise plain IPv4 alone
+    any_headers: bool = False  # also IPv6, tags and tunnels in that load; otherwise only IPv4
     # Parameters of the ends that may have another value than the default.
     fields: frozenset[str] = COMMON_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """One end: the node in which a program of the instrument runs."""
+    """One end: the node in which a program of the generator runs."""
 
     node: str
     port: NodePort
-    cores: tuple[int, ...]  # none: wherever the kernel likes
+    cores: tuple[int, ...]  # empty: the kernel chooses
     spawn: Callable[[Sequence[str]], Spawned]  # runs a program there, on its cores, with its rights
 
     @property
     def first_core(self) -> int:
-        """A core for a program that wants one named."""
+        """A core for a program that needs the number of a core."""
         return self.cores[0] if self.cores else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The run that an instrument is asked for."""
+    """The requested run of a generator."""
 
     trial: Trial
-    source: Station  # sends, or asks
-    target: Station  # receives, or answers
-    folder: Path  # for files; goes away with the session
+    source: Station  # sender or client
+    target: Station  # receiver or server
+    folder: Path  # for files; removed with the session
     sample_s: float
-    load: tuple[LoadFrame, ...] = ()  # frames of network functions, one a flow; empty: none
+    load: tuple[LoadFrame, ...] = ()  # frames of network functions, one for each flow
 
 
 class Launched(Protocol):
-    """An instrument whose programs have been started. `close` may be called at any time."""
+    """A generator whose programs have been started. `close` may be called at any time."""
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Return once frames that come will be counted. Raises TrialFailed."""
+        """Return when arriving frames will be counted. Raises TrialFailed."""
         ...
 
     def begin(self, duration_s: float) -> None:
@@ -120,16 +119,16 @@ class Launched(Protocol):
         ...
 
     def running(self) -> bool:
-        """Whether its traffic is under way. Raises TrialFailed where a program has died."""
+        """Return True while its traffic runs. Raises TrialFailed if a program has died."""
         ...
 
     def finish(self, timeout_s: float) -> Reading:
-        """Its counts, once its traffic is over. Raises TrialFailed with one line where its programs
-        fail or print what cannot be understood."""
+        """Return its counts after its traffic. Raises TrialFailed with one line if its programs
+        fail or their output cannot be read."""
         ...
 
     def process_ids(self) -> Sequence[int]:
-        """Processes whose CPU time is the traffic's."""
+        """Return the processes whose CPU time belongs to the traffic."""
         ...
 
     def close(self) -> None:
@@ -138,26 +137,26 @@ class Launched(Protocol):
 
 
 class Instrument(Protocol):
-    """A traffic program that we did not write."""
+    """A traffic program of another project."""
 
     name: str
-    abilities: Abilities  # for frames; of a program that sends none, for its first workload
+    abilities: Abilities  # for frames, or for its first workload if it sends no frames
     sends_frames: bool = True
-    # By the workloads that it runs beside frames (`support/workload.py`).
+    # Abilities by workload, for the workloads besides frames (`support/workload.py`).
     workloads: Mapping[str, Abilities] = MappingProxyType({})
 
     def availability(self) -> Availability:
-        """The instrument's version, or why this machine lacks it, and the remedy. Changes
+        """Return the version, or why this machine lacks the program, with the remedy. Changes
         nothing."""
         ...
 
     def refusals(self, sweep: Sweep) -> Iterator[Refusal]:
-        """What it cannot do beyond its `abilities`, and what to do instead."""
+        """Yield further refusals besides its `abilities`, with remedies."""
         del sweep
         return iter(())
 
     def launch(self, job: Job) -> Launched:
-        """Start everything that must be there before the traffic of frames."""
+        """Start the programs that must run before the traffic of frames."""
         del job
         raise UsageError(f"{self.name} sends no frames")
 

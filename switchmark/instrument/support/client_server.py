@@ -1,4 +1,4 @@
-"""Instruments made of a server, which is started first, and a client, which is the run."""
+"""Generators that consist of a server, which starts first, and a client, whose run is the trial."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.program import ProgramEnd, close_all, running
 
-_SERVER_GRACE_S = 5.0  # in which a server says what it counted, once its client has ended
+_SERVER_GRACE_S = 5.0  # for the server's output after the end of its client
 
 ClientCommand = Callable[[float], list[str]]  # for a duration in seconds
 R = TypeVar("R")  # Reading, or WorkloadReading
@@ -27,8 +27,8 @@ class ClientServer(Generic[R]):
         server: list[str],
         client: ClientCommand,
         listens: tuple[str, int],  # protocol and port of the server
-        read: Callable[[ProgramEnd, ProgramEnd], R],  # of the client, of the server
-        server_ends: bool,  # by itself, after its one client; else it is told to
+        read: Callable[[ProgramEnd, ProgramEnd], R],  # reads the outputs of client and server
+        server_ends: bool,  # True: the server ends by itself after its client
     ) -> None:
         self._name, self._job, self._client_command, self._read = name, job, client, read
         self._listens, self._server_ends = listens, server_ends
@@ -47,7 +47,7 @@ class ClientServer(Generic[R]):
         self._client = ProgramEnd(f"{self._name} client", source.node, command, spawned)
 
     def running(self) -> bool:
-        """Whether the client still runs. Raises TrialFailed where the server has ended before
+        """Return True while the client runs. Raises TrialFailed if the server has ended before
         it."""
         client = self._started()
         ended = client.gather(0.0)
@@ -56,7 +56,7 @@ class ClientServer(Generic[R]):
         return not ended
 
     def finish(self, timeout_s: float) -> R:
-        """Read the counts of both, once the server has ended, too."""
+        """Read the counts of both after the server has also ended."""
         deadline = time.monotonic() + timeout_s
         client = self._started()
         client.wait_end(timeout_s)
@@ -68,7 +68,7 @@ class ClientServer(Generic[R]):
         return self._read(client, self._server)
 
     def process_ids(self) -> Sequence[int]:
-        """The processes of client and server, while they run."""
+        """Return the processes of client and server while they run."""
         return running(self._server, self._client)
 
     def client_ids(self) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""Programs of instruments that no package has: an environment variable names them."""
+"""Generators without a package, whose program an environment variable names."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ _SHOWN_DIGITS = 12
 
 
 def named_program(setting: str, program: str) -> Path | None:
-    """The program that the variable names, else the one in PATH; None where there is none. A
-    variable that names nothing runnable finds nothing."""
+    """Return the program that the variable names, otherwise the program in PATH; None if there is
+    no such program, or if the variable does not name an executable file."""
     found = find_program(setting, [program])
     return found.resolve() if found else None
 
 
 def no_folder(setting: str, program: str, obtain: str, inside: str) -> Availability | None:
-    """Unavailable, where the variable names no folder that has this program: `obtain` and `inside`
-    are what to do without a folder, and with another one. None where it does."""
+    """Return the problem if the variable does not name a folder with this program; None otherwise.
+    `obtain` and `inside` are the remedies without a folder, and for a wrong folder."""
     named = os.environ.get(setting)
     if not named:
         remedy = f"{obtain}, and set {setting} to the folder with {program} in it"
-        return unavailable("no folder of it is named", remedy=remedy)
+        return unavailable(f"{setting} names no folder", remedy=remedy)
     if not os.access(Path(named, program), os.X_OK) or not Path(named, program).is_file():
         return unavailable(f"{setting}={named}: no program {program} in it", remedy=inside)
     return None
 
 
 def named_folder(setting: str) -> Path:
-    """The folder that the variable names."""
+    """Return the folder that the variable names."""
     return Path(os.environ.get(setting, ".")).resolve()
 
 
 def build_of(program: Path) -> str:
-    """What tells builds of a program apart that tells no version: the beginning of its SHA-256."""
+    """Return the beginning of a program's SHA-256, which distinguishes builds without a version."""
     return f"sha256 {digest(program)[:_SHOWN_DIGITS]}"

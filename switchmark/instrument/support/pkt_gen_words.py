@@ -1,4 +1,4 @@
-"""What netmap's pkt-gen prints: reports while it runs, and its total at the end."""
+"""The output of netmap's pkt-gen: reports while it runs, and its total at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from switchmark.errors import TrialFailed
 from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd
 from switchmark.instrument.support.reading import CountedInterval
 
-# The time that begins a line is that of day, in seconds modulo 1000.
+# A line begins with the time of day in seconds modulo 1000.
 _AT = r"^(\d{3})\.(\d{6}) "
 REPORT = re.compile(
     _AT + r"main_thread \[\d{1,6}\] .*?\((\d{1,15}) ?pkts \d+ ?bps in (\d{1,12}) usec\)",
@@ -25,7 +25,7 @@ _DAMAGED = "thread 0 exited with error"
 
 @dataclass(frozen=True, slots=True)
 class PktGenReport:
-    """One report: when it was made, by its clock, and what came since the one before."""
+    """One report: its time by the program's clock, and the frames since the last report."""
 
     t_ns: int
     duration_ns: int
@@ -34,30 +34,32 @@ class PktGenReport:
 
 @dataclass(frozen=True, slots=True)
 class PktGenWords:
-    """All that one pkt-gen has said so far."""
+    """The output of one pkt-gen so far."""
 
     reports: tuple[PktGenReport, ...]
     total: int | None  # None: not yet
-    begun_ns: int | None  # of a sender, by its clock: before its first frame
-    ended_ns: int | None  # and after its last
-    gave_up: str  # why; empty where it did not
+    begun_ns: int | None  # time before a sender's first frame, by its clock
+    ended_ns: int | None  # time after its last frame
+    gave_up: str  # reason of an early end; empty otherwise
 
     def counts(self, begun_ns: int, lasted_ns: int) -> tuple[CountedInterval, ...]:
-        """The reports that lie wholly in this time of the sender's. Their times are since its
-        beginning."""
-        seen = [(since(begun_ns, one.t_ns), one) for one in self.reports if one.duration_ns > 0]
+        """Return the reports that lie completely in the time of the sender, with times since its
+        begin."""
+        timed_reports = [
+            (since(begun_ns, one.t_ns), one) for one in self.reports if one.duration_ns > 0
+        ]
         return tuple(
             CountedInterval(t_ns, one.duration_ns, one.frames)
-            for t_ns, one in seen
+            for t_ns, one in timed_reports
             if one.duration_ns <= t_ns <= lasted_ns
         )
 
 
 def read_words(end: ProgramEnd) -> PktGenWords:
-    """What it has said so far. Raises TrialFailed where it says that its count is none."""
+    """Read its output so far. Raises TrialFailed if it reports that its count is damaged."""
     output = end.output
     if _DAMAGED in output:
-        raise end.failed("ended with an error of its own")
+        raise end.failed("ended with an internal error")
     reports = tuple(
         PktGenReport(_ns(seconds, us), int(took_us) * 1000, int(frames))
         for seconds, us, frames, took_us in REPORT.findall(output)
@@ -74,26 +76,27 @@ def read_words(end: ProgramEnd) -> PktGenWords:
 
 
 def since(begun_ns: int, t_ns: int) -> int:
-    """The time between two that are told modulo 1000 s."""
+    """Return the time between two times modulo 1000 s."""
     return (t_ns - begun_ns + _WRAP_NS // 2) % _WRAP_NS - _WRAP_NS // 2
 
 
 def whole_run(end: ProgramEnd) -> tuple[PktGenWords, int]:
-    """What a program said that has ended, and its total. Raises TrialFailed where it told none."""
-    words = read_words(end)
-    if words.total is None:
-        raise end.failed("did not say what it counted")
-    return words, words.total
+    """Return the output of a program that has ended, and its total. Raises TrialFailed without a
+    total."""
+    output = read_words(end)
+    if output.total is None:
+        raise end.failed("did not print its total")
+    return output, output.total
 
 
-def sent_for(end: ProgramEnd, words: PktGenWords) -> tuple[int, int]:
-    """When a sender began, by its clock, and how long it sent. Raises TrialFailed."""
-    if words.begun_ns is None or words.ended_ns is None:
-        raise TrialFailed(end.say("did not say when it began and ended"))
-    lasted_ns = since(words.begun_ns, words.ended_ns)
+def sent_for(end: ProgramEnd, output: PktGenWords) -> tuple[int, int]:
+    """Return the begin of a sender by its clock, and the duration. Raises TrialFailed."""
+    if output.begun_ns is None or output.ended_ns is None:
+        raise TrialFailed(end.say("did not print its begin and end"))
+    lasted_ns = since(output.begun_ns, output.ended_ns)
     if lasted_ns <= 0:
-        raise TrialFailed(end.say("sent for no time at all, by its own words"))
-    return words.begun_ns, lasted_ns
+        raise TrialFailed(end.say("printed a duration of 0"))
+    return output.begun_ns, lasted_ns
 
 
 def _ns(seconds: str, us: str) -> int:

@@ -1,4 +1,4 @@
-"""One end of an instrument that a program of ours polls for its counters, in lines of JSON."""
+"""One end of a generator that a program of the bench polls for its counters, in lines of JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from switchmark.instrument.support.polling import Polled
 from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd, one_line
 from switchmark.instrument.support.reading import CountedInterval
 
-MOST_FRAMES = 1 << 50  # beyond, it is no count of a run
+MOST_FRAMES = 1 << 50  # larger values are not counts of a run
 _POLL_S = 0.2
 
 
@@ -35,11 +35,11 @@ class PolledCounters(BaseModel):
 
 
 class PolledEnd(Polled):
-    """A `Polled`: a program that answers, and the server that it asks, if that is another."""
+    """A `Polled`: a program that answers, and the server that it queries, if it is separate."""
 
     def __init__(self, answers: ProgramEnd, counter: str, server: ProgramEnd | None = None) -> None:
-        """`counter` is `sent` or `received`. Only without a server may others than answers print:
-        their lines do not begin with a brace."""
+        """`counter` is `sent` or `received`. Without a server the program may also print other
+        lines, which do not begin with a brace."""
         super().__init__(server or answers, answers)
         self._has_server = server is not None
         self._counter = counter
@@ -51,11 +51,11 @@ class PolledEnd(Polled):
     def wait_ready(self, timeout_s: float) -> None:
         """See `Polled`."""
         deadline = time.monotonic() + timeout_s
-        while (said := self._line(_POLL_S)) is None:
+        while (answer := self._line(_POLL_S)) is None:
             if time.monotonic() > deadline:
                 raise self.program.failed(f"does not answer after {timeout_s:.0f} s")
         self.version, self.driver = (
-            encodable(str(said.get(key, ""))[:SHOWN_CHARACTERS]) for key in ("version", "driver")
+            encodable(str(answer.get(key, ""))[:SHOWN_CHARACTERS]) for key in ("version", "driver")
         )
 
     def reset(self, timeout_s: float) -> None:
@@ -80,15 +80,15 @@ class PolledEnd(Polled):
         self.ask({"do": "read"})
 
     def ask(self, command: Mapping[str, Any]) -> None:
-        """Give the client a command; it answers with counters."""
+        """Send the client a command; it answers with counters."""
         self.waits = True
         self.client.order(json.dumps(command))
 
     def take(self, timeout_s: float = 0.0) -> None:
         """See `Polled`."""
-        if (said := self._line(timeout_s)) is None:
+        if (line := self._line(timeout_s)) is None:
             return
-        answer = self.client.parse(PolledCounters, said)
+        answer = self.client.parse(PolledCounters, line)
         if self._answers and answer.t_ns < self._answers[-1].t_ns:
             raise TrialFailed(self.client.say("reported counters that are older than the last"))
         self._answers.append(answer)
@@ -114,7 +114,7 @@ class PolledEnd(Polled):
             if begun_ns <= first.t_ns < last.t_ns <= begun_ns + lasted_ns
         )
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """See `Polled`."""
         return {"driver": self.driver, **self._answers[-1].model_dump(exclude_none=True)}
 
@@ -128,9 +128,11 @@ class PolledEnd(Polled):
             return None
         if not self._has_server and not line.startswith("{"):
             return None
-        said = self.client.decode(line)
-        if not isinstance(said, dict):
-            raise TrialFailed(self.client.say(f"printed no JSON object: {one_line(line)}"))
-        if "error" in said:
-            raise TrialFailed(self.client.say(f"failed: {one_line(str(said['error']))}"))
-        return said
+        content = self.client.decode(line)
+        if not isinstance(content, dict):
+            raise TrialFailed(
+                self.client.say(f"printed something other than a JSON object: {one_line(line)}")
+            )
+        if "error" in content:
+            raise TrialFailed(self.client.say(f"failed: {one_line(str(content['error']))}"))
+        return content

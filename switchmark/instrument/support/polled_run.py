@@ -1,5 +1,5 @@
-"""A run of two ends that are polled for their counters: what testpmd, TRex and MoonGen have in
-common."""
+"""A run of two ends that are polled for their counters, the common base of testpmd, TRex and
+MoonGen."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from switchmark.instrument.support.polling import Polled
 from switchmark.instrument.support.reading import EndReading, Reading, check_counts
 
 ANSWER_TIMEOUT_S = 15.0
-LATE_S = 1.0  # beyond its duration, for a sender that makes up for a pause
-DRAIN_LOOKS = 3  # that find the same count: nothing comes any more
+LATE_S = 1.0  # time after its duration, for a sender that was interrupted
+DRAIN_LOOKS = 3  # after these readings with the same count, no more frames come
 _LOOK_S = 0.1
 _LONGEST_WAIT_NS = 100_000_000
 _S = 1_000_000_000
@@ -24,24 +24,24 @@ class PolledRun:
     def __init__(
         self, name: str, job: Job, source: Polled, target: Polled, version: str = ""
     ) -> None:
-        """`name` is the instrument's, in messages; `version` its program's that reports none."""
+        """`name` is for messages; `version` is for a program that reports none."""
         self._name, self._job, self._version = name, job, version
         self._source, self._target = source, target
         self._duration_s = 0.0
         self._begun_ns = self._stop_ns = self._asked_ns = 0
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Wait until both have their ports; the receiver counts."""
+        """Wait until both have their ports, and the receiver counts."""
         deadline = time.monotonic() + timeout_s
         for end in (self._target, self._source):
             end.wait_ready(max(0.1, deadline - time.monotonic()))
 
     def begin(self, duration_s: float) -> None:
-        """Let the stream flow. Frames that came before do not count."""
+        """Start the stream. Earlier frames do not count."""
         self._duration_s = duration_s
         for end in (self._target, self._source):
             end.reset(ANSWER_TIMEOUT_S)
-        # At its own rate: what it could not send in time it would send later.
+        # The sender has a timer at its highest rate; at a rate it would send delayed frames later.
         endless = self._job.trial.rate_pps is None
         self._source.start(-1 if endless else duration_s, ANSWER_TIMEOUT_S)
         self._begun_ns = self._source.last_ns
@@ -56,7 +56,7 @@ class PolledRun:
         if not self._source.sends:
             return False
         if 0 < (left_ns := self._stop_ns - time.monotonic_ns()) < _LONGEST_WAIT_NS:
-            time.sleep(left_ns / _S)  # it is looked at seldom, and is to stop in time
+            time.sleep(left_ns / _S)  # the next call may be late, and the sender must stop in time
         now_ns = time.monotonic_ns()
         if now_ns >= self._stop_ns:
             self._source.stop(ANSWER_TIMEOUT_S)
@@ -69,12 +69,12 @@ class PolledRun:
         return True
 
     def finish(self, timeout_s: float) -> Reading:
-        """The counts, once no more frames come."""
+        """Return the counts when no more frames come."""
         deadline = time.monotonic() + timeout_s
         both = (self._source, self._target)
         for end in both:
             end.wait_answer(ANSWER_TIMEOUT_S)
-        duration_ns = self._source.last_ns - self._begun_ns  # up to the look that found it at rest
+        duration_ns = self._source.last_ns - self._begun_ns  # up to the reading that found it idle
         if self._job.trial.rate_pps is not None:
             duration_ns = min(duration_ns, round(self._duration_s * _S))
         counts = [end.counts(self._begun_ns, duration_ns) for end in both]
@@ -86,14 +86,14 @@ class PolledRun:
                 version=end.version or self._version,
                 frames=frames,
                 counts=seen,
-                report=end.told(),
+                report=end.report(),
             )
             for end, frames, seen in zip(both, (sent, received), counts, strict=True)
         )
         return Reading(source=source, target=target, duration_ns=duration_ns)
 
     def process_ids(self) -> Sequence[int]:
-        """The processes of both ends."""
+        """Return the processes of both ends."""
         return [pid for end in (self._target, self._source) for pid in end.process_ids()]
 
     def close(self) -> None:
@@ -103,16 +103,16 @@ class PolledRun:
 
 
 def final_count(end: Polled, deadline: float) -> int:
-    """The frames of an end once they no longer grow, reading after reading. Raises TrialFailed when
-    they grow at the deadline."""
-    seen: list[int] = []
+    """Read an end until its frames no longer grow, and return them. Raises TrialFailed if they
+    still grow at the deadline."""
+    readings: list[int] = []
     while True:
         end.read()
         end.wait_answer(ANSWER_TIMEOUT_S)
-        seen.append(end.frames)
-        grew = len(set(seen[-DRAIN_LOOKS:])) > 1
-        if len(seen) >= DRAIN_LOOKS and not grew:
-            return seen[-1]
+        readings.append(end.frames)
+        grew = len(set(readings[-DRAIN_LOOKS:])) > 1
+        if len(readings) >= DRAIN_LOOKS and not grew:
+            return readings[-1]
         if grew and time.monotonic() > deadline:
             raise end.program.failed("still counts frames, long after the stream has ended")
         time.sleep(_LOOK_S)

@@ -13,20 +13,20 @@ _LOOK_S = 0.2
 
 
 class Polled(ABC):
-    """One end. Calls that wait raise TrialFailed where its program fails, or does not answer."""
+    """One end. Calls that wait raise TrialFailed if its program fails or does not answer."""
 
-    version = ""  # as it tells it; empty where it tells none
-    waits = False  # for an answer
-    sends = True  # as far as it tells; else until it is stopped
-    last_ns = 0  # when its stream was last seen to flow or to rest (CLOCK_MONOTONIC)
+    version = ""  # the reported version; empty without a report
+    waits = False  # True while an answer is due
+    sends = True  # as it reports, or until it is stopped
+    last_ns = 0  # last time at which the stream was observed to run or to be idle (CLOCK_MONOTONIC)
 
     def __init__(self, program: ProgramEnd, client: ProgramEnd | None = None) -> None:
-        """`program` has the port; it answers by itself, or through a `client`."""
+        """`program` has the port; it answers itself, or through a `client`."""
         self.program, self.client = program, client or program
 
     @abstractmethod
     def wait_ready(self, timeout_s: float) -> None:
-        """Wait until it has the port, and counts what comes."""
+        """Wait until it has the port, and counts arriving frames."""
 
     @abstractmethod
     def reset(self, timeout_s: float) -> None:
@@ -34,7 +34,7 @@ class Polled(ABC):
 
     @abstractmethod
     def start(self, duration_s: float, timeout_s: float) -> None:
-        """Let its stream flow for so long; below 0: until it is stopped."""
+        """Start its stream for this duration; below 0: until `stop`."""
 
     @abstractmethod
     def stop(self, timeout_s: float) -> None:
@@ -42,11 +42,11 @@ class Polled(ABC):
 
     @abstractmethod
     def read(self) -> None:
-        """Ask for its counters; the answer comes later."""
+        """Request its counters; the answer comes later."""
 
     @abstractmethod
     def take(self, timeout_s: float = 0.0) -> None:
-        """Read what it says in this time."""
+        """Read its output for this time."""
 
     @property
     @abstractmethod
@@ -55,23 +55,25 @@ class Polled(ABC):
 
     @abstractmethod
     def counts(self, begun_ns: int, lasted_ns: int) -> tuple[CountedInterval, ...]:
-        """What came between answers in the time of the run; times are since its beginning."""
+        """Return the frames between answers in the time of the run, with times since its begin."""
 
     @abstractmethod
-    def told(self) -> dict[str, Any]:
-        """What the record says of this end."""
+    def report(self) -> dict[str, Any]:
+        """Return the report of this end for the record."""
 
     def wait_answer(self, timeout_s: float) -> None:
         """Wait until it has answered with its counters."""
         deadline = time.monotonic() + timeout_s
         while self.waits:
-            left_s = deadline - time.monotonic()  # (what has been said is read, however late)
+            left_s = (
+                deadline - time.monotonic()
+            )  # output that exists is read, also after the deadline
             self.take(max(0.0, min(left_s, _LOOK_S)))
             if self.waits and left_s <= 0:
                 raise self.program.failed(f"did not answer within {timeout_s:.0f} s")
 
     def process_ids(self) -> list[int]:
-        """Its programs, while they run."""
+        """Return its programs while they run."""
         return running(*dict.fromkeys((self.program, self.client)))
 
     def close(self) -> None:

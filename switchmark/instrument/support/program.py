@@ -1,4 +1,4 @@
-"""Programs of foreign instruments: finding them, their output, their end."""
+"""Programs of foreign generators: their path, their output, their end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, available
 
 MOST_OUTPUT_CHARACTERS = 64 << 20
-LISTEN = "0A"  # of /proc/net/tcp
+LISTEN = "0A"  # state in /proc/net/tcp
 _POLL_S = 0.01
 VERSION = r"(\d+(?:\.\d+)+(?:-[\w.]+)?)"
 UNKNOWN = "unknown version"
@@ -30,21 +30,21 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def find(
-    program: str, package: str, asked: Sequence[str] = ("--version",), says: str = VERSION
+    program: str, package: str, options: Sequence[str] = ("--version",), says: str = VERSION
 ) -> Availability:
-    """The version of a program in PATH, or how to install it."""
-    return not_installed(program, package) or available(version_of(program, asked, says))
+    """Return the version of a program in PATH, or how to install it."""
+    return not_installed(program, package) or available(version_of(program, options, says))
 
 
 @cache
-def version_of(program: str, asked: Sequence[str] = ("--version",), says: str = VERSION) -> str:
-    """The version that a program prints, on either output; the pattern `says` finds it."""
-    found = re.search(says, output_of([program, *asked]))
+def version_of(program: str, options: Sequence[str] = ("--version",), says: str = VERSION) -> str:
+    """Return the version that a program prints on either output; `says` is its pattern."""
+    found = re.search(says, output_of([program, *options]))
     return found[1] if found else UNKNOWN
 
 
 class ProgramEnd:
-    """A program at one end, whose output is gathered until it ends."""
+    """A program at one end, whose output is collected until it ends."""
 
     def __init__(self, name: str, node: str, command: list[str], spawned: Spawned) -> None:
         """`name` is its name in messages, e.g. `iperf3 server`."""
@@ -52,26 +52,25 @@ class ProgramEnd:
         self._lines: list[str] = []
         self._characters = 0
 
-    def say(self, what: str) -> str:
-        """A message about it, of one line."""
-        return f"{self.name} in {self.node} {what}"
+    def say(self, text: str) -> str:
+        """Return a message about it, of one line."""
+        return f"{self.name} in {self.node} {text}"
 
-    def failed(self, what: str) -> TrialFailed:
-        """An error about it, of one line, that ends with the last line it printed."""
-        words = last_lines(self.spawned.stderr_tail() or "\n".join(self._lines[-3:]), 2)
-        told = "" if words == NOTHING else f": {words[:SHOWN_CHARACTERS]}"
-        return TrialFailed(self.say(f"{what}{told}"))
+    def failed(self, text: str) -> TrialFailed:
+        """Return an error about it, of one line, with its last line of output."""
+        last = last_lines(self.spawned.stderr_tail() or "\n".join(self._lines[-3:]), 2)
+        suffix = "" if last == NOTHING else f": {last[:SHOWN_CHARACTERS]}"
+        return TrialFailed(self.say(f"{text}{suffix}"))
 
     def decode(self, text: str) -> Any:
-        """The JSON that it printed. Raises TrialFailed where it is none."""
+        """Return the JSON that it printed. Raises TrialFailed for other output."""
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
             raise TrialFailed(self.say(f"printed no JSON: {one_line(text)}")) from None
 
     def parse(self, model: type[M], printed: Any) -> M:
-        """What it printed, as such a value. Raises TrialFailed with the first thing that is
-        wrong."""
+        """Return its output as a value of this model. Raises TrialFailed with the first error."""
         try:
             return model.model_validate(printed)
         except ValidationError as error:
@@ -80,7 +79,7 @@ class ProgramEnd:
             raise TrialFailed(self.say(f"printed {one_line(where)}: {first['msg']}")) from None
 
     def order(self, line: str) -> None:
-        """Give it a line. Raises TrialFailed with its last words where it takes none."""
+        """Write a line to it. Raises TrialFailed with its last output if it does not read it."""
         try:
             self.spawned.write_line(line)
         except SwitchmarkError:
@@ -88,7 +87,7 @@ class ProgramEnd:
             raise self.failed("takes no more commands") from None
 
     def gather(self, timeout_s: float) -> bool:
-        """Read its output for so long; True once it has closed its output."""
+        """Read its output for this time; return True when it has closed its output."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -103,7 +102,7 @@ class ProgramEnd:
                 raise TrialFailed(self.say("prints without end"))
 
     def next_line(self, timeout_s: float) -> str | None:
-        """Its next line; None where none comes in time. Raises TrialFailed when it has ended."""
+        """Return its next line; None after the timeout. Raises TrialFailed if it has ended."""
         try:
             line = self.spawned.read_line(timeout_s)
         except TimeoutError:
@@ -115,11 +114,11 @@ class ProgramEnd:
 
     @property
     def output(self) -> str:
-        """What it has printed so far."""
+        """Its output so far."""
         return "\n".join(self._lines)
 
     def wait_end(self, timeout_s: float) -> None:
-        """Gather until its end, which must come in time and without an error."""
+        """Read its output until its end, which must come in time and without an error."""
         deadline = time.monotonic() + timeout_s
         if not self.gather(timeout_s):
             raise self.failed(f"did not end within {timeout_s:.0f} s")
@@ -148,7 +147,7 @@ class ProgramEnd:
 
 
 def one_line(text: str) -> str:
-    """So much of a text as messages show, on one line."""
+    """Return the beginning of a text for messages, on one line."""
     return " ".join(text.split())[:SHOWN_CHARACTERS] or "nothing"
 
 
@@ -173,25 +172,25 @@ class ServerProgram:
 
 
 def running(*ends: ProgramEnd | None) -> list[int]:
-    """The process ids of those that were started and have not ended."""
+    """Return the process ids of the programs that run."""
     return [end.spawned.pid for end in ends if end and end.spawned.poll() is None]
 
 
 def close_all(*ends: ProgramEnd | None) -> None:
-    """End those that were started."""
+    """End the programs that were started."""
     for end in ends:
         if end is not None:
             end.close()
 
 
 def is_bound(pid: int, protocol: str, port: int) -> bool:
-    """Whether a socket in the network namespace of a process is bound to a local port; for TCP one
-    that listens."""
+    """Return True if a socket in the network namespace of a process is bound to a local port; for
+    TCP, if it listens."""
     for table in (protocol, f"{protocol}6"):
         with suppress(OSError):
             for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-                words = line.split()
-                listens = protocol != "tcp" or words[3] == LISTEN
-                if int(words[1].rpartition(":")[2], 16) == port and listens:
+                columns = line.split()
+                listens = protocol != "tcp" or columns[3] == LISTEN
+                if int(columns[1].rpartition(":")[2], 16) == port and listens:
                     return True
     return False

@@ -1,10 +1,10 @@
 """Drives one TRex server in its network namespace, by the Python client of the user's TRex folder.
 
-A program of its own, for that client brings libraries of its own: lines of JSON on standard input
-and output. The first argument is the client's folder, the second what to do, as JSON. It tells its
-counters whenever it gets a line, with the time (CLOCK_MONOTONIC) of the middle of the question.
+It is a separate program, because that client has its own libraries. Standard input and output have
+lines of JSON. The first argument is the client's folder, the second the request as JSON. It prints
+its counters after each line, with the time (CLOCK_MONOTONIC) of the middle of the query.
 
-    {"do": "start", "duration_s": 2.0}   lets the stream flow; -1: until it is stopped
+    {"do": "start", "duration_s": 2.0}   starts the stream; -1: until it is stopped
     {"do": "stop"}                       ends it
     {"do": "read"}                       the port's counters
 """
@@ -24,18 +24,18 @@ PORT = 0
 
 
 def main() -> None:
-    """Connect, prepare the port, and answer line by line until there are no more."""
-    folder, asked = sys.argv[1], json.loads(sys.argv[2])
+    """Connect, prepare the port, and answer line by line until the end of the input."""
+    folder, request = sys.argv[1], json.loads(sys.argv[2])
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # (its libraries print, too)
+    os.dup2(2, 1)  # the libraries also print
     try:
-        client = connected(folder, asked)
-        say(answers, {"ready": True, **prepared(client, asked)})
+        client = connected(folder, request)
+        say(answers, {"ready": True, **prepared(client, request)})
         for line in sys.stdin:
             command = json.loads(line)
             if command["do"] == "start":
                 duration_s = command["duration_s"]
-                client.start(ports=[PORT], mult=asked["mult"], duration=duration_s, force=True)
+                client.start(ports=[PORT], mult=request["mult"], duration=duration_s, force=True)
             elif command["do"] == "stop":
                 client.stop(ports=[PORT])
             say(answers, read(client))
@@ -45,15 +45,15 @@ def main() -> None:
         raise SystemExit(1) from None
 
 
-def connected(folder: str, asked: Mapping[str, Any]) -> Any:
-    """A client that has the port for itself, once its server answers."""
+def connected(folder: str, request: Mapping[str, Any]) -> Any:
+    """Return a client that has the port exclusively, when its server answers."""
     sys.path.insert(0, folder)
     from trex.stl.api import STLClient, TRexError  # type: ignore[import-not-found]
 
     deadline = time.monotonic() + CONNECT_TIMEOUT_S
     while True:
         client = STLClient(
-            server="127.0.0.1", sync_port=asked["sync_port"], async_port=asked["async_port"]
+            server="127.0.0.1", sync_port=request["sync_port"], async_port=request["async_port"]
         )
         try:
             client.connect()
@@ -66,17 +66,17 @@ def connected(folder: str, asked: Mapping[str, Any]) -> Any:
             return client
 
 
-def prepared(client: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+def prepared(client: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     """Give the port a stream for each frame of the file, if it sends; return the server's
     version."""
     from trex.stl.api import STLPktBuilder, STLStream, STLTXCont
 
     client.set_port_attr(ports=[PORT], promiscuous=True)
-    if path := asked.get("frames"):
+    if path := request.get("frames"):
         frames = [bytes.fromhex(line) for line in Path(path).read_text("ascii").splitlines()]
-        each_pps = asked["pps"] / len(frames)
+        each_pps = request["pps"] / len(frames)
         # At a set rate the streams begin one after the other, so that frames are sent in turn.
-        step_us = 1e6 / asked["pps"] if asked["mult"] == "1" else 0.0
+        step_us = 1e6 / request["pps"] if request["mult"] == "1" else 0.0
         streams = [
             STLStream(
                 packet=STLPktBuilder(pkt_buffer=frame),
@@ -93,7 +93,7 @@ def prepared(client: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read(client: Any) -> dict[str, Any]:
-    """The port's counters since they were cleared, and whether it sends."""
+    """Return the port's counters since they were cleared, and whether it sends."""
     before_ns = time.monotonic_ns()
     found = client.get_stats(ports=[PORT])
     after_ns = time.monotonic_ns()
@@ -109,9 +109,9 @@ def read(client: Any) -> dict[str, Any]:
     }
 
 
-def say(answers: Any, what: Mapping[str, Any]) -> None:
-    """One line."""
-    answers.write(json.dumps(what) + "\n")
+def say(answers: Any, answer: Mapping[str, Any]) -> None:
+    """Write one line."""
+    answers.write(json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ contenders: {old: {program: /bin/true}, new: {program: /bin/false}}
 
 
 def trials(text: str, overrides: list[str] | None = None) -> list[Trial]:
-    made = load_text(text, "c.yaml", KNOWN, overrides or [])
-    return [trial for sweep in made.sweeps for trial in trials_of(sweep)]
+    definition = load_text(text, "c.yaml", KNOWN, overrides or [])
+    return [trial for sweep in definition.sweeps for trial in trials_of(sweep)]
 
 
 def refused(text: str, overrides: list[str] | None = None) -> str:
@@ -48,7 +48,7 @@ def refused(text: str, overrides: list[str] | None = None) -> str:
     return str(error.value)
 
 
-def test_each_contender_takes_its_own_on_top_of_what_all_have() -> None:
+def test_contender_settings_are_added_to_common_settings() -> None:
     found = trials(f"{BUILDS}packet_size: 64, 1500\n")
     assert [(one.contender, one.packet_size_bytes) for one in found] == [
         ("old", 64), ("old", 1500), ("new", 64), ("new", 1500),
@@ -59,10 +59,10 @@ def test_each_contender_takes_its_own_on_top_of_what_all_have() -> None:
 
 
 def test_a_name_goes_through_notations_and_set() -> None:
-    for one in trials(BUILDS, ["contenders.new.switch_cores=2"]):
-        assert from_notation(to_notation(one)) == one
-        assert f"contender={one.contender}" in to_notation(one)
-        assert one.switch_cores == (2 if one.contender == "new" else 1)
+    for test_trial in trials(BUILDS, ["contenders.new.switch_cores=2"]):
+        assert from_notation(to_notation(test_trial)) == test_trial
+        assert f"contender={test_trial.contender}" in to_notation(test_trial)
+        assert test_trial.switch_cores == (2 if test_trial.contender == "new" else 1)
     (alone,) = trials("switch: basicfwd", ["contender=mine"])
     assert alone.called == "mine"
 
@@ -74,16 +74,16 @@ def test_sweeps_hold_all_contenders_and_names_may_have_points() -> None:
     assert trials(text, ["contenders.v1.2.idle=yield"])[0].idle == "yield"
 
 
-def test_contenders_of_cores_are_at_one_point_and_other_cores_keep_points_apart() -> None:
+def test_contenders_of_cores_share_a_test_point() -> None:
     text = "switch: basicfwd\ncontenders: {half: {cpu_limit: 50%}, all: {}}\nsmt: [auto, avoid]\n"
     found = trials(text)
-    assert {one.compared for one in found} == {"cpu_limit"}
+    assert {item.compared for item in found} == {"cpu_limit"}
     points: dict[object, set[str]] = {}
-    for one in found:
-        points.setdefault(point_of(one), set()).add(one.called)
+    for item in found:
+        points.setdefault(point_of(item), set()).add(item.called)
     assert list(points.values()) == [{"half", "all"}] * 2
     unnamed = trials("switch: basicfwd\ncpu_limit: [50%, none]\ncompared: cpu_limit\n")
-    assert len({point_of(one) for one in unnamed}) == 1
+    assert len({point_of(item) for item in unnamed}) == 1
     assert "unknown key of place or cores 'smtt'; did you mean smt?" in refused(
         "switch: basicfwd\ncompared: smtt"
     )
@@ -104,7 +104,7 @@ def test_contenders_in_several_environments_are_at_one_point() -> None:
     assert len({point_of(one) for one in apart}) == 2, "nobody asked to compare them"
 
 
-def test_what_a_contender_may_set_follows_from_the_kinds_of_parameters() -> None:
+def test_contender_keys_follow_from_kinds_of_parameters() -> None:
     kinds = {one.name for one in PARAMETERS.values() if one.kind in COMPARED}
     assert set(OF_CONTENDERS) == kinds - {"contender"}
 
@@ -132,7 +132,7 @@ def test_what_a_contender_may_set_follows_from_the_kinds_of_parameters() -> None
         ("sweeps: [{contenders: {a: {}}}]", "belongs to the whole campaign; write it outside"),
     ],
 )  # fmt: skip
-def test_mistakes_are_told_by_line(text: str, says: str) -> None:
+def test_contender_mistakes_are_reported_with_their_line(text: str, says: str) -> None:
     assert says in refused(f"{text}\nswitch: basicfwd\n")
 
 
@@ -149,23 +149,23 @@ def test_mistakes_are_told_by_line(text: str, says: str) -> None:
         ("contender=x", "--set contender: is also set by contender old"),
     ],
 )
-def test_mistakes_of_set_are_told(override: str, says: str) -> None:
+def test_contender_mistakes_in_set_are_reported(override: str, says: str) -> None:
     assert says in refused(BUILDS, [override])
 
 
-def test_a_switch_that_is_no_program_refuses_one_by_name() -> None:
-    made = load_text(BUILDS, "c.yaml", KNOWN, ["switch=linux-bridge"])
+def test_program_of_kernel_switch_is_refused_by_contender() -> None:
+    definition = load_text(BUILDS, "c.yaml", KNOWN, ["switch=linux-bridge"])
     with pytest.raises(
         UsageError, match="contender new: linux-bridge has no program that can be chosen"
     ):
-        expand(made, ON_PAPER)
+        expand(definition, ON_PAPER)
 
 
 def test_a_contender_that_cannot_run_is_left_out_by_name() -> None:
     text = "contenders: {one: {switch: ovs-netdev, switch_cores: 2}, two: {switch: linux-bridge}}\n"
-    made = load_text(f"{text}skip_unavailable: true", "c.yaml", KNOWN)
-    kept, reasons = leave_out_unable(made, ON_PAPER)
-    assert [sweep.contender for sweep in kept.sweeps] == [("two",)]
+    definition = load_text(f"{text}skip_unavailable: true", "c.yaml", KNOWN)
+    reduced, reasons = leave_out_unable(definition, ON_PAPER)
+    assert [sweep.contender for sweep in reduced.sweeps] == [("two",)]
     assert [reason.partition(" runs")[0] for reason in reasons] == ["contender one: ovs-netdev"]
 
 
@@ -185,7 +185,7 @@ def test_every_switch_says_whether_it_takes_a_program(name: str, tmp_path: Path)
     assert availability.reason.startswith(f"{program} does not run")
 
 
-def test_a_record_tells_builds_of_one_version_apart(tmp_path: Path) -> None:
+def test_record_distinguishes_builds_of_one_version(tmp_path: Path) -> None:
     program = tmp_path / "program"
     for text in (b"one", b"another"):
         program.write_bytes(text)
@@ -197,17 +197,17 @@ def test_a_record_tells_builds_of_one_version_apart(tmp_path: Path) -> None:
 
 def test_rows_bear_the_names_of_contenders(tmp_path: Path) -> None:
     """A name alone; with what else varies within it, and of the unnamed the means as before."""
-    made = [
+    result = [
         synthetic_trial(contender="old", program="/opt/a", switch_options="emc:off"),
         synthetic_trial(contender="new", program="/opt/b", io="raw"),
         synthetic_trial(contender="new", program="/opt/b", io="udp"),
         synthetic_trial(program="/opt/a"),
         synthetic_trial(program="/opt/b"),
     ]
-    records = [synthetic_record(one).model_copy(update={"io": str(one.io)}) for one in made]
+    records = [synthetic_record(one).model_copy(update={"io": str(one.io)}) for one in result]
     directory = write_run(tmp_path, records)
     rows = summarise(directory, read_table(directory))
-    switch = made[0].switch
+    switch = result[0].switch
     named = {row.contender for row in rows}
     assert named == {"old", "new (raw)", "new (udp)", f"{switch} (/opt/a)", f"{switch} (/opt/b)"}
 
@@ -216,34 +216,34 @@ def two_builds() -> CampaignDefinition:
     return campaign(f"{BUILDS}prove: 5%\nbudget: 2m\n")
 
 
-def test_two_builds_are_told_apart_in_blocks_by_their_names() -> None:
+def test_two_builds_are_compared_in_blocks_by_name() -> None:
     machine = Machine({"old": 10e6, "new": 11.5e6}, sd=0.01)
-    made = two_builds()
-    run_all(machine, made)
+    definition = two_builds()
+    run_all(machine, definition)
     observed = [observe(one) for one in machine.records.values()]
-    (found,) = answer(observed, Proving.of(made.model_dump(), usual_overhead_s), {})
+    (found,) = answer(observed, Proving.of(definition.model_dump(), usual_overhead_s), {})
     assert [one.contender for one in found.ranking] == ["new", "old"]
     (lead,) = found.leads
     assert (lead.ahead, lead.behind, lead.verdict) == ("new", "old", LeadVerdict.AHEAD)
 
 
-def test_five_per_cent_between_two_builds_are_proven_within_two_minutes() -> None:
+def test_five_per_cent_between_builds_is_proven_in_two_minutes() -> None:
     """On a machine that is far from itself half of the time: 77 of 80 campaigns, of which these are
     the first. (The statistics alone have tables in docs/evidence/proof.md.)"""
-    made = two_builds()
+    definition = two_builds()
     proven = 0
     for seed in range(20):
         machine = Machine({"old": 10e6, "new": 10.5e6}, sd=0.03, seed=seed)
-        run_all(machine, made)
+        run_all(machine, definition)
         assert machine.now_s <= 120
         observed = [observe(one) for one in machine.records.values()]
-        (found,) = answer(observed, Proving.of(made.model_dump(), usual_overhead_s), {})
+        (found,) = answer(observed, Proving.of(definition.model_dump(), usual_overhead_s), {})
         (lead,) = found.leads
         proven += lead.verdict is LeadVerdict.AHEAD and lead.ahead == "new"
     assert proven >= 18
 
 
-def test_a_ratio_of_which_few_pairs_tell_nothing_can_be_seen_from_the_other_side() -> None:
+def test_ratio_of_few_pairs_is_seen_from_the_other_side() -> None:
     blind = LeadRatio(0.5, 0.0, float("inf"), 5, LeadVerdict.UNDECIDED)
     assert blind.turned() == LeadRatio(2.0, 0.0, float("inf"), 5, LeadVerdict.UNDECIDED)
     assert blind.turned().turned() == blind

@@ -62,7 +62,7 @@ repetitions: 3
         )
 
 
-def test_the_order_inside_blocks_is_random_and_follows_from_the_seed() -> None:
+def test_order_inside_blocks_is_random_by_seed() -> None:
     text = "switch: linux-bridge\npacket_size: 64..1500 step 32\nrepetitions: 3\n"
 
     def sizes(trials: list[Trial]) -> list[int]:
@@ -189,14 +189,14 @@ def test_ports_and_io_that_do_not_meet() -> None:
     ]
 
 
-def test_io_decides_the_port_kind_where_the_best_one_does_not_fit() -> None:
+def test_io_decides_port_kind_if_best_kind_does_not_fit() -> None:
     trials = run("switch: ovs-dpdk\nio: [auto, udp, dpdk]")
     assert {t.io: t.port_kind for t in trials} == {Io.AUTO: None, Io.UDP: VETH, Io.DPDK: None}
-    (asked,) = run("switch: ovs-dpdk\nport_kind: veth")
-    assert asked.port_kind is VETH
-    can = SWITCHES["ovs-dpdk"]
-    assert usable_ports(can, (VETH, PortKind.TAP), Io.AUTO) == [VETH]
-    assert usable_ports(can, None) == [PortKind.VHOST_USER, VETH]
+    (requested,) = run("switch: ovs-dpdk\nport_kind: veth")
+    assert requested.port_kind is VETH
+    capabilities = SWITCHES["ovs-dpdk"]
+    assert usable_ports(capabilities, (VETH, PortKind.TAP), Io.AUTO) == [VETH]
+    assert usable_ports(capabilities, None) == [PortKind.VHOST_USER, VETH]
 
 
 def test_every_refusal_is_named_at_once_and_once() -> None:
@@ -210,7 +210,7 @@ def test_every_refusal_is_named_at_once_and_once() -> None:
     ]
 
 
-def test_what_is_not_installed() -> None:
+def test_missing_switch_or_environment_is_refused() -> None:
     campaign = load("switch: linux-bridge")
     with pytest.raises(UsageError) as error:
         expand(campaign, {}, ENVIRONMENTS)
@@ -229,10 +229,10 @@ def test_a_port_that_needs_nothing_is_left_open() -> None:
 def test_the_time_around_a_trial_is_the_switch_s_own() -> None:
     for name, make in REGISTERED.items():
         assert usual_overhead_s(name) == make().capabilities.usual_overhead_s
-    made = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False)
-    assert made.usual_overhead_s == PROGRAM_OVERHEAD_S
-    assert replace(made, in_kernel=True).usual_overhead_s == IN_KERNEL_OVERHEAD_S
-    assert replace(made, in_kernel=True, overhead_s=1.5).usual_overhead_s == 1.5
+    result = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False)
+    assert result.usual_overhead_s == PROGRAM_OVERHEAD_S
+    assert replace(result, in_kernel=True).usual_overhead_s == IN_KERNEL_OVERHEAD_S
+    assert replace(result, in_kernel=True, overhead_s=1.5).usual_overhead_s == 1.5
     assert usual_overhead_s("of-a-run-from-elsewhere") == PROGRAM_OVERHEAD_S
 
 
@@ -264,7 +264,7 @@ def test_planning_grows_with_the_trials_alone() -> None:
         assert len({trial.id for trial in trials}) == len(trials)
         return len(trials)
 
-    planned(1)  # (what is worked out once and kept)
+    planned(1)  # fills the caches
     (few, few_calls), (many, many_calls) = (calls_of(lambda n=n: planned(n)) for n in (40, 400))
     assert many == 10 * few == 8000
     assert many_calls < 12 * few_calls, "ten times as many trials"

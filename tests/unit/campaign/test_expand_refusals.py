@@ -1,4 +1,4 @@
-"""What is refused before anything starts: scenarios, VNFs, environments and ports together."""
+"""Combinations of scenarios, VNFs, environments and ports that are refused before a start."""
 
 from __future__ import annotations
 
@@ -147,12 +147,18 @@ def test_latency_is_not_bidirectional() -> None:
 
 
 def test_too_few_ports() -> None:
-    limited = next((name, can) for name, can in THERE.switches.items() if can.max_ports is not None)
-    name, can = limited
-    chain = (can.max_ports or 0) // 2
+    limited = next(
+        (name, capabilities)
+        for name, capabilities in THERE.switches.items()
+        if capabilities.max_ports is not None
+    )
+    name, capabilities = limited
+    chain = (capabilities.max_ports or 0) // 2
     if chain > 64:
         pytest.skip(f"{name} takes more ports than the longest chain has")
-    with pytest.raises(UsageError, match=f"takes at most {can.max_ports} ports, and 1 x loopback"):
+    with pytest.raises(
+        UsageError, match=f"takes at most {capabilities.max_ports} ports, and 1 x loopback"
+    ):
         trials_of(f"switch: {name}\nscenario: loopback-{chain}")
 
 
@@ -174,18 +180,18 @@ def test_scenarios_with_numbers_become_one_name_and_pairs() -> None:
         ("switch: ovs-dpdk\nscenario: chains-2x1\nflows: 4", "for each chain; leave flows out"),
     ],
 )
-def test_what_a_split_cannot_be_combined_with(text: str, reason: str) -> None:
+def test_split_with_impossible_keys_is_refused(text: str, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         trials_of(f"{text}\nsplit: src-mac\nconnect_mode: cross-connect")
 
 
 def test_a_split_goes_by_rules_and_needs_flows() -> None:
-    asked = "switch: ovs-dpdk\nscenario: chains-2x1\n"
+    requested = "switch: ovs-dpdk\nscenario: chains-2x1\n"
     with pytest.raises(UsageError, match="write connect_mode: cross-connect"):
-        trials_of(f"{asked}split: src-mac\nconnect_mode: learning")
+        trials_of(f"{requested}split: src-mac\nconnect_mode: learning")
     with pytest.raises(UsageError, match="sends one flow through one chain"):
-        trials_of(f"{asked}split: flow\nconnect_mode: cross-connect")
-    (trial,) = trials_of(f"{asked}split: src-mac\nconnect_mode: cross-connect")
+        trials_of(f"{requested}split: flow\nconnect_mode: cross-connect")
+    (trial,) = trials_of(f"{requested}split: src-mac\nconnect_mode: cross-connect")
     assert trial.streams == 1 and trial.pairs == 2
 
 
@@ -201,7 +207,7 @@ def test_notation_carries_them() -> None:
             from_notation(f"(V=ovs-dpdk, {wrong})", THERE.known)
 
 
-def test_what_was_measured_before_keeps_its_id() -> None:
+def test_trial_ids_do_not_change() -> None:
     """Records are kept under it: a new key of a trial must not change the ids there are."""
     plain = Trial(dimension=Dimension.THROUGHPUT, switch="linux-bridge", packet_size_bytes=64)
     assert plain.id == "a64c45028135ff3d"
@@ -253,26 +259,34 @@ def test_keys_of_cpu_time_and_neighbours() -> None:
 
 def test_a_neighbour_that_is_not_there_is_nowhere() -> None:
     """One trial without it, not one for every place that it is not at."""
-    there = installed()
+    installation = installed()
     text = "switch: linux-bridge\nneighbour: [none, cpu]\nneighbour_cpus: [any, 0+1]\n"
-    trials = expand(load_text(text, "c.yaml", there.known), there.switches, there.environments)
+    trials = expand(
+        load_text(text, "c.yaml", installation.known),
+        installation.switches,
+        installation.environments,
+    )
     assert sorted((one.neighbour, one.neighbour_cpus) for one in trials) == [
         ("cpu", "0+1"), ("cpu", "any"), ("none", "any"),
     ]  # fmt: skip
 
 
 def test_between_hosts_no_remedy_is_a_mode_that_the_switch_lacks() -> None:
-    there = installed()
+    installation = installed()
     text = "switch: macvlan\nconnect_mode: veb\nenvironment: lxc\nlocation: remote\n"
     with pytest.raises(UsageError) as error:
-        expand(load_text(text, "c.yaml", there.known), there.switches, there.environments)
+        expand(
+            load_text(text, "c.yaml", installation.known),
+            installation.switches,
+            installation.environments,
+        )
     assert "macvlan cannot run between hosts" in str(error.value)
     assert "learning" not in str(error.value)
 
 
 def test_only_what_the_kernel_hands_over_can_be_slept_for() -> None:
-    for asked in ("io: [raw, udp-mmsg, packet-mmap]", "io: auto", "io: [af-xdp, io-uring]"):
-        assert trials_of(f"switch: linux-bridge\nidle: block\n{asked}")
-    for asked in ("switch: ovs-dpdk", "switch: linux-bridge\nio: dpdk"):
+    for requested in ("io: [raw, udp-mmsg, packet-mmap]", "io: auto", "io: [af-xdp, io-uring]"):
+        assert trials_of(f"switch: linux-bridge\nidle: block\n{requested}")
+    for requested in ("switch: ovs-dpdk", "switch: linux-bridge\nio: dpdk"):
         with pytest.raises(UsageError, match=r"idle block: io dpdk on a .* use another idle"):
-            trials_of(f"{asked}\nidle: block")
+            trials_of(f"{requested}\nidle: block")

@@ -50,23 +50,23 @@ def blocks(language: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", builtin_names())
-def test_every_built_in_campaign_plans_with_what_is_installed(name: str) -> None:
-    there = installed()
-    campaign = find_campaign(name, there.known)
-    trials = expand(campaign, there.switches, there.environments)
+def test_built_in_campaigns_plan_with_all_installed(name: str) -> None:
+    installation = installed()
+    campaign = find_campaign(name, installation.known)
+    trials = expand(campaign, installation.switches, installation.environments)
     if not campaign.skip_unavailable and campaign.first_available == FirstAvailable():
         assert len(trials) == campaign.count
     else:
         assert 0 < len(trials) <= campaign.count
 
 
-def test_what_is_installed_has_names_and_descriptions() -> None:
-    there = installed()
-    assert {"direct", "linux-bridge", "ovs-dpdk", "basicfwd"} <= set(there.switches)
-    assert {"netns", "lxc"} <= set(there.environments)
-    assert there.scenarios["pairs"].startswith("N sender/receiver")
-    assert there.known.scenarios == tuple(there.scenarios)
-    assert all(can.port_kinds and can.connect_modes for can in there.switches.values())
+def test_installed_campaigns_have_names_and_descriptions() -> None:
+    installation = installed()
+    assert {"direct", "linux-bridge", "ovs-dpdk", "basicfwd"} <= set(installation.switches)
+    assert {"netns", "lxc"} <= set(installation.environments)
+    assert installation.scenarios["pairs"].startswith("N sender/receiver")
+    assert installation.known.scenarios == tuple(installation.scenarios)
+    assert all(can.port_kinds and can.connect_modes for can in installation.switches.values())
 
 
 @pytest.mark.parametrize("name", [name for name in builtin_names() if "20" not in name])
@@ -99,39 +99,43 @@ def test_quick_is_what_the_first_look_needs() -> None:
     assert {t.connect_mode for t in trials} == {CROSS}, "the same work for all"
     baselines_s = 8 * 0.5  # the baselines: two kinds, two sizes, two dimensions, once
     blocks_s = FIRST_ANALYSIS * estimate(campaign, trials).measuring_s
-    assert blocks_s + baselines_s <= 100.0, "there is time for what is around the trials"
+    assert blocks_s + baselines_s <= 100.0, "there is time for the overhead of the trials"
 
 
 @pytest.mark.parametrize("mode", ["cross-connect", "learning", "static-mac"])
 def test_ranking_runs_every_switch_that_can_do_the_mode(mode: str) -> None:
-    there = installed()
-    campaign = find_campaign("ranking", there.known, [f"connect_mode={mode}"])
-    trials = expand(campaign, there.switches, there.environments)
+    installation = installed()
+    campaign = find_campaign("ranking", installation.known, [f"connect_mode={mode}"])
+    trials = expand(campaign, installation.switches, installation.environments)
     able = {
         name
-        for name, can in there.switches.items()
-        if mode in can.connect_modes and set(can.port_kinds) & set(there.environments["lxc"])
+        for name, can in installation.switches.items()
+        if mode in can.connect_modes and set(can.port_kinds) & set(installation.environments["lxc"])
     }
     assert {t.switch for t in trials} == able - {"direct", "reference"}
     assert {str(t.connect_mode) for t in trials} == {mode}
     assert {t.packet_size_bytes for t in trials} == {64, 1500}
     assert {t.dimension for t in trials} == set(Dimension)
-    _, left_out = leave_out_unable(campaign, there.switches, there.environments)
+    _, left_out = leave_out_unable(campaign, installation.switches, installation.environments)
     assert left_out
     assert all(f"connect_mode {mode}" in one or "only routes" in one for one in left_out)
 
 
-def test_without_leave_to_skip_what_a_switch_cannot_do_is_refused() -> None:
-    there = installed()
-    campaign = find_campaign("ranking", there.known, ["skip_unavailable=false"])
-    assert leave_out_unable(campaign, there.switches) == (campaign, [])
+def test_unsupported_mode_without_skip_is_refused() -> None:
+    installation = installed()
+    campaign = find_campaign("ranking", installation.known, ["skip_unavailable=false"])
+    assert leave_out_unable(campaign, installation.switches) == (campaign, [])
     with pytest.raises(UsageError, match="vale cannot do connect_mode cross-connect"):
-        expand(campaign, there.switches, there.environments)
+        expand(campaign, installation.switches, installation.environments)
 
 
-def test_ranking_compares_the_switches_of_the_papers_in_one_mode_by_default() -> None:
-    there = installed()
-    trials = expand(find_campaign("ranking", there.known), there.switches, there.environments)
+def test_ranking_compares_all_switches_in_one_mode() -> None:
+    installation = installed()
+    trials = expand(
+        find_campaign("ranking", installation.known),
+        installation.switches,
+        installation.environments,
+    )
     papers = {"ovs-dpdk", "vpp", "snabb", "bess", "fastclick", "t4p4s"}
     assert papers | {"linux-bridge", "basicfwd", "xdp-redirect"} <= {t.switch for t in trials}
     assert {t.connect_mode for t in trials} == {CROSS}

@@ -42,10 +42,10 @@ NOUNS = {"lxc": "LXC containers", "veth-only": "plain processes"}
 
 def chosen(text: str = CAMPAIGN, **absent: Availability) -> tuple[set[str], set[str], str | None]:
     """The switches and environments that are measured if these are absent, and the sentence."""
-    there = {name.replace("_", "-"): answer for name, answer in absent.items()}
+    available_names = {name.replace("_", "-"): answer for name, answer in absent.items()}
 
     def answer(name: str) -> Availability:
-        return there.get(name, available("1"))
+        return available_names.get(name, available("1"))
 
     campaign = load_text(text, "c.yaml", KNOWN)
     campaign, choices = choose(campaign, answer, lambda _, name: answer(name))
@@ -71,7 +71,7 @@ def test_absent_switch_is_replaced_by_the_next() -> None:
     )
 
 
-def test_environments_are_told_by_what_they_are() -> None:
+def test_environments_are_named_by_their_nodes() -> None:
     assert chosen(lxc=NO_NAMESPACES, netns=NO_NAMESPACES)[1:] == (
         {"veth-only"},
         "the traffic applications are plain processes (environment veth-only), not LXC containers "
@@ -147,17 +147,21 @@ BY_PLACE = ("linux-bridge", "tc-redirect", "af-packet", "ovs-netdev")
 def quick_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Prepared]:
     """`quick`, prepared in a place that refuses facilities; programs of `there` are installed."""
 
-    def prepared(kind: Kind, refused: set[Facility], there: Sequence[str] = INSTALLED) -> Prepared:
+    def prepared(
+        kind: Kind, refused: set[Facility], available_names: Sequence[str] = INSTALLED
+    ) -> Prepared:
         def can(facility: Facility) -> Availability:
             if facility in refused:
                 return remedies.refusal(facility, kind, "Operation not permitted")
             return available("yes")
 
         def availability(switch: Switch, _mode: ConnectMode) -> Availability:
-            if switch.name not in (*there, "direct"):
+            if switch.name not in (*available_names, "direct"):
                 return unavailable("not installed", "install it")
-            asked = place.missing(Facility.NETWORK_NAMESPACE) if switch.name in BY_PLACE else None
-            return asked or available("1")
+            requested = (
+                place.missing(Facility.NETWORK_NAMESPACE) if switch.name in BY_PLACE else None
+            )
+            return requested or available("1")
 
         monkeypatch.setattr(place, "can", can)
         cpus = [Cpu(number, (0, number), 0) for number in range(4)]

@@ -137,7 +137,7 @@ sweeps: [{rate: 4}, {throughput: {rate: 5}}]
         (s.dimension.value, s.rate_pps) for s in load(text, "rate=9", "latency.rate=max").sweeps
     }
     assert by_dimension == {("throughput", (9,)), ("latency", (None,))}
-    assert load(text, "dimension=latency").count == 2  # unused sections are no error then
+    assert load(text, "dimension=latency").count == 2  # unused sections are then permitted
     assert load(text, "repetitions = 5", "trim.warm_up=0s").trim.warm_up_s == 0.0
     assert load(text, "name=other").name == "other"
     assert load(text, "packet_size={64, 1500}").sweeps[0].packet_size_bytes == (64, 1500)
@@ -268,7 +268,7 @@ def test_a_match_of_no_trial_is_refused_with_the_nearest(match: str, says: str) 
     assert str(error.value).startswith(f"c.yaml:15: published.match: {says}")
 
 
-def test_figures_over_scenarios_are_of_the_names_that_trials_have() -> None:
+def test_figures_over_scenarios_have_names_of_trials() -> None:
     over = "  - {over: scenario, values: {p2p: 2M, pairs-4: 1M}, unit: pps, source: x}\n"
     *_, alone, four = load(ONE_WAY + over).published
     assert alone.match == {"scenario": "p2p"}
@@ -287,12 +287,12 @@ def test_a_time_is_of_any_percentile_up_to_three_decimals(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["p100", "p99.", "p99.9999", "p", "median1"])
-def test_what_is_no_statistic_is_refused(word: str) -> None:
+def test_unknown_statistic_is_refused(word: str) -> None:
     with pytest.raises(CampaignError, match=f"unknown statistic '{word}'"):
         statistic_of(word)
 
 
-def test_what_is_set_aside_on_the_command_line_is_no_wrong_match() -> None:
+def test_match_removed_by_set_is_not_an_error() -> None:
     assert load_text(ONE_WAY, "c.yaml", KNOWN, ["scenario=p2p", "switch=ovs-dpdk"]).published
 
 

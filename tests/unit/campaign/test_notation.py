@@ -153,7 +153,7 @@ def test_keys_that_no_function_reads_are_defaults_in_a_notation() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(TRIALS)
-def test_what_is_printed_reads_back_as_it_was(trial: Trial) -> None:
+def test_notation_reads_back(trial: Trial) -> None:
     assert from_notation(to_notation(trial)) == trial
     assert from_notation(to_notation(trial)).id == trial.id
 

@@ -1,4 +1,4 @@
-"""What CI reads: verdicts as JUnit XML, figures as BMF, and the example workflows of docs/ci.md."""
+"""Output for CI: verdicts as JUnit XML, figures as BMF, and the example workflows of docs/ci.md."""
 
 from __future__ import annotations
 
@@ -81,21 +81,21 @@ def outcomes(root: Any, found: Any, **bounds: Any) -> Any:
     return [one.outcome for one in judged(root, found, **bounds)]
 
 
-def test_what_lies_beyond_the_interval_is_proven(tmp_path: Path) -> None:
+def test_values_beyond_the_interval_are_proven(tmp_path: Path) -> None:
     found = records(1.0, 1, sizes=(64,), repetitions=6)  # 1 Mpps, 0.3 % apart
     assert outcomes(tmp_path, found, throughput=">= 900k") == [ExpectationOutcome.MET]
     assert outcomes(tmp_path, found, throughput=">= 1.1M") == [ExpectationOutcome.VIOLATED]
     assert outcomes(tmp_path, found, throughput="<= 900k") == [ExpectationOutcome.VIOLATED]
-    (one,) = judged(tmp_path, found, throughput=">= 1M")
-    assert one.outcome is ExpectationOutcome.UNDECIDED
-    assert "more repetitions" in one.reason or "at the bound" in one.reason
+    (verdict,) = judged(tmp_path, found, throughput=">= 1M")
+    assert verdict.outcome is ExpectationOutcome.UNDECIDED
+    assert "more repetitions" in verdict.reason or "at the bound" in verdict.reason
 
 
 def test_one_repetition_decides_nothing_and_says_what_would(tmp_path: Path) -> None:
-    (one,) = judged(tmp_path, records(1.0, 1, sizes=(64,), repetitions=1), throughput=">= 1k")
-    assert one.outcome is ExpectationOutcome.UNDECIDED
-    assert one.needs_s > 0
-    assert "1 more" in one.reason
+    (verdict,) = judged(tmp_path, records(1.0, 1, sizes=(64,), repetitions=1), throughput=">= 1k")
+    assert verdict.outcome is ExpectationOutcome.UNDECIDED
+    assert verdict.needs_s > 0
+    assert "1 more" in verdict.reason
 
 
 def test_many_verdicts_share_one_level(tmp_path: Path) -> None:
@@ -118,14 +118,14 @@ def test_each_testbed_of_a_pool_is_judged_by_itself(tmp_path: Path) -> None:
     for number, (testbed, factor) in enumerate({"lab1": 1.0, "lab2": 0.8}.items()):
         for record in records(factor, 1, sizes=(64,), repetitions=6):
             trial = record.trial.repeated(2 * record.trial.repetition + number)
-            told = {"trial": trial, "trial_id": trial.id, "provenance": {"testbed": testbed}}
-            found.append(record.model_copy(update=told))
+            output = {"trial": trial, "trial_id": trial.id, "provenance": {"testbed": testbed}}
+            found.append(record.model_copy(update=output))
     run = open_run(write_run(tmp_path, found))
     table = read_table(run.directory)
     by_testbed = rows_by_machine(run, table)
     judgements = judge_testbeds({}, by_testbed, expected(throughput=">= 900k"))
-    told = {one.testbed: one.outcome for one in judgements}
-    assert told == {"lab1": ExpectationOutcome.MET, "lab2": ExpectationOutcome.VIOLATED}
+    output = {one.testbed: one.outcome for one in judgements}
+    assert output == {"lab1": ExpectationOutcome.MET, "lab2": ExpectationOutcome.VIOLATED}
     cases = cases_of_run("unit", [], judgements)
     assert [case.name.rpartition(" on ")[2] for case in cases] == ["lab1", "lab2"]
     (alone,) = judge_run({}, by_testbed["lab1"], expected(throughput=">= 900k"), times=10**9)
@@ -149,29 +149,31 @@ def test_a_switch_is_held_against_its_wire(tmp_path: Path) -> None:
     assert outcomes(tmp_path, both, slower_than_baseline="<= 60%") == [ExpectationOutcome.MET]
     assert outcomes(tmp_path, both, slower_than_baseline="<= 40%") == [ExpectationOutcome.VIOLATED]
     once = [*found, *wires(1e6, 1)]
-    (one,) = judged(tmp_path, once, slower_than_baseline="<= 60%")
-    assert one.outcome is ExpectationOutcome.UNDECIDED
-    assert "one repetition proves nothing" in one.reason
-    (one,) = judged(tmp_path, found, slower_than_baseline="<= 60%")
-    assert "baseline was not measured" in one.reason
+    (verdict,) = judged(tmp_path, once, slower_than_baseline="<= 60%")
+    assert verdict.outcome is ExpectationOutcome.UNDECIDED
+    assert "one repetition proves nothing" in verdict.reason
+    (verdict,) = judged(tmp_path, found, slower_than_baseline="<= 60%")
+    assert "baseline was not measured" in verdict.reason
 
 
-def test_round_trips_are_judged_and_what_is_not_valid_is_not_used(tmp_path: Path) -> None:
+def test_round_trips_are_judged_without_invalid_trials(tmp_path: Path) -> None:
     trials = [synthetic_trial(dimension="latency", repetition=n) for n in range(5)]
     text = 'switch: linux-bridge\ndimension: latency\nexpect: {rtt_p50: "<= 1s", rtt_p99: "<= 1ns"}'
-    asked = load_text(text, "test.yaml", KNOWN).expect
+    expectation = load_text(text, "test.yaml", KNOWN).expect
     rows = summary(write_run(tmp_path, [synthetic_record(one) for one in trials]))
-    assert [one.outcome for one in judge_run({}, rows, asked)] == [
+    assert [one.outcome for one in judge_run({}, rows, expectation)] == [
         ExpectationOutcome.MET,
         ExpectationOutcome.VIOLATED,
     ]
     flooded = [synthetic_record(one, marks=["flooding"]) for one in trials]
     rows = summary(write_run(tmp_path, flooded))
-    assert {one.outcome for one in judge_run({}, rows, asked)} == {ExpectationOutcome.UNUSABLE}
+    assert {one.outcome for one in judge_run({}, rows, expectation)} == {
+        ExpectationOutcome.UNUSABLE
+    }
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         ("expect: 5M", "must have keys; write e.g. expect:"),
         ("expect: {throughput: 5M}", "'5M' is not a bound; write e.g."),
@@ -180,23 +182,23 @@ def test_round_trips_are_judged_and_what_is_not_valid_is_not_used(tmp_path: Path
         ("expect: {rtt_p99: '<= 5us'}", "no trial of this campaign has that figure; add latency"),
     ],
 )
-def test_a_mistake_is_one_line_with_its_remedy(line: Any, words: Any) -> None:
+def test_a_mistake_is_one_line_with_its_remedy(line: Any, message: Any) -> None:
     with pytest.raises(CampaignError) as caught:
         load_text(f"switch: linux-bridge\n{line}\n", "test.yaml", KNOWN)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).startswith("test.yaml:2: expect")
 
 
-def test_the_wire_is_measured_as_often_as_what_is_held_against_it(
+def test_baseline_is_measured_as_often_as_its_trials(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(steps_module, "read_cpus", lambda: [Cpu(0, 0, 0), Cpu(1, 0, 0)])
     text = "switch: linux-bridge\nenvironment: lxc\nrepetitions: 3\n"
-    asked = 'expect: {slower_than_baseline: "<= 5%"}\n'
-    for more, wires_wanted in (("", [0]), (asked, [0, 1, 2])):
+    expectation = 'expect: {slower_than_baseline: "<= 5%"}\n'
+    for more, wires_wanted in (("", [0]), (expectation, [0, 1, 2])):
         steps = steps_module.plan_steps(load_text(text + more, "t.yaml", KNOWN), INSTALLED)
-        told = [step.plan.trial.repetition for step in steps if step.is_baseline]
-        assert told == wires_wanted
+        observed = [step.plan.trial.repetition for step in steps if step.is_baseline]
+        assert observed == wires_wanted
         assert sum(not step.is_baseline for step in steps) == 3
 
 
@@ -207,9 +209,9 @@ def read_cases(document: Any) -> Any:
 def test_a_known_reader_reads_the_verdicts_of_a_run(tmp_path: Path) -> None:
     found = [*records(1.0, 1, repetitions=6), synthetic_failure(synthetic_trial(burst=8), "it\x1b")]
     rows = summary(write_run(tmp_path, found))
-    asked = expected(throughput=">= 1.1M", loss="<= 1%")
+    expectation = expected(throughput=">= 1.1M", loss="<= 1%")
     xml = junit_xml(
-        "nightly", cases_of_run("nightly", rows, judge_run({}, rows, asked)), "2026-01-01"
+        "nightly", cases_of_run("nightly", rows, judge_run({}, rows, expectation)), "2026-01-01"
     )
     document = JUnitXml.fromstring(xml)
     cases = read_cases(document)
@@ -239,9 +241,9 @@ def test_figures_are_bencher_s(tmp_path: Path) -> None:
     rows = summary(write_run(tmp_path, records(1.0, 1, repetitions=6)))
     found = bmf(rows)
     jsonschema.validate(found, BMF_SCHEMA)
-    one = found[rows[0].notation]["forwarded-pps"]
-    assert one["lower_value"] < one["value"] < one["upper_value"]
-    assert one["value"] == rows[0].throughput.forwarded_pps.mean
+    figure = found[rows[0].notation]["forwarded-pps"]
+    assert figure["lower_value"] < figure["value"] < figure["upper_value"]
+    assert figure["value"] == rows[0].throughput.forwarded_pps.mean
     flooded = summary(write_run(tmp_path, records(1.0, 1, marks=["flooding"])))
     assert bmf(flooded) == {}
 
@@ -263,17 +265,17 @@ def test_compare_writes_both(tmp_path: Path) -> None:
     assert len(found) == 2
 
 
-def test_what_is_not_decided_is_skipped_with_what_it_needs(tmp_path: Path) -> None:
+def test_undecided_expectation_is_skipped_with_its_need(tmp_path: Path) -> None:
     a = write_run(tmp_path, records(1.0, 1, repetitions=1))
     b = write_run(tmp_path, records(0.9, 2, repetitions=1))
     assert compare(a, b, "--junit", tmp_path / "out.xml") == 5
     cases = read_cases(JUnitXml.fromfile(str(tmp_path / "out.xml")))
-    told = [case.result[0] for case in cases.values()]
-    assert all(isinstance(one, Skipped) for one in told)
-    assert all("needs about 2 more repetitions a side, 10 s" in one.message for one in told)
+    observed = [case.result[0] for case in cases.values()]
+    assert all(isinstance(one, Skipped) for one in observed)
+    assert all("needs about 2 more repetitions a side, 10 s" in one.message for one in observed)
 
 
-def test_a_series_and_what_broke_are_written_too(tmp_path: Path) -> None:
+def test_series_and_errors_are_also_written(tmp_path: Path) -> None:
     good = [write_run(tmp_path, records(1.0, seed)) for seed in range(4)]
     broken = [synthetic_failure(one.trial, "the switch died") for one in records(1.0, 1)[:5]]
     last = write_run(tmp_path, broken + records(1.0, 9)[5:])
@@ -282,7 +284,7 @@ def test_a_series_and_what_broke_are_written_too(tmp_path: Path) -> None:
     assert (document.tests, document.failures) == (2, 1)
 
 
-def test_a_place_that_cannot_be_is_told_before_anything_is_read(
+def test_impossible_place_is_reported_before_any_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert compare("no", "such", "--junit", tmp_path / "missing" / "out.xml") == 2

@@ -89,8 +89,8 @@ def soaks(ratios: Any, switch: str = "linux-bridge") -> Any:
         trial = synthetic_trial(
             switch=switch, method="soak", rate_pps=1_000_000, repetition=repetition
         )
-        seen = found.figures[0].model_copy(update={"value": ratio, "low": None, "high": None})
-        method = found.model_copy(update={"figures": [seen, *found.figures[1:]]})
+        observed = found.figures[0].model_copy(update={"value": ratio, "low": None, "high": None})
+        method = found.model_copy(update={"figures": [observed, *found.figures[1:]]})
         changes: dict[str, Any] = {"marks": [], "throughput": None, "trim": None, "method": method}
         records.append(synthetic_record(trial, number=repetition, **changes))
     return records
@@ -129,7 +129,7 @@ def test_a_soak_that_lost_nothing_is_the_best(
     assert code == 5 and "a figure of 0 has no ratio" in err and "WORSE" not in err
 
 
-def test_no_figure_is_no_figure_of_0() -> None:
+def test_missing_figure_differs_from_0() -> None:
     (lossless,) = soaks([0.0])
     assert lossless.method is not None
     none = lossless.model_copy(
@@ -206,7 +206,7 @@ def test_json_holds_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert first["adjusted_p"] < 0.001
 
 
-def test_what_fails_now_is_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_failure_is_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = records(1.0, 1)
     broken = [synthetic_failure(record.trial, "the switch died") for record in good[:5]]
     a, b = write_run(tmp_path, good), write_run(tmp_path, broken + records(1.0, 2)[5:])
@@ -239,7 +239,7 @@ def test_marks_that_doubt_the_figure_stand_beside_it(
     assert "disturbed (B); generator-bound (A)" in out
 
 
-def test_an_interval_that_says_nothing_is_told_by_its_order() -> None:
+def test_wide_interval_is_shown_by_its_order() -> None:
     assert [ratio_text(one) for one in (None, 0.98765, 123.4, 3.0e14)] == [
         "-", "0.988", "123.400", "3e+14",
     ]  # fmt: skip
@@ -266,7 +266,7 @@ def test_other_connect_modes_are_other_trials(
     assert "no trial in common" in err
 
 
-def test_what_was_done_differently_is_not_compared(
+def test_different_trials_are_not_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     a = write_run(tmp_path, records(1.0, 1))
@@ -286,7 +286,7 @@ def test_two_switches_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "0.80" in out
 
 
-def test_switches_with_other_ports_are_matched_too(
+def test_switches_with_other_ports_are_also_matched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = write_run(tmp_path, records(1.0, 1) + records(3.0, 2, switch="ovs-dpdk"))

@@ -34,28 +34,28 @@ def text() -> str:
 
 def measured(folder: Path, text: str, machine: Machine) -> Path:
     """The results directory of a campaign on a simulated machine."""
-    made = campaign(text)
-    run_all(machine, made)
-    return write_run(folder, list(machine.records.values()), **made.model_dump(mode="json"))
+    definition = campaign(text)
+    run_all(machine, definition)
+    return write_run(folder, list(machine.records.values()), **definition.model_dump(mode="json"))
 
 
 def alone(folder: Path, run: Path, name: str) -> Path:
-    """What one contender of a run measured, as a run of its switch."""
-    kept = []
+    """Store the records of one contender as a run of its switch."""
+    saved = []
     for record in open_run(run).records():
         if record.trial.contender == name:
             trial = record.trial.model_copy(update={"contender": "", "program": ""})
-            kept.append(record.model_copy(update={"trial": trial, "trial_id": trial.id}))
-    return write_run(folder, kept, repetitions=len(kept))
+            saved.append(record.model_copy(update={"trial": trial, "trial_id": trial.id}))
+    return write_run(folder, saved, repetitions=len(saved))
 
 
 def compare(*arguments: object, capsys: Any) -> tuple[int, str, str]:
     code = main.run(["compare", *map(str, arguments)])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
-def test_the_two_of_a_run_are_compared_in_the_order_of_the_campaign(
+def test_contenders_are_compared_in_order_of_the_campaign(
     tmp_path: Path, text: str, capsys: Any
 ) -> None:
     run = measured(tmp_path, text, Machine({"old": 10e6, "new": 9e6}, sd=0.01))
@@ -84,7 +84,7 @@ def test_pairs_prove_what_two_runs_cannot(tmp_path: Path, text: str, capsys: Any
     assert "blocks at most would decide" in err
 
 
-def test_alike_within_the_smallest_lead_worth_knowing_is_the_same(
+def test_difference_below_the_smallest_lead_is_equal(
     tmp_path: Path, text: str, capsys: Any
 ) -> None:
     machine = Machine({"old": 10e6, "new": 10.1e6}, sd=0.01, dwell_s=1e9)
@@ -95,7 +95,7 @@ def test_alike_within_the_smallest_lead_worth_knowing_is_the_same(
     assert "same" not in out.splitlines()[1], "of a smaller one it is not proven"
 
 
-def test_what_is_not_decided_says_how_much_it_would_take(
+def test_undecided_comparison_shows_the_needed_effort(
     tmp_path: Path, text: str, capsys: Any
 ) -> None:
     run = measured(tmp_path, text, Machine({"old": 10e6, "new": 10.4e6}, sd=0.2))
@@ -128,8 +128,8 @@ def test_mistakes_are_a_line(
 ) -> None:
     machine = Machine({"old": 10e6, "new": 10e6})
     run = measured(tmp_path, text.replace("budget: 2m", "budget: 5s"), machine)
-    words = [str(run) if word == "RUN" else word for word in arguments]
-    code, _, err = compare(*words, capsys=capsys)
+    argv = [str(run) if word == "RUN" else word for word in arguments]
+    code, _, err = compare(*argv, capsys=capsys)
     assert code == 2 and says in err
 
 

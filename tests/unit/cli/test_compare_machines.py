@@ -32,20 +32,20 @@ def lab(name: str, cpu: str = "a model") -> dict[str, Any]:
 
 def measured(folder: Path, text: str, ratio: float, host: dict[str, Any], **more: Any) -> Path:
     """The results directory of a campaign on a simulated machine."""
-    made = campaign(text)
+    definition = campaign(text)
     machine = Machine({"old": 10e6, "new": ratio * 10e6}, **({"sd": 0.01} | more))
-    run_all(machine, made)
+    run_all(machine, definition)
     records = [
         record.model_copy(update={"provenance": {**record.provenance, **host}})
         for record in machine.records.values()
     ]
-    return write_run(folder, records, **made.model_dump(mode="json"))
+    return write_run(folder, records, **definition.model_dump(mode="json"))
 
 
 def compare(*arguments: object, capsys: Any) -> tuple[int, str, str]:
     code = main.run(["compare", *map(str, arguments)])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 def test_three_machines_have_a_mean_a_spread_and_a_prediction(tmp_path: Path, capsys: Any) -> None:
@@ -60,13 +60,13 @@ def test_three_machines_have_a_mean_a_spread_and_a_prediction(tmp_path: Path, ca
     assert (code, found["a"], found["b"]) == (4, "old", "new")
     assert found["machines"] == ["lab0", "lab1", "lab2"]
     (line,) = found["comparisons"]
-    assert [one["machine"] for one in line["machines"]] == found["machines"]
+    assert [item["machine"] for item in line["machines"]] == found["machines"]
     over = line["over_machines"]
     assert over["low"] < 0.9 < over["high"] < 1
     assert over["predicted_low"] < over["low"] and over["high"] < over["predicted_high"]
     assert 1.005 < over["spread"]["factor"] < 1.06
-    for one, ratio in zip(line["machines"], (0.88, 0.9, 0.92), strict=True):
-        assert one["ratio"]["value"] == pytest.approx(ratio, rel=0.02)
+    for item, ratio in zip(line["machines"], (0.88, 0.9, 0.92), strict=True):
+        assert item["ratio"]["value"] == pytest.approx(ratio, rel=0.02)
     code, out, _ = compare(*runs, "--over-machines", capsys=capsys)
     assert code == 4
     assert "a further machine" in out and "machines differ by a factor of" in out
@@ -74,7 +74,7 @@ def test_three_machines_have_a_mean_a_spread_and_a_prediction(tmp_path: Path, ca
     assert f"On each machine: {METHOD}." in unescape(page.read_text())
 
 
-def test_two_machines_cannot_tell_how_far_machines_differ(tmp_path: Path, capsys: Any) -> None:
+def test_two_machines_do_not_show_the_spread_of_machines(tmp_path: Path, capsys: Any) -> None:
     runs = [
         measured(tmp_path, TEXT, 0.9, lab(name), seed=seed)
         for seed, name in enumerate(("lab1", "lab2"))
@@ -100,21 +100,21 @@ def test_one_run_of_several_testbeds_is_taken_apart(tmp_path: Path, capsys: Any)
     """As a pool has it: a block is on one testbed, and every testbed has its own states."""
     machine: dict[str, Any] = {"sd": 0.03, "dwell_s": 1e9}
     run = measured(tmp_path, TEXT.replace("20s", "40s"), 0.97, lab("lab"), **machine)
-    held = []
+    records_of_runs = []
     for record in open_run(run).records():
         testbed = f"bed{record.trial.repetition % 2}"
-        held.append(
+        records_of_runs.append(
             record.model_copy(update={"provenance": {**record.provenance, "testbed": testbed}})
         )
     definition = dict(open_run(run).info.definition)
-    joined = write_run(tmp_path, held, **definition)
+    joined = write_run(tmp_path, records_of_runs, **definition)
     _, out, _ = compare(joined, "--over-machines", "--json", capsys=capsys)
     found = json.loads(out)
     assert found["machines"] == ["bed0", "bed1"]
     assert all(one["pairs"] > 1 for one in found["comparisons"][0]["machines"])
 
 
-def test_what_was_done_otherwise_on_a_machine_is_said(tmp_path: Path, capsys: Any) -> None:
+def test_differences_on_a_machine_are_printed(tmp_path: Path, capsys: Any) -> None:
     runs = [measured(tmp_path, TEXT, 0.9, lab(f"lab{place}"), seed=place) for place in range(2)]
     other = [
         record.model_copy(update={"switch_details": {"version": "synthetic 2.0"}})
@@ -142,32 +142,34 @@ def test_mistakes_are_a_line(tmp_path: Path, arguments: list[str], says: str, ca
     assert code == 2 and says in err
 
 
-def test_machines_are_told_apart_by_name_and_by_what_they_are_made_of() -> None:
-    one, other = MachineId.of(lab("vm"), {}), MachineId.of(lab("vm", "another"), {})
-    assert one != other
-    called = name_machines([one, other, MachineId.of({"testbed": "bed"}, lab("vm"))])
-    assert called[one] == f"vm ({one.made_of})" != called[other]
+def test_machines_differ_by_name_and_hardware() -> None:
+    first, other = MachineId.of(lab("vm"), {}), MachineId.of(lab("vm", "another"), {})
+    assert first != other
+    called = name_machines([first, other, MachineId.of({"testbed": "bed"}, lab("vm"))])
+    assert called[first] == f"vm ({first.made_of})" != called[other]
     assert "bed" in called.values()
-    assert MachineId.of(lab("vm") | {"kernel": "7"}, {}) == one, "an upgrade makes no other machine"
-    assert MachineId.of({}, lab("vm")) == one, "records that do not tell have their run's host"
+    assert MachineId.of(lab("vm") | {"kernel": "7"}, {}) == first, (
+        "an upgrade makes no other machine"
+    )
+    assert MachineId.of({}, lab("vm")) == first, "records without a host have that of their run"
 
 
-def test_a_report_of_a_run_of_more_than_one_machine_tells_what_is_true_over_machines(
+def test_report_of_several_machines_has_ratios_over_machines(
     tmp_path: Path,
 ) -> None:
     """A campaign that three testbeds of a pool decided."""
-    made = campaign(TEXT)
+    definition = campaign(TEXT)
     records = []
     for place, ratio in enumerate((0.88, 0.9, 0.92)):
         machine = Machine({"old": 10e6, "new": ratio * 10e6}, sd=0.01, seed=place)
-        run_all(machine, made)
+        run_all(machine, definition)
         for record in machine.records.values():
             trial = record.trial.repeated(3 * record.trial.repetition + place)
             of_pool = {"testbed": f"lab{place}", "fencing_token": 1}
             provenance = {**record.provenance, **of_pool}
             changes = {"trial": trial, "trial_id": trial.id, "provenance": provenance}
             records.append(record.model_copy(update=changes))
-    folder = write_run(tmp_path, records, **made.model_dump(mode="json"))
+    folder = write_run(tmp_path, records, **definition.model_dump(mode="json"))
     info = json.loads((folder / "run.json").read_text())
     info["settings"]["testbeds"] = ["lab0", "lab1", "lab2"]
     (folder / "run.json").write_text(json.dumps(info))

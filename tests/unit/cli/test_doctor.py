@@ -76,13 +76,13 @@ def test_facility_without_consequence_is_not_listed() -> None:
     assert list(doctor_lines.facility_lines(Kind.ROOT, found, {})) == []
 
 
-def test_reason_that_was_told_is_not_told_again() -> None:
+def test_reason_is_printed_once() -> None:
     found = answers(Kind.CONTAINER, Facility.BPF)
-    told = {"xdp-redirect": found[Facility.BPF]}
-    assert list(doctor_lines.facility_lines(Kind.CONTAINER, found, told)) == []
+    output = {"xdp-redirect": found[Facility.BPF]}
+    assert list(doctor_lines.facility_lines(Kind.CONTAINER, found, output)) == []
 
 
-def test_missing_facility_is_told_by_its_consequence() -> None:
+def test_missing_facility_is_reported_with_consequence() -> None:
     found = answers(Kind.CONTAINER, Facility.HUGEPAGES, Facility.MEMORY_POLICY, Facility.PERF)
     shown = list(doctor_lines.facility_lines(Kind.CONTAINER, found, {}))
     assert sum("DPDK uses 4 KiB pages" in line for line in shown) == 1
@@ -91,18 +91,18 @@ def test_missing_facility_is_told_by_its_consequence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "refused", "told"),
+    ("kind", "refused", "is_printed"),
     [
         (Kind.USER, (Facility.USER_NAMESPACE,), False),  # in the namespaces of the run
         (Kind.USER, (Facility.USER_NAMESPACE, Facility.NETWORK_NAMESPACE), True),
         (Kind.ROOT, (Facility.USER_NAMESPACE,), True),
     ],
 )
-def test_user_namespaces_are_told_where_they_would_help(
-    kind: Kind, refused: tuple[Facility, ...], told: bool
+def test_user_namespaces_are_named_if_they_would_help(
+    kind: Kind, refused: tuple[Facility, ...], is_printed: bool
 ) -> None:
     shown = "\n".join(doctor_lines.facility_lines(kind, answers(kind, *refused), {}))
-    assert ("private namespaces" in shown) is told
+    assert ("private namespaces" in shown) is is_printed
 
 
 def test_lines_fit_on_a_screen() -> None:

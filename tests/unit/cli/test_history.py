@@ -22,8 +22,8 @@ LEVELS = [1.0] * 10 + [0.88] * 8
 
 def run(*arguments: object, capsys: Any) -> tuple[int, str, str]:
     code = main.run([str(one) for one in arguments])
-    told = capsys.readouterr()
-    return code, told.out, told.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 def history(folder: Path, *arguments: object, capsys: Any) -> list[dict[str, Any]]:
@@ -33,11 +33,11 @@ def history(folder: Path, *arguments: object, capsys: Any) -> list[dict[str, Any
     return series
 
 
-def test_a_change_is_told_with_its_version_date_and_size(tmp_path: Path, capsys: Any) -> None:
+def test_change_is_printed_with_version_date_and_size(tmp_path: Path, capsys: Any) -> None:
     nights(tmp_path, LEVELS, VERSIONS)
-    page, seen = tmp_path / "page.html", tmp_path / "seen.html"
+    page, second_page = tmp_path / "page.html", tmp_path / "seen.html"
     page.write_text("old")
-    seen.hardlink_to(page)
+    second_page.hardlink_to(page)
     code, out, _ = run(
         "history", "linux-bridge", "--figure", "throughput", "--results", tmp_path,
         "--html", page, capsys=capsys,
@@ -45,7 +45,7 @@ def test_a_change_is_told_with_its_version_date_and_size(tmp_path: Path, capsys:
     assert code == 0
     assert "since version 2.0, 2026-03-11: 1" in out and "% slower [" in out
     assert "Since version 2.0, 2026-03-11" in page.read_text()
-    assert seen.read_text() == "old", "it was replaced, so nobody saw half of it"
+    assert second_page.read_text() == "old", "it was replaced, so nobody saw half of it"
     (series,) = history(tmp_path, "linux-bridge", capsys=capsys)
     (change,) = series["changes"]
     assert (change["version_before"], change["version"]) == ("1.0", "2.0")
@@ -54,7 +54,7 @@ def test_a_change_is_told_with_its_version_date_and_size(tmp_path: Path, capsys:
     assert [len(one["values"]) for one in series["runs"]] == [3] * 18
 
 
-def test_what_else_changed_is_named_and_a_new_kernel_is_the_same_machine(
+def test_other_changes_are_named_and_new_kernel_is_same_machine(
     tmp_path: Path, capsys: Any
 ) -> None:
     for number, level in enumerate(LEVELS):
@@ -71,8 +71,8 @@ def test_builds_of_the_engine_are_other_series(tmp_path: Path, capsys: Any) -> N
     builds = [None, None, BUILD, {**BUILD, "build_id": "01"}, {**BUILD, "optimisation": "2"}]
     for number, build in enumerate(builds):
         night(tmp_path, number, [1e6], engine_build=build)
-    told = history(tmp_path, capsys=capsys)
-    assert {one["engine_build"]: len(one["runs"]) for one in told} == {
+    output = history(tmp_path, capsys=capsys)
+    assert {one["engine_build"]: len(one["runs"]) for one in output} == {
         "gcc 12.2.0 -O3 znver3 DPDK 22.11.11": 4,
         "gcc 12.2.0 -O2 znver3 DPDK 22.11.11": 1,
     }
@@ -116,7 +116,7 @@ def test_means_and_loads_are_called_by_their_words(tmp_path: Path, capsys: Any) 
     assert "connect mode static-mac" in out and "None" not in out
 
 
-def test_builds_in_folders_of_their_own_are_one_series(tmp_path: Path, capsys: Any) -> None:
+def test_builds_in_separate_folders_are_one_series(tmp_path: Path, capsys: Any) -> None:
     for number in range(3):
         night(tmp_path, number, [3e6] * 2, switch="basicfwd", program=f"/builds/{number}/switch")
     (series,) = history(tmp_path, "basicfwd", capsys=capsys)
@@ -176,9 +176,7 @@ def against(folder: Path, newest: Path, capsys: Any) -> tuple[int, str, str]:
     )  # fmt: skip
 
 
-def test_the_last_good_run_is_the_one_before_a_fall_that_nobody_mended(
-    tmp_path: Path, capsys: Any
-) -> None:
+def test_last_good_run_is_before_an_unfixed_fall(tmp_path: Path, capsys: Any) -> None:
     runs = nights(tmp_path, LEVELS, VERSIONS)
     code, out, err = against(tmp_path, runs[-1], capsys)
     assert code == 4 and "worse" in out
@@ -186,7 +184,7 @@ def test_the_last_good_run_is_the_one_before_a_fall_that_nobody_mended(
     assert "linux-bridge forwarded is worse since 2026-03-11" in err
 
 
-def test_once_mended_the_newest_before_is_good(tmp_path: Path, capsys: Any) -> None:
+def test_last_good_run_after_a_fix_is_the_newest(tmp_path: Path, capsys: Any) -> None:
     mended = [*LEVELS, *[1.0] * 8]
     runs = nights(tmp_path, mended, [*VERSIONS, *["3.0"] * 8])
     _, _, err = against(tmp_path, runs[-1], capsys)
@@ -204,7 +202,7 @@ def test_a_soak_that_lost_nothing_is_good(tmp_path: Path, capsys: Any) -> None:
     assert f"last good: {lossy}" in against(tmp_path, clean, capsys)[2]
 
 
-def test_a_run_of_another_machine_or_other_trials_is_no_base(tmp_path: Path, capsys: Any) -> None:
+def test_run_of_another_machine_or_trials_is_not_a_base(tmp_path: Path, capsys: Any) -> None:
     night(tmp_path, 0, [1e6] * 2, host=HOST | {"hostname": "lab2"})
     night(tmp_path, 1, [1e6] * 2, packet_size_bytes=1500)
     newest = night(tmp_path, 2, [1e6] * 2)
@@ -215,9 +213,7 @@ def test_a_run_of_another_machine_or_other_trials_is_no_base(tmp_path: Path, cap
     assert f"last good: {good}" in err
 
 
-def test_neither_a_later_run_nor_a_copy_is_taken_for_an_earlier_one(
-    tmp_path: Path, capsys: Any
-) -> None:
+def test_later_run_and_copy_are_not_earlier_runs(tmp_path: Path, capsys: Any) -> None:
     """The run lies elsewhere; in the folder are a copy of it, and later runs that are faster."""
     results = tmp_path / "results"
     runs = nights(results, [1.0] * 4 + [1.3] * 9, ["1.0"] * 13)

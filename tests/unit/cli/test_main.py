@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 class Failing:
-    """A command module whose command does what a test wants."""
+    """A command module whose command runs a function of the test."""
 
     EPILOG = "Examples:\n  switchmark odd\n"
 
@@ -150,7 +150,7 @@ def test_interruption_exits_130(
     assert capsys.readouterr().err == "switchmark: interrupted\n"
 
 
-def test_no_room_is_a_line_and_a_mistake_of_ours_is_not_hidden(
+def test_full_disk_is_a_line_and_faults_are_not_hidden(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     full = OSError(errno.ENOSPC, "No space left on device", "/results/x")
@@ -170,7 +170,7 @@ def test_our_own_faults_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
         odd(monkeypatch, lambda: 1 // 0)
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+def test_closed_pipe_is_not_an_error() -> None:
     script = (
         f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\n"
         "from switchmark.cli import main, plan\n"
@@ -221,7 +221,7 @@ def test_exit_codes_reach_the_shell() -> None:
 
 
 def completions(line: str) -> list[str]:
-    """What bash offers at the end of a line."""
+    """Return the completions of bash at the end of a line."""
     env = os.environ | {
         "_SWITCHMARK_COMPLETE": "complete_bash",
         "COMP_WORDS": line,

@@ -141,10 +141,10 @@ def test_plan_shows_trials_count_and_time(
     assert any(line.split()[1] == "basicfwd" and "switch" in line for line in cores)
 
 
-def test_plan_tells_maps_of_the_same_switch_apart(
+def test_plan_numbers_maps_of_the_same_switch(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Two sockets of two cores of two threads: what is asked of SMT and NUMA, a map each."""
+    """Two sockets of two cores of two threads, with a map for each SMT and NUMA setting."""
     cpus = tuple(Cpu(n, core=(n // 4, n // 2 % 2), node=n // 4) for n in range(8))
     monkeypatch.setattr(facts, "read_cpus", lambda: cpus)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(8)))
@@ -176,39 +176,39 @@ def test_plan_says_that_modes_are_mixed(
 
 
 def test_plan_cuts_long_lists_unless_all_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    what = "(V=linux-bridge, P=64..163 step 1)"
-    assert run(["plan", what]) == 0
+    notation = "(V=linux-bridge, P=64..163 step 1)"
+    assert run(["plan", notation]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert sum("(D=" in line for line in shown) == 40
     assert "... and 60 more trials; --all shows them" in shown
-    assert run(["plan", what, "--all"]) == 0
+    assert run(["plan", notation, "--all"]) == 0
     assert capsys.readouterr().out.count("(D=") == 100
 
 
 def test_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "ara2021-table2", "--json", "--set", "repetitions=1"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert made["count"] == 4
-    assert len(made["baselines"]) == 4
-    assert made["time"]["measuring_s"] == 480.0
-    assert {p["port_kind"] for p in made["placements"]} == {"veth"}
-    assert all(p["placement"]["bench_cores"] for p in made["placements"])
-    assert made["campaign"]["published"][0]["value"] == 338_000
-    assert {trial["trial"]["io"] for trial in made["trials"]} == {
+    document = json.loads(capsys.readouterr().out)
+    assert document["count"] == 4
+    assert len(document["baselines"]) == 4
+    assert document["time"]["measuring_s"] == 480.0
+    assert {p["port_kind"] for p in document["placements"]} == {"veth"}
+    assert all(p["placement"]["bench_cores"] for p in document["placements"])
+    assert document["campaign"]["published"][0]["value"] == 338_000
+    assert {trial["trial"]["io"] for trial in document["trials"]} == {
         "udp", "udp-mmsg", "raw", "raw-mmsg",
     }  # fmt: skip
-    assert all(len(trial["id"]) == 16 for trial in made["trials"])
-    assert made["trials"][0]["notation"].startswith("(D=throughput, L=local, S=1vs1, ")
+    assert all(len(trial["id"]) == 16 for trial in document["trials"])
+    assert document["trials"][0]["notation"].startswith("(D=throughput, L=local, S=1vs1, ")
 
 
-@pytest.mark.parametrize("what", ["", "(V={direct, linux-bridge, ovs-dpdk}, S={1, 2})"])
-def test_plan_shows_what_run_would_do(what: str, first_look: str) -> None:
-    what = what or first_look
-    made = plan.make_plan(what, ["mixed_connect_modes=true"])
-    steps = plan_steps(made.campaign, made.installed)
-    assert [step.plan.trial for step in steps] == [*made.baselines, *made.trials]
-    for step in steps[len(made.baselines) :]:
-        placed = made.placed[plan.place_key(step.plan.trial)]
+@pytest.mark.parametrize("expected", ["", "(V={direct, linux-bridge, ovs-dpdk}, S={1, 2})"])
+def test_plan_shows_what_run_would_do(expected: str, first_look: str) -> None:
+    expected = expected or first_look
+    planned = plan.make_plan(expected, ["mixed_connect_modes=true"])
+    steps = plan_steps(planned.campaign, planned.installed)
+    assert [step.plan.trial for step in steps] == [*planned.baselines, *planned.trials]
+    for step in steps[len(planned.baselines) :]:
+        placed = planned.placed[plan.place_key(step.plan.trial)]
         assert (placed.placement, placed.port_kind) == (step.plan.placement, step.plan.port_kind)
         assert placed.mode == step.plan.mode
 
@@ -288,9 +288,9 @@ def test_json_of_anything_we_hold(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_json(
         {"caps": INSTALLED.switches["basicfwd"], "path": Path("x"), "set": {"b", "a"}}
     )
-    made = json.loads(capsys.readouterr().out)
-    assert made["caps"]["port_kinds"] == ["vhost-user"]
-    assert (made["path"], made["set"]) == ("x", ["a", "b"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["caps"]["port_kinds"] == ["vhost-user"]
+    assert (document["path"], document["set"]) == ("x", ["a", "b"])
     with pytest.raises(TypeError, match="object has no JSON form"):
         output.print_json(object())
     with pytest.raises(ValueError, match="not JSON compliant"):

@@ -64,13 +64,13 @@ main()
 """
 
 
-def test_where_descriptors_lack_while_the_program_loads_it_says_so() -> None:
+def test_lack_of_descriptors_at_load_is_reported() -> None:
     run = subprocess.run(
         [sys.executable, "-c", LOADED_WITHOUT_DESCRIPTORS, "--version"],
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
-    said = "switchmark: cannot be loaded: Too many open files; raise the limit (ulimit -n)\n"
-    assert (run.returncode, run.stdout, run.stderr) == (3, "", said)
+    message = "switchmark: cannot be loaded: Too many open files; raise the limit (ulimit -n)\n"
+    assert (run.returncode, run.stdout, run.stderr) == (3, "", message)
 
 
 def test_a_process_may_be_called_anything(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_name_that_is_too_long_is_a_line(args: tuple[str, ...]) -> None:
     assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 2
 
 
-def test_a_campaign_that_is_no_utf8_is_a_line(tmp_path: Path) -> None:
+def test_campaign_that_is_not_utf8_is_a_line(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_bytes(b"name: \xff\xfe\n")
     for command in ("plan", "run"):
         done = bench(command, str(tmp_path / "bad.yaml"))
@@ -136,7 +136,7 @@ def test_a_long_notation_can_be_run(tmp_path: Path) -> None:
     assert done.returncode == 2 and "nonsense" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_streams_that_are_closed_or_ascii_are_no_fault() -> None:
+def test_closed_or_ascii_streams_are_accepted() -> None:
     closed = subprocess.run(
         ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *BENCH, "list", "methods"],
         capture_output=True, text=True, check=False,
@@ -146,7 +146,7 @@ def test_streams_that_are_closed_or_ascii_are_no_fault() -> None:
     assert ascii_only.returncode == 0, ascii_only.stderr
 
 
-def test_a_full_standard_error_is_no_reason_to_stop() -> None:
+def test_full_standard_error_does_not_stop_the_command() -> None:
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
@@ -193,7 +193,7 @@ def test_a_state_folder_that_is_none_is_a_line(
         pass
 
 
-def test_a_planted_ledger_is_not_believed(state: Path, tmp_path: Path) -> None:
+def test_planted_ledger_is_ignored(state: Path, tmp_path: Path) -> None:
     state.mkdir(mode=0o755)
     precious = tmp_path / "precious"
     precious.write_text("x")
@@ -231,7 +231,7 @@ def test_a_ledger_line_of_nonsense_blocks_nothing(state: Path, line: str) -> Non
 
 def test_a_ledger_that_cannot_be_written_lets_nothing_be_made(tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "state", "abc123")
-    made = [ledger.record(File(str(tmp_path / "one")))]
+    page_path = [ledger.record(File(str(tmp_path / "one")))]
     size = ledger.path.stat().st_size
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     import signal
@@ -244,8 +244,8 @@ def test_a_ledger_that_cannot_be_written_lets_nothing_be_made(tmp_path: Path) ->
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
-    made.append(ledger.record(File(str(tmp_path / "three"))))
-    assert sorted(ledgers.read(ledger.path).entries) == made
+    page_path.append(ledger.record(File(str(tmp_path / "three"))))
+    assert sorted(ledgers.read(ledger.path).entries) == page_path
     ledger.undo_all()
     ledger.close()
 
@@ -323,7 +323,7 @@ def test_a_limit_of_processes_is_a_line(
     assert cli.run(["show"]) in (1, 3)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("switchmark: ")
-    error = KeyError("a mistake of ours")
+    error = KeyError("a mistake in the bench")
     with pytest.raises(KeyError):
         cli.run(["show"])
 
@@ -377,7 +377,7 @@ def test_a_small_file_takes_little_memory_to_read(tmp_path: Path) -> None:
     assert peak_bytes < 1 << 20
 
 
-def test_a_setting_whose_name_is_too_long_for_a_file_is_unavailable(
+def test_setting_with_too_long_file_name_is_unavailable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for setting in ("SWITCHMARK_VPP", "SWITCHMARK_VM_KERNEL"):

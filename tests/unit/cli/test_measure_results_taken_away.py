@@ -1,5 +1,5 @@
-"""Results that others take away or change while their answer is told: after the last trial nothing
-is written that could fail. At each access to the folder in turn it happens just before."""
+"""Results that others remove or change while their comparison is printed: after the last trial no
+write can fail. The test removes the folder before each access in turn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Meddler:
 
     def __init__(self) -> None:
         self.folder: Path | None = None
-        sys.addaudithook(self._heard)
+        sys.addaudithook(self._on_access)
 
     def begin(self, folder: Path, number: int, act: Callable[[Path], object]) -> None:
         self.folder, self.left, self.act = folder, number, act
@@ -36,7 +36,7 @@ class Meddler:
     def has_acted(self) -> bool:
         return self.left < 0
 
-    def _heard(self, event: str, given: tuple[Any, ...]) -> None:
+    def _on_access(self, event: str, given: tuple[Any, ...]) -> None:
         folder = self.folder
         if folder is None or event not in ACCESSES or not isinstance(given[0], str | Path):
             return
@@ -44,7 +44,7 @@ class Meddler:
             return
         self.left -= 1
         if self.left < 0:
-            self.folder = None  # (what it does is an access, too)
+            self.folder = None  # its own accesses do not count
             self.act(folder)
 
 
@@ -65,7 +65,7 @@ def record_torn(run: Path) -> None:
 
 
 def runs(root: Path) -> Iterator[Path]:
-    """The same run again and again, each in a folder of its own."""
+    """Return the same run again and again, each in a separate folder."""
     records = [
         synthetic_record(synthetic_trial(packet_size_bytes=size), number=1) for size in (64, 1500)
     ]
@@ -84,7 +84,7 @@ def runs(root: Path) -> Iterator[Path]:
         (record_torn, ["junit"]),
     ],
 )
-def test_what_becomes_of_results_at_the_end_is_told_by_a_line(
+def test_fate_of_results_at_the_end_is_a_line(
     act: Callable[[Path], object],
     files: list[str],
     tmp_path: Path,
@@ -92,7 +92,7 @@ def test_what_becomes_of_results_at_the_end_is_told_by_a_line(
 ) -> None:
     places: dict[str, Any] = {name: tmp_path / name for name in files}
     request = CommandRequest(campaign_text="", overrides=[], report=not files, **places)
-    told = 0
+    output = 0
     for number, directory in enumerate(runs(tmp_path)):
         done = Executed(directory, open_run(directory).statuses())
         monkeypatch.setattr(measure, "_execute", lambda *_, done=done: done)
@@ -101,11 +101,11 @@ def test_what_becomes_of_results_at_the_end_is_told_by_a_line(
         try:
             measure.measure(nobody, nobody, request)
         except SwitchmarkError as error:
-            told += 1
+            output += 1
             assert len(str(error).splitlines()) == 1
         finally:
             MEDDLER.folder = None
         if not MEDDLER.has_acted:  # all accesses had their turn
             break
     assert number > 5
-    assert told or act is not moved_away
+    assert output or act is not moved_away

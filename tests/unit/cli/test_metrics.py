@@ -1,4 +1,4 @@
-"""`run --metrics`: what Prometheus is told, and that a scrape asks nothing of the machine."""
+"""`run --metrics`: the metrics for Prometheus; a scrape does not query the machine."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def begins(metrics: Any, trial: Any) -> None:
 
 
 def scrape(url: Any) -> Any:
-    asked = urllib.request.Request(
+    request = urllib.request.Request(
         url, headers={"Accept": "application/openmetrics-text; version=1.0.0"}
     )
-    with urllib.request.urlopen(asked, timeout=120) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         assert "openmetrics-text" in answer.headers["Content-Type"]
         return answer.read().decode()
 
@@ -45,7 +45,7 @@ def values(text: Any) -> Any:
     }
 
 
-def test_a_campaign_is_told_as_it_goes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_follow_the_campaign(capsys: pytest.CaptureFixture[str]) -> None:
     latency = synthetic_record(trial_of(dimension="latency"))
     load = synthetic_record(trial_of(), marks=[])
     with serving("0", CAMPAIGN) as (metrics,):
@@ -63,13 +63,13 @@ def test_a_campaign_is_told_as_it_goes(capsys: pytest.CaptureFixture[str]) -> No
     } == {123456.0}
     assert after["switchmark_trials_total", (("status", "finished"),)] == 2
     assert after["switchmark_trials_total", (("status", "failed"),)] == 1
-    told = {name: v for (name, _), v in after.items()}
-    assert told["switchmark_forwarded_packets_per_second"] == load.throughput.forwarded_pps
-    assert told["switchmark_round_trip_seconds_count"] == latency.latency.count
-    assert "switchmark_live_packets_per_second" not in told
+    output = {name: v for (name, _), v in after.items()}
+    assert output["switchmark_forwarded_packets_per_second"] == load.throughput.forwarded_pps
+    assert output["switchmark_round_trip_seconds_count"] == latency.latency.count
+    assert "switchmark_live_packets_per_second" not in output
 
 
-def test_a_figure_that_is_not_valid_is_counted_and_not_told() -> None:
+def test_invalid_figure_is_counted_and_not_exported() -> None:
     registry = CollectorRegistry()
     metrics = CampaignMetrics("nightly")
     registry.register(metrics)
@@ -114,7 +114,7 @@ def test_places() -> None:
     assert "--metrics [::1]:9464: " in cannot_listen("--metrics", ("::1", 9464), "in use")
 
 
-def test_a_port_in_use_is_told_with_a_remedy() -> None:
+def test_port_in_use_is_reported_with_a_remedy() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -135,8 +135,8 @@ def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
             f"{family.name}_info",
         }
     panels = json.loads(DASHBOARD.read_text())["panels"]
-    asked = [target["expr"] for panel in panels for target in panel["targets"]]
-    assert len(asked) >= len(panels)
-    for expression in asked:
+    requested = [target["expr"] for panel in panels for target in panel["targets"]]
+    assert len(requested) >= len(panels)
+    for expression in requested:
         names = re.findall(r"switchmark_\w+", expression)
         assert names and set(names) <= known, expression

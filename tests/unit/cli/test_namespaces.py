@@ -1,4 +1,4 @@
-"""Which commands start again in namespaces of their own, and what they refuse there."""
+"""Commands that start again in private namespaces, and their refusals there."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def allow(monkeypatch: pytest.MonkeyPatch, *facilities: Facility) -> None:
 def test_commands_that_serve_the_network_never_start_again() -> None:
     for name in ("otg", "agent", "pool", "serve", "store", "clean"):
         assert COMMANDS[name].namespaces is Namespaces.NEVER
-    asked = {name for name, one in COMMANDS.items() if one.namespaces is Namespaces.ON_REQUEST}
-    assert asked == {"run", "trial", "reproduce", "certify"}
+    requested = {name for name, one in COMMANDS.items() if one.namespaces is Namespaces.ON_REQUEST}
+    assert requested == {"run", "trial", "reproduce", "certify"}
 
 
 def test_user_starts_again_if_only_a_user_namespace_helps(

@@ -1,5 +1,5 @@
-"""What leaves by way of the command line: no escape sequence of anybody's in a terminal or a table,
-and no file or folder where none was asked for."""
+"""Output of the command line: no foreign escape sequence in a terminal or a table, and no file or
+folder without a request."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ CSV = ("--format", "csv")
 
 
 def raw(text: str) -> set[str]:
-    """The control characters of ours that are still in a text."""
+    """Return the control characters of the test that are still in a text."""
     return set("\x1b\x07\x9b\u202e") & set(text)
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A run that has an escape sequence wherever a record has a free text."""
-    words = {"notation": f"(V={ESCAPE})", "campaign": ESCAPE}
-    good = synthetic_record().model_copy(update=words)
+    arguments = {"notation": f"(V={ESCAPE})", "campaign": ESCAPE}
+    good = synthetic_record().model_copy(update=arguments)
     bad = synthetic_failure(synthetic_trial(packet_size_bytes=128), f"it said {ESCAPE}")
-    return write_run(tmp_path / "results", [good, bad.model_copy(update=words)], ESCAPE)
+    return write_run(tmp_path / "results", [good, bad.model_copy(update=arguments)], ESCAPE)
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_records_do_not_reach_the_terminal_raw(
     results: Path, capfd: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
     run(["show", str(results), *options])
-    told = capfd.readouterr()
-    assert "owned" in told.out and raw(told.out + told.err) == set()
+    output = capfd.readouterr()
+    assert "owned" in output.out and raw(output.out + output.err) == set()
 
 
 def test_records_do_not_reach_a_file_of_csv_raw(results: Path, tmp_path: Path) -> None:
@@ -53,18 +53,18 @@ def test_a_far_host_does_not_reach_the_terminal_raw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
     options: tuple[str, ...],
 ) -> None:  # fmt: skip
-    seen = HostSeen(
+    observed = HostSeen(
         "right", "192.0.2.7", "eth2", reached=True, problem=ESCAPE, hostname=ESCAPE, kernel=ESCAPE
     )
-    monkeypatch.setattr(survey, "survey", lambda _: iter([seen]))
+    monkeypatch.setattr(survey, "survey", lambda _: iter([observed]))
     file = tmp_path / "lab.yaml"
     file.write_text(
         "hosts:\n  left: {local: true}\n  right: {address: 192.0.2.7}\n"
         "cables:\n  - {left: eth1, right: eth2}\n"
     )
     assert run(["list", "hosts", "--testbed", str(file), *options]) == 3
-    told = capfd.readouterr()
-    assert "owned" in told.out and raw(told.out + told.err) == set()
+    output = capfd.readouterr()
+    assert "owned" in output.out and raw(output.out + output.err) == set()
 
 
 @pytest.mark.parametrize("command", ["plan quick", "run quick", "reproduce dagar2017 table5"])
@@ -74,8 +74,8 @@ def test_settings_do_not_reach_the_terminal_raw(
     results = [] if command.startswith("plan") else ["--results", str(tmp_path)]
     for setting in (f"packet_size={ESCAPE}", f"{ESCAPE}=64", ESCAPE):
         assert run([*command.split(), "--set", setting, *results]) == 2
-        told = capfd.readouterr()
-        assert "owned" in told.err and raw(told.out + told.err) == set()
+        output = capfd.readouterr()
+        assert "owned" in output.err and raw(output.out + output.err) == set()
 
 
 @pytest.mark.parametrize("target", ["/", ".", "no/such/folder/page.html"])
@@ -102,13 +102,13 @@ def test_so_is_the_page_of_a_paper(
     assert line.startswith("switchmark: --html") and "cannot be written" in line
     assert not (tmp_path / "no").exists()
     assert run(page) == 0, "in the folder of results, which is its own"
-    made = tmp_path / "results/reproduce/dagar2017.html"
-    before = made.read_text()
+    page_path = tmp_path / "results/reproduce/dagar2017.html"
+    before = page_path.read_text()
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limit[1]))  # as a disk that is full
     try:
         assert run(page) == 2
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert made.read_text() == before, "a page is there whole, or the last one"
-    assert list(made.parent.iterdir()) == [made]
+    assert page_path.read_text() == before, "a page is there whole, or the last one"
+    assert list(page_path.parent.iterdir()) == [page_path]

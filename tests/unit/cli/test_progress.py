@@ -29,14 +29,14 @@ print_line("the end")
 
 def test_a_remark_follows_what_was_printed_before_it() -> None:
     buffered = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", SAID], env=buffered,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
     )  # fmt: skip
-    assert told.stdout.split("\n") == ["the table", "the remark", "the end", ""]
+    assert output.stdout.split("\n") == ["the table", "the remark", "the end", ""]
 
 
-def test_lines_of_a_sweep_can_be_told_apart() -> None:
+def test_lines_of_a_sweep_differ() -> None:
     sweep = (
         synthetic_trial(environment="netns", connect_mode=None),
         synthetic_trial(environment="lxc"),

@@ -1,4 +1,4 @@
-"""`run --resume` goes on with what the run was begun with."""
+"""`run --resume` continues with the arguments of the first start."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def begin(results: Path, overrides: list[str]) -> None:
 
 def resumed(results: Path, monkeypatch: pytest.MonkeyPatch, given: list[str]) -> list[str]:
     """The overrides that a resumed run plans with."""
-    seen: list[CommandRequest] = []
+    observed: list[CommandRequest] = []
 
     def measure(_campaign: CampaignDefinition, _there: object, request: CommandRequest) -> int:
-        seen.append(request)
+        observed.append(request)
         return 0
 
     monkeypatch.setattr(run, "measure", measure)
     run.command("quick", given, resume=True, results=results)
-    return seen[0].overrides
+    return observed[0].overrides
 
 
 def test_the_first_start_s_settings_are_taken_up(
@@ -61,7 +61,7 @@ def test_more_budget_keeps_the_other_settings(
 def test_without_an_engine_nothing_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Else every trial of a campaign would fail for it, one after the other."""
+    """Otherwise every trial of a campaign would fail for this reason, one after the other."""
     monkeypatch.setattr("switchmark.experiment.prepare.check_available", lambda _steps: None)
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(tmp_path / "nothing"))
     results = tmp_path / "results"

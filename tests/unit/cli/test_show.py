@@ -32,7 +32,7 @@ def run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "results", [*quick_records(3), failed])
 
 
-def test_the_table_tells_figures_trust_limits_and_failures(
+def test_table_has_figures_marks_limits_and_failures(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert show(str(run), full=True) == 0
@@ -75,11 +75,11 @@ def test_csv_json_and_parquet_hold_the_same(
     as_parquet = pl.read_parquet(target).to_dicts()
     assert as_parquet == as_json
     assert len(as_csv) == len(as_json) == 17
-    for one, other in zip(as_csv, as_json, strict=True):
-        assert one["contender"] == other["contender"]
+    for first, other in zip(as_csv, as_json, strict=True):
+        assert first["contender"] == other["contender"]
         if other["forwarded_pps_mean"] is not None:
-            assert float(one["forwarded_pps_mean"]) == other["forwarded_pps_mean"]
-        assert one["marks"] == ";".join(other["marks"])
+            assert float(first["forwarded_pps_mean"]) == other["forwarded_pps_mean"]
+        assert first["marks"] == ";".join(other["marks"])
     failed = [row for row in as_json if row["repetitions_failed"]]
     assert [row["failures"] for row in failed] == [["no hugepages left"]]
 
@@ -111,12 +111,12 @@ def test_the_median_is_of_one_kind_in_figure_interval_and_ratio(
         trial = synthetic_trial(dimension=Dimension.LATENCY, rate_pps=1000, repetition=number)
         record = synthetic_record(trial)
         assert record.latency is not None
-        held = synthetic_histogram(median_ns, record.latency.count)
-        values = held.percentiles_ns()
+        histogram = synthetic_histogram(median_ns, record.latency.count)
+        values = histogram.percentiles_ns()
         found = {
             "min_ns": values["50"] * 0.3, "mean_ns": values["50"] * 1.03,
-            "max_ns": values["99.999"], "percentiles_ns": values, "histogram": held,
-            "intended_percentiles_ns": values, "intended_histogram": held,
+            "max_ns": values["99.999"], "percentiles_ns": values, "histogram": histogram,
+            "intended_percentiles_ns": values, "intended_histogram": histogram,
         }  # fmt: skip
         records.append(
             record.model_copy(update={"latency": record.latency.model_copy(update=found)})
@@ -138,7 +138,7 @@ def test_the_median_is_of_one_kind_in_figure_interval_and_ratio(
 def test_a_wire_slower_than_the_switch_is_called_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What held the wire up makes `of wire` a number above 100 % that means nothing."""
+    """A disturbed baseline makes `of wire` a number above 100 % without a meaning."""
     records = [
         synthetic_record(synthetic_trial(switch="ovs-dpdk")),
         synthetic_record(synthetic_trial(switch="direct"), marks=["disturbed"]),
@@ -243,8 +243,8 @@ def test_the_answer_comes_first_in_few_lines(
         lines = capsys.readouterr().out.splitlines()
         assert len(lines) <= 40, lines
         assert all(len(line) <= 100 for line in lines if str(run) not in line), lines
-        told = "\n".join(lines)
-        assert "ovs-dpdk" in told and "[-" not in told and "±" not in told
-        assert f"show --full {run}" in told
+        output = "\n".join(lines)
+        assert "ovs-dpdk" in output and "[-" not in output and "±" not in output
+        assert f"show --full {run}" in output
     assert show(str(run), full=True) == 0
     assert "fwd Mpps" in capsys.readouterr().out

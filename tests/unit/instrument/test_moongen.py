@@ -1,4 +1,4 @@
-"""MoonGen as a generator: what its script tells is read to the frame; all else ends in one line."""
+"""MoonGen as a generator: the counts of its script are exact, and errors are one line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def launched(built: Path, desk: Desk, **fields: Any) -> PolledRun:
         ({"vlan": "7", "packet_size": "128"}, "vlan: none"),
     ],
 )
-def test_what_it_cannot_do_is_refused_with_place_and_remedy(
+def test_unsupported_keys_are_refused_with_place_and_remedy(
     given: dict[str, str], says: str
 ) -> None:
     settings = {"switch": "linux-bridge", "rate": "5k", "generator": "moongen", **given}
@@ -172,7 +172,7 @@ def test_a_run_is_read_to_the_frame(built: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "says"),
+    ("output", "says"),
     [
         ("{", "printed no JSON"),
         ("{}", "printed t_ns: Field required"),
@@ -180,8 +180,8 @@ def test_a_run_is_read_to_the_frame(built: Path) -> None:
         (answer(S, received="x"), "printed received: Input should be a valid integer"),
     ],
 )
-def test_hostile_words_end_in_one_line(built: Path, told: str, says: str) -> None:
-    run = launched(built, Desk(told, told))
+def test_hostile_words_end_in_one_line(built: Path, output: str, says: str) -> None:
+    run = launched(built, Desk(output, output))
     run.wait_ready(1.0)
     with pytest.raises(TrialFailed, match=says) as caught:
         run.begin(1.0)
@@ -192,7 +192,7 @@ def test_hostile_words_end_in_one_line(built: Path, told: str, says: str) -> Non
 def test_one_that_ends_is_quoted(built: Path) -> None:
     desk = Desk(ready="[FATAL] Could not initialize DPDK")
     run = launched(built, desk)
-    for one in desk.programs:
-        one.ended, one.exit_code = True, 1
+    for item in desk.programs:
+        item.ended, item.exit_code = True, 1
     with pytest.raises(TrialFailed, match=r"exit code 1: .*Could not initialize DPDK"):
         run.wait_ready(5.0)

@@ -1,5 +1,4 @@
-"""netmap's pkt-gen as a generator: what a real one printed is read to the frame; all else ends in
-one line."""
+"""netmap's pkt-gen as a generator: counts of real output are exact, and errors are one line."""
 
 from __future__ import annotations
 
@@ -41,11 +40,11 @@ def planned(**given: str) -> list[Trial]:
 
 @pytest.fixture
 def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    there = tmp_path / "pkt-gen"
-    there.write_text("#!/bin/sh\n")
-    there.chmod(0o755)
-    monkeypatch.setenv(pkt_gen.SETTING, str(there))
-    return there
+    installation = tmp_path / "pkt-gen"
+    installation.write_text("#!/bin/sh\n")
+    installation.chmod(0o755)
+    monkeypatch.setenv(pkt_gen.SETTING, str(installation))
+    return installation
 
 
 class Desk:
@@ -58,16 +57,16 @@ class Desk:
     def spawn(self, args: Sequence[str]) -> Spawned:
         self.commands.append(list(args))
         fake = FakeProgram(self.printed.pop(0))
-        fake.pid = -1  # of nobody
+        fake.pid = -1  # no process
         return fake
 
     def job(self, kind: PortKind = PortKind.VALE, **fields: object) -> Job:
         def station(name: str, end: int) -> Station:
-            made = MadePort(netmap=f"vale0:p{end},netns=/run/netns/sw")
+            vf_port = MadePort(netmap=f"vale0:p{end},netns=/run/netns/sw")
             port = NodePort(
                 kind, f"02:53:4d:00:00:0{end + 1}", f"10.64.0.{end + 1}/24",
                 peer_mac=f"02:53:4d:00:00:0{2 - end}",
-                made_port=made if kind is PortKind.VALE else None,
+                made_port=vf_port if kind is PortKind.VALE else None,
                 device_inside=None if kind is PortKind.VALE else "eth0",
             )  # fmt: skip
             return Station(name, port, (end,), self.spawn)
@@ -104,7 +103,7 @@ def run(desk: Desk, kind: PortKind = PortKind.VETH, **fields: object) -> pkt_gen
         ({"method": "ndr-pdr"}, "method: plain"),
     ],
 )
-def test_what_it_cannot_do_is_refused_with_place_and_remedy(
+def test_unsupported_keys_are_refused_with_place_and_remedy(
     given: dict[str, str], says: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
@@ -112,15 +111,15 @@ def test_what_it_cannot_do_is_refused_with_place_and_remedy(
     assert says in str(caught.value)
 
 
-def test_a_run_may_last_until_its_clock_is_no_help() -> None:
+def test_run_may_last_until_its_clock_is_ambiguous() -> None:
     assert planned(duration="489s")
 
 
 def test_it_takes_ports_of_vale_and_devices() -> None:
     for switch, kind in (("vale", PortKind.VALE), ("linux-bridge", PortKind.VETH)):
         assert planned(switch=switch)
-        there = THERE.environments["netns"]
-        ports = usable_ports(THERE.switches[switch], there, generator="pkt-gen")
+        installation = THERE.environments["netns"]
+        ports = usable_ports(THERE.switches[switch], installation, generator="pkt-gen")
         assert ports[0] is kind
 
 
@@ -145,12 +144,12 @@ def test_on_vale_a_sender_says_first_whose_the_receivers_port_is(named: Path) ->
     desk = Desk(SENT, RECEIVED, SENT)
     run(desk, PortKind.VALE, rate_pps=5000, packet_size_bytes=64, burst=8)
     teaches, receives, sends = desk.commands
-    assert all(one[:2] == ["nsenter", "--net=/run/netns/sw"] for one in desk.commands)
-    for one, port, function in ((teaches, 1, "tx"), (receives, 1, "rx"), (sends, 0, "tx")):
-        assert one[one.index("-i") + 1] == f"vale0:p{port}"
-        assert one[one.index("-f") + 1] == function
-        assert one[one.index("-l") + 1] == "60", "it counts no FCS"
-        assert str(named) in one
+    assert all(item[:2] == ["nsenter", "--net=/run/netns/sw"] for item in desk.commands)
+    for item, port, function in ((teaches, 1, "tx"), (receives, 1, "rx"), (sends, 0, "tx")):
+        assert item[item.index("-i") + 1] == f"vale0:p{port}"
+        assert item[item.index("-f") + 1] == function
+        assert item[item.index("-l") + 1] == "60", "it counts no FCS"
+        assert str(named) in item
     assert teaches[teaches.index("-n") + 1] == "1"
     assert teaches[teaches.index("-S") + 1] == sends[sends.index("-D") + 1] == "02:53:4d:00:00:02"
     assert (sends[sends.index("-R") + 1], sends[sends.index("-n") + 1]) == ("5000", "5000")
@@ -218,14 +217,14 @@ def test_a_run_ends_in_a_reading(named: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("sender", "says"),
     [
-        ("", "did not say what it counted"),
-        ("Segmentation fault", "did not say what it counted: Segmentation fault"),
-        (SENT.replace("Sent 5000", "Sent 99999999999999999999"), "did not say what it counted"),
+        ("", "did not print its total"),
+        ("Segmentation fault", "did not print its total: Segmentation fault"),
+        (SENT.replace("Sent 5000", "Sent 99999999999999999999"), "did not print its total"),
         (SENT.replace("Sent 5000 packets 300000 bytes", "Sent nothing."), "sent nothing"),
         (SENT.replace("Sent 5000", "Sent 4999"), "contradict"),
-        (SENT.replace("sender_body", "body"), "did not say when it began"),
-        (SENT.replace("436.000040", "434.000040"), "sent for no time at all"),
-        (SENT + "\n1.000001 main_thread [2] ouch, thread 0 exited with error", "error of its own"),
+        (SENT.replace("sender_body", "body"), "did not print its begin"),
+        (SENT.replace("436.000040", "434.000040"), "printed a duration of 0"),
+        (SENT + "\n1.000001 main_thread [2] ouch, thread 0 exited with error", "internal error"),
     ],
 )
 def test_hostile_words_end_in_one_line(

@@ -1,5 +1,4 @@
-"""Pktgen-DPDK as a generator: what a real one printed is read to the frame; all else ends in one
-line."""
+"""Pktgen-DPDK as a generator: counts of real output are exact, and errors are one line."""
 
 from __future__ import annotations
 
@@ -45,9 +44,11 @@ def planned(**given: str) -> list[Trial]:
 
 @pytest.fixture
 def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    there = Path(script(tmp_path / "pktgen", "#!/bin/sh\necho 'a Lua script; DPDK 22.11.11'\n"))
-    monkeypatch.setenv(pktgen_dpdk.SETTING, str(there))
-    return there
+    installation = Path(
+        script(tmp_path / "pktgen", "#!/bin/sh\necho 'a Lua script; DPDK 22.11.11'\n")
+    )
+    monkeypatch.setenv(pktgen_dpdk.SETTING, str(installation))
+    return installation
 
 
 Answer = Callable[[str], str]
@@ -86,7 +87,7 @@ def run_of(
 
 def measured(folder: Path, sender: Answer, receiver: Answer) -> Reading:
     run, _, programs = run_of(folder, sender, receiver)
-    run.wait_ready(0.0)  # (all that they will say, they have said)
+    run.wait_ready(0.0)  # all their output is there
     programs["rx0"].lines.extend(RECEIVED.splitlines())
     run.begin(4.0)
     while run.running():
@@ -100,15 +101,15 @@ def test_the_counts_of_a_real_run_are_read_to_the_frame(named: Path, tmp_path: P
     assert (source.frames, target.frames) == (79_968, 79_960)
     assert source.version == "Pktgen 23.03.0 with DPDK 22.11.11"
     assert reading.duration_ns == STOPPED_NS - BEGUN_NS
-    assert [one.frames for one in source.counts] == [13_344, 20_352, 20_128, 20_000]
-    assert sum(one.duration_ns for one in source.counts) <= reading.duration_ns
-    (one,) = target.counts
-    assert (one.frames, one.duration_ns) == (40_000, 2_000_000_000)
+    assert [item.frames for item in source.counts] == [13_344, 20_352, 20_128, 20_000]
+    assert sum(item.duration_ns for item in source.counts) <= reading.duration_ns
+    (item,) = target.counts
+    assert (item.frames, item.duration_ns) == (40_000, 2_000_000_000)
     assert source.report == {"link": "10000 Mbit/s"}
     assert not list(tmp_path.glob("*.over")), "the word to stop is taken back"
 
 
-def test_both_get_the_script_with_what_the_trial_asks(named: Path, tmp_path: Path) -> None:
+def test_both_get_the_script_with_the_trials_values(named: Path, tmp_path: Path) -> None:
     _, commands, _ = run_of(tmp_path, str, str, packet_size_bytes=128, burst=16)
     receiver, sender = commands
     assert "--vdev=net_af_packet0,iface=eth0" in sender
@@ -146,7 +147,7 @@ def test_the_flow_of_a_function_is_in_the_script(named: Path, tmp_path: Path) ->
             RAN.replace(f"stopped {STOPPED_NS}", f"stopped {BEGUN_NS}"),
             "stopped before it had begun",
         ),
-        (RAN.replace("switchmark total 79968", ""), "did not say `total` in time"),
+        (RAN.replace("switchmark total 79968", ""), "did not print `total` in time"),
     ],
 )
 def test_hostile_words_end_in_one_line(named: Path, tmp_path: Path, sender: str, says: str) -> None:
@@ -165,7 +166,7 @@ def test_hostile_words_end_in_one_line(named: Path, tmp_path: Path, sender: str,
         ({"interval": "100ms"}, "interval: 1s"),
     ],
 )
-def test_what_it_cannot_do_is_refused_with_a_remedy(given: dict[str, str], says: str) -> None:
+def test_unsupported_keys_are_refused_with_a_remedy(given: dict[str, str], says: str) -> None:
     with pytest.raises(UsageError, match=re.escape(says)) as caught:
         planned(**given)
     assert caught.value.exit_code == 2

@@ -1,4 +1,4 @@
-"""Foreign instruments: what real ones printed is read to the frame; all else ends in one line."""
+"""Foreign generators: counts of real output are exact, and errors are one line."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ from tests.unit.trial_fakes import trial
 THERE = installed()
 
 
-def planned(there: Installed = THERE, **given: str) -> list[Trial]:
+def planned(installation: Installed = THERE, **given: str) -> list[Trial]:
     campaign = load_settings(
-        {"switch": "linux-bridge", "duration": "2s", **given}, there.known, name="c"
+        {"switch": "linux-bridge", "duration": "2s", **given}, installation.known, name="c"
     )
-    return expand(campaign, there.switches, there.environments)
+    return expand(campaign, installation.switches, installation.environments)
 
 
 ACL = {"switch": "linux-router", "function": "route+acl", "rules": "25"}
@@ -80,9 +80,9 @@ def test_the_folder_is_the_registry() -> None:
     assert generator_names()[0] == OWN_ENGINE
     assert {"iperf3", "sockperf", "testpmd"} <= set(INSTRUMENTS)
     for name in INSTRUMENTS:
-        can = INSTRUMENTS[name]().abilities
+        capabilities = INSTRUMENTS[name]().abilities
         assert INSTRUMENTS[name]().name == name
-        assert can.cannot_know, "none knows all that our engine does"
+        assert capabilities.cannot_know, "none knows all that our engine does"
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_the_folder_is_the_registry() -> None:
     ],
 )  # fmt: skip
 def test_instruments_take_part_in_functions(generator: str, given: dict[str, str]) -> None:
-    (one,) = planned(generator=generator, **given)
-    assert one.generator == generator and not one.function.is_plain
+    (item,) = planned(generator=generator, **given)
+    assert item.generator == generator and not item.function.is_plain
 
 
 def test_testpmd_sends_the_flow_of_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its addresses and ports, and the router's MAC address as the next hop."""
     consoles: list[list[str]] = []
 
-    def console(what: str, job: Job, station: Station, options: list[str]) -> None:
+    def console(expected: str, job: Job, station: Station, options: list[str]) -> None:
         consoles.append(options)
 
     monkeypatch.setattr(testpmd, "_Console", console)
@@ -122,12 +122,12 @@ def test_testpmd_sends_the_flow_of_a_function(monkeypatch: pytest.MonkeyPatch) -
     assert f"--tx-udp={frame.source_port},{frame.destination_port}" in consoles[1]
 
 
-def test_a_trial_of_our_own_engine_keeps_its_id_and_notation() -> None:
-    (own,) = planned()
+def test_trial_of_the_engine_keeps_id_and_notation() -> None:
+    (own_value,) = planned()
     (other,) = planned(generator="iperf3")
-    assert own.generator == OWN_ENGINE
-    assert own.id != other.id
-    assert own.model_copy(update={"generator": "iperf3"}).id == other.id
+    assert own_value.generator == OWN_ENGINE
+    assert own_value.id != other.id
+    assert own_value.model_copy(update={"generator": "iperf3"}).id == other.id
 
 
 @pytest.mark.parametrize(
@@ -190,23 +190,23 @@ def test_a_trial_of_our_own_engine_keeps_its_id_and_notation() -> None:
         ({"generator": "sockperf", "dimension": "latency", "probe_rate": "1k"}, "probe_rate: none"),
     ],
 )
-def test_what_an_instrument_cannot_do_is_refused_with_place_and_remedy(
+def test_unsupported_keys_are_refused_with_place_and_remedy(
     given: dict[str, str], says: str
 ) -> None:
-    told = refusal(**given)
-    assert says in told
-    assert "generator" in told
+    output = refusal(**given)
+    assert says in output
+    assert "generator" in output
 
 
 def test_a_rate_in_bits_is_one_in_frames_to_an_instrument() -> None:
-    (one,) = planned(generator="sockperf", dimension="latency", rate="100Mbps-l1")
-    assert one.rate_pps == 148_810
+    (item,) = planned(generator="sockperf", dimension="latency", rate="100Mbps-l1")
+    assert item.rate_pps == 148_810
 
 
 def test_iperf3_takes_the_port_that_it_can() -> None:
     """Where the switch's best would be a vhost-user socket."""
-    (one,) = planned(generator="iperf3", switch="direct")
-    assert one.port_kind is PortKind.VETH
+    (item,) = planned(generator="iperf3", switch="direct")
+    assert item.port_kind is PortKind.VETH
 
 
 @pytest.mark.parametrize(("frame", "payload"), [(64, 18), (512, 466), (1518, 1472)])
@@ -226,28 +226,28 @@ def test_iperf3_is_asked_for_the_rate_in_bits_of_payload() -> None:
 
 def test_iperf3_is_read_to_the_frame() -> None:
     """A run that lost more than half of its datagrams at the receiving socket."""
-    seen = iperf3._read(
+    observed = iperf3._read(
         program(recorded("iperf3-client.json")),
         program(recorded("iperf3-server.json"), "iperf3 server"),
     )
-    assert (seen.source.frames, seen.target.frames) == (277_890, 277_890 - 175_447)
-    assert seen.source.version == "3.12"
-    assert seen.duration_ns == pytest.approx(1e9, rel=0.01)
-    for end in (seen.source, seen.target):
+    assert (observed.source.frames, observed.target.frames) == (277_890, 277_890 - 175_447)
+    assert observed.source.version == "3.12"
+    assert observed.duration_ns == pytest.approx(1e9, rel=0.01)
+    for end in (observed.source, observed.target):
         assert sum(one.frames for one in end.counts) == pytest.approx(end.frames, rel=0.01)
-    assert seen.reordered == 0
-    assert seen.duplicates is None, "it does not know"
+    assert observed.reordered == 0
+    assert observed.duplicates is None, "it does not know"
 
 
-def test_what_iperf3_says_of_its_failure_is_said() -> None:
+def test_error_of_iperf3_is_reported() -> None:
     with pytest.raises(TrialFailed, match="unable to connect to server: Connection refused"):
-        iperf3._said(program(recorded("iperf3-refused.json")))
+        iperf3._report(program(recorded("iperf3-refused.json")))
 
 
 def _changed(**end: Any) -> str:
-    said = json.loads(recorded("iperf3-client.json"))
-    said["end"]["sum"] |= end
-    return json.dumps(said)
+    message = json.loads(recorded("iperf3-client.json"))
+    message["end"]["sum"] |= end
+    return json.dumps(message)
 
 
 @pytest.mark.parametrize(
@@ -270,14 +270,14 @@ def _changed(**end: Any) -> str:
 )
 def test_hostile_words_of_iperf3_end_in_one_line(printed: str, says: str) -> None:
     with pytest.raises(TrialFailed) as caught:
-        iperf3._said(program(printed))
+        iperf3._report(program(printed))
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "iperf3 client in tx0" in str(caught.value)
 
 
 def _statistics() -> list[str]:
-    """What testpmd answered to two questions."""
+    """The answers of testpmd to two commands."""
     answers = recorded("testpmd-sender.txt").split("testpmd> show port stats 0")[1:]
     return [one.split("testpmd>")[0] for one in answers]
 
@@ -289,40 +289,40 @@ def _console(answer: Callable[[str], str]) -> tuple[testpmd._Console, FakeProgra
     return testpmd._Console("sender", job(), where, ["--forward-mode=txonly"]), fake
 
 
-def test_two_testpmds_in_one_namespace_join_no_group_of_one_number(
+def test_two_testpmds_in_one_namespace_have_other_groups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """net_af_packet numbers it by process and interface: 6 ^ 2 is 7 ^ 3, and the kernel refuses."""
-    devices, pids, made = {"tx": 2, "rx": 3}, iter([7, 6, 8]), list[FakeProgram]()
+    devices, pids, result = {"tx": 2, "rx": 3}, iter([7, 6, 8]), list[FakeProgram]()
     monkeypatch.setattr("socket.if_nametoindex", devices.__getitem__)
 
     def end(device: str) -> Station:
         def spawn(command: Sequence[str]) -> FakeProgram:
-            made.append(FakeProgram("", answer=lambda line: ""))
-            made[-1].pid = next(pids)
-            return made[-1]
+            result.append(FakeProgram("", answer=lambda line: ""))
+            result[-1].pid = next(pids)
+            return result[-1]
 
         port = NodePort(PortKind.VETH, "02:53:4d:00:00:01", "10.64.0.1/24", device_inside=device)
         return Station(f"{device}0", port, (1,), spawn)
 
     both = replace(job(), source=end("tx"), target=end("rx"))
     run = testpmd.TestpmdInstrument().launch(both)
-    assert [one.ended for one in made] == [False, True, False]
+    assert [one.ended for one in result] == [False, True, False]
     assert run.process_ids() == [7, 8]
 
 
 def test_testpmd_is_read_at_its_prompt() -> None:
-    """How long it was between two answers follows from the rate that testpmd tells."""
+    """The time between two answers follows from the rate that testpmd prints."""
     answers = iter(_statistics())
     console, fake = _console(lambda line: next(answers))
     for _ in range(2):
         console.read()
         console.wait_answer(1.0)
     assert fake.written == ["show port stats 0"] * 2
-    assert console.frames == console.told()["TX-packets"] == 69_450_240
-    (seen,) = console.counts(0, 0)
-    assert seen.frames == 69_450_240 - 32_088_160
-    assert seen.duration_ns == pytest.approx(seen.frames * 1e9 / 37_494_758, rel=1e-6)
+    assert console.frames == console.report()["TX-packets"] == 69_450_240
+    (observed,) = console.counts(0, 0)
+    assert observed.frames == 69_450_240 - 32_088_160
+    assert observed.duration_ns == pytest.approx(observed.frames * 1e9 / 37_494_758, rel=1e-6)
 
 
 def test_testpmd_reads_on_until_nothing_comes() -> None:
@@ -332,7 +332,7 @@ def test_testpmd_reads_on_until_nothing_comes() -> None:
     assert final_count(console, math.inf) == 69_450_240
 
 
-def test_what_has_been_said_is_read_however_late_one_looks() -> None:
+def test_output_is_read_also_late() -> None:
     """As after a pause of the machine in which the deadline went by."""
     first, last = _statistics()
     console, _ = _console(lambda line: last)
@@ -373,50 +373,52 @@ def test_a_testpmd_that_has_ended_is_quoted() -> None:
 @given(st.text(max_size=300))
 def test_any_text_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(TrialFailed) as caught:
-        iperf3._said(program(text))
+        iperf3._report(program(text))
     assert "\n" not in str(caught.value)
 
 
-def test_what_the_record_keeps_of_it_is_bounded() -> None:
+def test_recorded_output_is_bounded() -> None:
     """A program in its place that prints what no JSON has does not end a campaign."""
-    said = json.loads(recorded("iperf3-client.json"))
-    said["start"]["cookie"] = float("nan")
-    said["intervals"][0]["sum"]["seconds"] = 1e-12
-    client, server = program(json.dumps(said)), program(recorded("iperf3-server.json"))
-    seen = iperf3._read(client, server)
-    assert set(seen.source.report) == {"start", "end"}
-    assert "NaN" not in json.dumps(seen.source.report)
-    assert all(one.duration_ns > 0 for one in seen.source.counts)
+    message = json.loads(recorded("iperf3-client.json"))
+    message["start"]["cookie"] = float("nan")
+    message["intervals"][0]["sum"]["seconds"] = 1e-12
+    client, server = program(json.dumps(message)), program(recorded("iperf3-server.json"))
+    observed = iperf3._read(client, server)
+    assert set(observed.source.report) == {"start", "end"}
+    assert "NaN" not in json.dumps(observed.source.report)
+    assert all(one.duration_ns > 0 for one in observed.source.counts)
 
 
-def test_more_received_than_sent_is_no_measurement() -> None:
+def test_more_received_than_sent_fails_the_trial() -> None:
     client, server = program(_changed(packets=10)), program(recorded("iperf3-server.json"))
     with pytest.raises(TrialFailed, match="contradict"):
         iperf3._read(client, server)
 
 
-def _sockperf(tmp_path: Path, log: str | None = None, said: str | None = None) -> Reading:
+def _sockperf(tmp_path: Path, log: str | None = None, message: str | None = None) -> Reading:
     path = tmp_path / "log.csv"
     path.write_text(recorded("sockperf-log.csv") if log is None else log)
-    client = program(recorded("sockperf-client.txt") if said is None else said, "sockperf client")
+    client = program(
+        recorded("sockperf-client.txt") if message is None else message, "sockperf client"
+    )
     return sockperf._read(path, client, program(recorded("sockperf-server.txt")))
 
 
 def test_sockperf_is_read_to_the_round_trip(tmp_path: Path) -> None:
     """Its own percentiles are those of the distribution that was made of its log."""
-    seen, said = _sockperf(tmp_path), recorded("sockperf-client.txt")
-    assert seen.round_trips is not None
-    (observations,) = [line for line in said.splitlines() if "observations" in line][:1]
-    assert f"Total {seen.round_trips.histogram.count} observations" in observations
-    for name, ours in (
-        ("percentile 50.000", seen.round_trips.histogram.percentiles_ns()["50"]),
-        ("<MAX> observation", seen.round_trips.max_ns),
-        ("<MIN> observation", seen.round_trips.min_ns),
+    reading, message = _sockperf(tmp_path), recorded("sockperf-client.txt")
+    assert reading.round_trips is not None
+    (observations,) = [line for line in message.splitlines() if "observations" in line][:1]
+    assert f"Total {reading.round_trips.histogram.count} observations" in observations
+    for name, engine_value in (
+        ("percentile 50.000", reading.round_trips.histogram.percentiles_ns()["50"]),
+        ("<MAX> observation", reading.round_trips.max_ns),
+        ("<MIN> observation", reading.round_trips.min_ns),
     ):
-        (line,) = [line for line in said.splitlines() if name in line]
-        assert ours / 1e3 == pytest.approx(float(line.rpartition("=")[2]), rel=0.02)
-    assert (seen.source.frames, seen.answered) == (201, 201)
-    assert (seen.duplicates, seen.reordered) == (0, 0)
+        (line,) = [line for line in message.splitlines() if name in line]
+        assert engine_value / 1e3 == pytest.approx(float(line.rpartition("=")[2]), rel=0.02)
+    assert (reading.source.frames, reading.answered) == (201, 201)
+    assert (reading.duplicates, reading.reordered) == (0, 0)
     assert not (tmp_path / "log.csv").exists(), "it is large"
 
 
@@ -446,7 +448,7 @@ def test_hostile_logs_of_sockperf_end_in_one_line(tmp_path: Path, log: str, says
 
 def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     with pytest.raises(TrialFailed, match="Is the server down"):
-        _sockperf(tmp_path, said=recorded("sockperf-unanswered.txt"))
+        _sockperf(tmp_path, message=recorded("sockperf-unanswered.txt"))
 
 
 def test_a_program_that_fails_is_quoted() -> None:
@@ -467,24 +469,24 @@ def _measured(reading: Reading, **fields: Any) -> Any:
     run = SimpleNamespace(
         measure=lambda tick: reading, begun_ns=5 * S, socket_drops=3, cpu=lambda: None
     )
-    asked = trial(generator="iperf3", **fields)
-    policy = TrimPolicy().over(asked.duration_s)
-    return foreign.measure(asked, cast(InstrumentRun, run), policy, lambda: None)
+    requested = trial(generator="iperf3", **fields)
+    policy = TrimPolicy().over(requested.duration_s)
+    return foreign.measure(requested, cast(InstrumentRun, run), policy, lambda: None)
 
 
 def test_three_loads_from_the_instruments_own_counts() -> None:
     reading = Reading(_end(20_000, 1000), _end(19_000, 950), 2 * S, reordered=19)
-    seen = _measured(reading, duration_s=2.0, rate_pps=10_000, packet_size_bytes=64)
-    loads = seen.figures.throughput
+    observed = _measured(reading, duration_s=2.0, rate_pps=10_000, packet_size_bytes=64)
+    loads = observed.figures.throughput
     assert (loads.intended_pps, loads.offered_pps, loads.forwarded_pps) == (10_000, 10_000, 9_500)
     assert loads.loss_ratio == 0.05
     assert loads.forwarded_l2_bps == 9_500 * 64 * 8
     assert loads.pairs[0].duplicates is None
     assert loads.reordered_ratio == 0.001
-    assert seen.socket_drops == 3
-    assert seen.on_schedule
-    assert 0 < seen.trim.samples_kept < 20
-    assert seen.trim.kept_from_ns > 5 * S
+    assert observed.socket_drops == 3
+    assert observed.on_schedule
+    assert 0 < observed.trim.samples_kept < 20
+    assert observed.trim.kept_from_ns > 5 * S
 
 
 def test_a_sender_below_its_rate_has_missed_its_schedule() -> None:
@@ -493,14 +495,14 @@ def test_a_sender_below_its_rate_has_missed_its_schedule() -> None:
     assert marks_are_valid(["schedule-missed"])
 
 
-def test_no_sample_is_no_rate() -> None:
+def test_missing_samples_fail_the_trial() -> None:
     empty = EndReading(("x",), "1.0", 10)
     with pytest.raises(TrialFailed, match="iperf3's receiver"):
         _measured(Reading(_end(20_000, 1000), empty, 2 * S), duration_s=2.0)
 
 
 def _by_sockperf(trial: Trial) -> Record:
-    """A record as one by our engine, without what sockperf does not know."""
+    """A record like that of the engine, without the information that sockperf lacks."""
     record = synthetic_record(trial)
     assert record.latency is not None
     late = {name: None for name in Latency.model_fields if name.startswith("intended_")}
@@ -509,13 +511,13 @@ def _by_sockperf(trial: Trial) -> Record:
         name="sockperf", version="3.7", cannot_know=["when a request was due"],
         sent_frames=10, received_frames=10, device_sent_frames=12, device_received_frames=12,
     )  # fmt: skip
-    told = {"latency": record.latency.model_copy(update=late), "instrument": note}
-    return Record.model_validate(record.model_copy(update=told).model_dump(mode="json"))
+    output = {"latency": record.latency.model_copy(update=late), "instrument": note}
+    return Record.model_validate(record.model_copy(update=output).model_dump(mode="json"))
 
 
 def test_results_say_what_is_not_known(tmp_path: Path) -> None:
-    asked = synthetic_trial(dimension="latency", generator="sockperf")
-    records = [_by_sockperf(asked.repeated(number)) for number in range(2)]
+    requested = synthetic_trial(dimension="latency", generator="sockperf")
+    records = [_by_sockperf(requested.repeated(number)) for number in range(2)]
     run = write_run(tmp_path / "results", records)
     (row,) = summarise(run, read_table(run), with_curves=True)
     assert row.latency is not None and row.latency.curve is not None
@@ -532,28 +534,28 @@ def test_results_say_what_is_not_known(tmp_path: Path) -> None:
     assert "Traffic by sockperf 3.7" in page.read_text()
 
 
-def _built_in(there: Installed = THERE) -> CampaignDefinition:
-    return find_campaign("instruments", there.known)
+def _built_in(installation: Installed = THERE) -> CampaignDefinition:
+    return find_campaign("instruments", installation.known)
 
 
 def test_the_comparison_has_each_instrument_where_it_can() -> None:
     campaign = _built_in()
     trials = expand(campaign, THERE.switches, THERE.environments)
-    where = {(one.dimension.value, one.rate_pps): set[str]() for one in trials}
-    for one in trials:
-        where[one.dimension.value, one.rate_pps].add(one.generator)
-    named = {"pkt-gen", "trex", "moongen"}  # (by environment variables)
+    where = {(item.dimension.value, item.rate_pps): set[str]() for item in trials}
+    for item in trials:
+        where[item.dimension.value, item.rate_pps].add(item.generator)
+    named = {"pkt-gen", "trex", "moongen"}  # found by environment variables
     assert where == {
         ("throughput", 20_000): {OWN_ENGINE, "iperf3", *named},
         ("throughput", None): {OWN_ENGINE, "iperf3", "testpmd", *named},
         ("latency", 1_000): {OWN_ENGINE, "sockperf"},
     }
-    assert len({point_of(one) for one in trials}) == 3, "compared at three points"
+    assert len({point_of(item) for item in trials}) == 3, "compared at three points"
     _, reasons = leave_out_unable(campaign, THERE.switches, THERE.environments)
     assert any("sockperf measures no throughput" in reason for reason in reasons)
 
 
-def test_what_is_not_installed_is_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_generator_is_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = unavailable("program `iperf3` not found", remedy="apt install iperf3")
     for absent in (pkt_gen.PktGen, trex.Trex, moongen.MoonGen):
         monkeypatch.setattr(absent, "availability", lambda self: gone)
@@ -562,11 +564,11 @@ def test_what_is_not_installed_is_left_out_by_name(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sockperf.Sockperf, "availability", lambda self: available("3.7"))
     monkeypatch.setattr("switchmark.experiment.steps._switch_availabilities", _all_there)
     steps = plan_steps(_built_in(), THERE)
-    kept, reasons = leave_out_unavailable(steps)
+    saved, reasons = leave_out_unavailable(steps)
     why = "program `iperf3` not found; apt install iperf3"
     absent_names = ("iperf3", "moongen", "pkt-gen", "trex")
     assert sorted(reasons) == [f"generator {name}: {why}" for name in absent_names]
-    assert {step.plan.trial.generator for step in kept} == {OWN_ENGINE, "sockperf", "testpmd"}
+    assert {step.plan.trial.generator for step in saved} == {OWN_ENGINE, "sockperf", "testpmd"}
 
 
 def _all_there(steps: Sequence[Step]) -> Any:

@@ -1,4 +1,4 @@
-"""TRex as a generator: what its client tells is read to the frame; all else ends in one line."""
+"""TRex as a generator: the counts of its client are exact, and errors are one line."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ S = 1_000_000_000
 
 
 def answer(**fields: Any) -> str:
-    told = {
+    output = {
         "t_ns": 5 * S, "sent": 0, "received": 0, "output_errors": 0, "input_errors": 0,
         "queue_full": 0, "sends": False,
     }  # fmt: skip
-    return json.dumps(told | fields)
+    return json.dumps(output | fields)
 
 
 READY = json.dumps({"ready": True, "version": "v3.08", "driver": "net_af_packet"})
 
 
 class Desk:
-    """Fake servers that say nothing, and clients that answer each line with the next answer."""
+    """Fake servers without output, and clients that answer each line with the next answer."""
 
     def __init__(self, *answers: str, ready: str = READY) -> None:
         self.answers, self.ready = list(answers), ready
@@ -102,7 +102,7 @@ def launched(release: Path, desk: Desk, **fields: Any) -> PolledRun:
         ({"flows": "10"}, "flows: 1"),
     ],
 )
-def test_what_it_cannot_do_is_refused_with_place_and_remedy(
+def test_unsupported_keys_are_refused_with_place_and_remedy(
     given: dict[str, str], says: str
 ) -> None:
     settings = {"switch": "linux-bridge", "rate": "5k", "burst": "1", "generator": "trex", **given}
@@ -130,8 +130,8 @@ def test_a_frame_has_the_trials_size_and_addresses(tmp_path: Path) -> None:
     assert len(frame) == 124, "the FCS is the device's"
     assert frame[:14].hex() == "02534d000002" + "02534d000001" + "0800"
     assert frame[26:34] == bytes([10, 64, 0, 1, 10, 64, 0, 2])
-    words = [int.from_bytes(frame[at : at + 2]) for at in range(14, 34, 2)]
-    total = sum(words)
+    arguments = [int.from_bytes(frame[at : at + 2]) for at in range(14, 34, 2)]
+    total = sum(arguments)
     assert (total & 0xFFFF) + (total >> 16) == 0xFFFF, "RFC 1071"
     assert int.from_bytes(frame[16:18]) == 110
     assert int.from_bytes(frame[38:40]) == 90
@@ -143,15 +143,15 @@ def test_each_node_has_a_server_with_its_device_and_a_dummy(release: Path) -> No
     (rx, rx_client, tx, tx_client) = desk.commands
     for command, node, core in ((rx, "rx0", 1), (tx, "tx0", 0)):
         config = Path(command[command.index("--cfg") + 1])
-        (told,) = json.loads(config.read_text())
+        (output,) = json.loads(config.read_text())
         assert config.name == f"trex-{node}.yaml"
-        assert told["interfaces"] == ["eth0", "dummy"]
-        assert (told["low_end"], told["low_end_core"]) == (True, core)
+        assert output["interfaces"] == ["eth0", "dummy"]
+        assert (output["low_end"], output["low_end_core"]) == (True, core)
         assert "--no-watchdog" in command, "a machine that pauses would kill it"
     assert "frames" not in json.loads(rx_client[-1])
-    asked = json.loads(tx_client[-1])
-    assert (asked["pps"], asked["mult"]) == (1000, "1")
-    (frame,) = Path(asked["frames"]).read_text().splitlines()
+    requested = json.loads(tx_client[-1])
+    assert (requested["pps"], requested["mult"]) == (1000, "1")
+    (frame,) = Path(requested["frames"]).read_text().splitlines()
     assert len(bytes.fromhex(frame)) == 124
 
 
@@ -215,7 +215,7 @@ def test_a_run_is_read_to_the_frame_from_the_moment_it_begins(release: Path) -> 
     run = launched(
         release,
         Desk(
-            answer(t_ns=at[0], received=7),  # (of the receiver: what came before)
+            answer(t_ns=at[0], received=7),  # earlier frames at the receiver
             answer(t_ns=at[0], sent=3),
             answer(t_ns=at[0], sent=3, sends=True),
             answer(t_ns=at[1], sent=103, sends=True),
@@ -243,11 +243,11 @@ def test_a_run_is_read_to_the_frame_from_the_moment_it_begins(release: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("ready", "told", "says"),
+    ("ready", "output", "says"),
     [
         ('{"error": "no route\\nto it"}', "", "failed: no route to it"),
         ("Traceback", "", "printed no JSON: Traceback"),
-        ("[1]", "", r"printed no JSON object: \[1\]"),
+        ("[1]", "", r"printed something other than a JSON object: \[1\]"),
         (READY, "{}", "printed t_ns: Field required"),
         (READY, answer(sent=-1), "printed sent: Input should be greater"),
         (READY, answer(sent=1 << 60), "printed sent: Input should be less"),
@@ -256,8 +256,8 @@ def test_a_run_is_read_to_the_frame_from_the_moment_it_begins(release: Path) -> 
         (READY, answer(**{"one\nmore": 1}), "printed one more: Extra inputs"),
     ],
 )
-def test_hostile_words_end_in_one_line(release: Path, ready: str, told: str, says: str) -> None:
-    run = launched(release, Desk(told, told, told, ready=ready))
+def test_hostile_words_end_in_one_line(release: Path, ready: str, output: str, says: str) -> None:
+    run = launched(release, Desk(output, output, output, ready=ready))
     with pytest.raises(TrialFailed, match=says) as caught:
         run.wait_ready(1.0)
         run.begin(1.0)
@@ -265,8 +265,8 @@ def test_hostile_words_end_in_one_line(release: Path, ready: str, told: str, say
     assert "trex client of the receiver in rx0" in str(caught.value)
 
 
-def test_at_rate_max_the_sender_is_stopped_and_the_time_is_its_own(release: Path) -> None:
-    """What it could not send in time it would send later, and end late."""
+def test_sender_at_rate_max_is_stopped_by_its_own_time(release: Path) -> None:
+    """It would send delayed frames later, and end late."""
     still, over = {"sent": 900, "sends": True}, {"sent": 950}
     desk = Desk(
         answer(), answer(), answer(sends=True),
@@ -280,8 +280,8 @@ def test_at_rate_max_the_sender_is_stopped_and_the_time_is_its_own(release: Path
     run._source.wait_answer(1.0)
     while run.running():
         pass
-    asked = [json.loads(line)["do"] for line in desk.clients[1].written]
-    assert asked == ["read", "start", "read", "stop"]
+    requested = [json.loads(line)["do"] for line in desk.clients[1].written]
+    assert requested == ["read", "start", "read", "stop"]
     assert json.loads(desk.clients[1].written[1])["duration_s"] == -1
     reading = run.finish(5.0)
     assert reading.duration_ns == S + S // 5

@@ -1,5 +1,5 @@
-"""The table of parameters: what was written before reads as it did, and nothing that must be equal
-is listed a second time."""
+"""The table of parameters: old texts have the same meaning, and no list of parameters exists
+twice."""
 
 from __future__ import annotations
 
@@ -133,8 +133,8 @@ def test_every_field_of_a_trial_has_a_row() -> None:
         assert len(rows) == 1, f"{name} needs a row in the table of trial.py"
     in_kinds = {one.field for kind in Kind for one in of_kinds(kind)}
     assert in_kinds == set(Trial.model_fields)
-    said = {one.field for one in (*POINT, *CONTENDER)}
-    assert set(Trial.model_fields) - said == {"switch", "repetition"}
+    message = {one.field for one in (*POINT, *CONTENDER)}
+    assert set(Trial.model_fields) - message == {"switch", "repetition"}
 
 
 def test_a_wire_is_at_the_load_of_the_trials_it_serves() -> None:
@@ -169,12 +169,12 @@ def test_a_ceiling_is_of_saturation_and_a_floor_of_its_pace() -> None:
 
 
 def test_a_ramp_over_the_wire_shows_no_ceiling(tmp_path: Path) -> None:
-    kept = Calibrations(tmp_path, {"cpu_model": "invented"})
+    saved = Calibrations(tmp_path, {"cpu_model": "invented"})
     ramp = trial(switch="direct", schedule="ramp:1k:2k:1s")
     record = synthetic_record(synthetic_trial(switch="direct", spare_cores=0), marks=[])
-    assert not kept.keep(plan_for(ramp, FakeSwitch("direct")), record)
-    assert kept.keep(plan_for(trial(switch="direct"), FakeSwitch("direct")), record)
-    assert kept.find(plan_for()) != Baseline()
+    assert not saved.keep(plan_for(ramp, FakeSwitch("direct")), record)
+    assert saved.keep(plan_for(trial(switch="direct"), FakeSwitch("direct")), record)
+    assert saved.find(plan_for()) != Baseline()
 
 
 @pytest.mark.parametrize(
@@ -184,24 +184,22 @@ def test_a_ramp_over_the_wire_shows_no_ceiling(tmp_path: Path) -> None:
     + [{"switch_cores": 2}],
     ids=str,
 )
-def test_a_row_is_laid_beside_the_wire_of_its_own_load(
-    tmp_path: Path, change: dict[str, Any]
-) -> None:
+def test_row_is_compared_with_baseline_of_its_load(tmp_path: Path, change: dict[str, Any]) -> None:
     """Of two wires, that of the trial's own load and cores, whichever comes first."""
     cores = change.get("switch_cores", 1)
     wired = {name: value for name, value in change.items() if name != "switch_cores"}
-    made = [
+    result = [
         synthetic_trial(switch="direct", spare_cores=1),
         synthetic_trial(switch="direct", spare_cores=cores, **wired),
         synthetic_trial(switch="ovs-dpdk", **change),
     ]
-    directory = write_run(tmp_path, [synthetic_record(one) for one in made])
+    directory = write_run(tmp_path, [synthetic_record(one) for one in result])
     rows = summarise(directory, read_table(directory))
     row = next(row for row in rows if row.trial.switch == "ovs-dpdk")
     for among in (rows, rows[::-1]):
         wire = wire_of(row, among)
-        assert wire is not None and wire.trial == made[1]
-    assert wire_of(row, [one for one in rows if one.trial != made[1]]) is None
+        assert wire is not None and wire.trial == result[1]
+    assert wire_of(row, [one for one in rows if one.trial != result[1]]) is None
 
 
 def judged_elsewhere(where: str) -> TrialPlan:
@@ -232,7 +230,7 @@ def test_a_row_is_laid_beside_the_wire_that_judged_it(tmp_path: Path, where: str
     assert wire is not None and wire.trial == wired
 
 
-def test_what_is_compared_differs_in_the_means_alone() -> None:
+def test_compared_trials_differ_only_in_contender() -> None:
     at = comparison_point(trial())
     for change in ({"switch": "vpp"}, {"idle": "poll"}, {"switch_cores": 2}, {"repetition": 1}):
         assert comparison_point(trial(**change)) == at
@@ -332,11 +330,11 @@ def test_a_made_up_parameter_is_one_row(tmp_path: Path, kind: str) -> None:
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    seen = json.loads(run.stdout)
+    observed = json.loads(run.stdout)
     contender, placed = kind == "CONTENDER", kind in ("PLACE", "CORES")
     of_ends = kind in ("TRAFFIC", "LAYOUT", "CONTENDER")
     foreign = "c: generator iperf3 has no gap 96; use gap: 12, or generator: switchmark"
-    assert seen == {
+    assert observed == {
         "sweep": True,
         "values": [12, 54, 96, 20],
         "set": [99],

@@ -1,4 +1,4 @@
-"""Rates in bits and of a line, and schedules: what they become, and what is refused."""
+"""Rates in bits and of a line, and schedules: their results and refusals."""
 
 from __future__ import annotations
 
@@ -118,10 +118,11 @@ def test_bad_schedules_say_what_to_write(text: str, because: str) -> None:
             "c.yaml:2: fractions: method plain does not read it; use method: r-plus",
         ),
         ("goals: quick\nmethod: soak\nrate: 5", "c.yaml:2: goals: method soak does not read it"),
-        ("probe_rate: 10M\ndimension: latency", "c.yaml:2: probe_rate: 10M is no low rate"),
+        ("probe_rate: 10M\ndimension: latency", "c.yaml:2: probe_rate: 10M is not a low rate"),
         (
             "probe_rate: 1Gbps-l1\ndimension: latency\npacket_size: [64, 1500]",
-            "c.yaml:2: probe_rate: 1Gbps-l1 is 1488095 frames/s of 64 bytes, which is no low rate",
+            "c.yaml:2: probe_rate: 1Gbps-l1 is 1488095 frames/s of 64 bytes, which is not a "
+            "low rate",
         ),
         (
             "rate: 10000Gbps-l1",
@@ -129,13 +130,13 @@ def test_bad_schedules_say_what_to_write(text: str, because: str) -> None:
         ),
     ],
 )
-def test_what_does_not_go_together_is_named(text: str, message: str) -> None:
+def test_impossible_rates_and_schedules_are_refused(text: str, message: str) -> None:
     with pytest.raises(CampaignError) as error:
         trials(text)
     assert str(error.value).startswith(message)
 
 
-def test_what_goes_together_is_taken() -> None:
+def test_possible_rates_and_schedules_are_accepted() -> None:
     assert trials("schedule: poisson\nmethod: r-plus\nprobe_rate: 1k")[0].probe_rate_pps == 1000
     (both,) = trials("method: one-way\nrate: 10k\nprobe_rate: 1k\nbidirectional: true")
     assert both.probe_rate_pps == 1000, "of each direction"

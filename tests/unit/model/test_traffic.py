@@ -40,8 +40,8 @@ def args_of(trial: Trial, end: int) -> dict[str, str]:
         peer_ip=ips[1 - end],
         device_inside="eth0",
     )
-    words = engine_args(trial, port, ("sender", "receiver")[end], 3, end, "yield")
-    return dict(pairwise(words))
+    arguments = engine_args(trial, port, ("sender", "receiver")[end], 3, end, "yield")
+    return dict(pairwise(arguments))
 
 
 def test_a_plain_trial_keeps_the_id_it_had_before_these_keys() -> None:
@@ -95,10 +95,10 @@ def test_a_list_is_a_sweep_and_a_sum_is_a_mix() -> None:
         [64, 1518],
         [1518, 64],
     )
-    (one,) = trials(packet_mix="64+1518")
-    assert one.packet_size_bytes == 791
-    assert one.frame_sizes.largest == 1518
-    assert trials(packet_size="64+1518") == [one]
+    (test_trial,) = trials(packet_mix="64+1518")
+    assert test_trial.packet_size_bytes == 791
+    assert test_trial.frame_sizes.largest == 1518
+    assert trials(packet_size="64+1518") == [test_trial]
     assert set(trials(packet_size="imix, 64+1518")) == set(trials(packet_mix="imix, 64+1518"))
     with pytest.raises(CampaignError, match="write packet_mix: imix"):
         trials(packet_size="64, imix")
@@ -157,12 +157,12 @@ def test_numbers_of_flows_are_the_same_however_written() -> None:
         ({"flows": "10:dst-mac", "connect_mode": "learning"}, "use connect_mode: cross-connect"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(settings: dict[str, str], message: str) -> None:
+def test_impossible_traffic_is_refused(settings: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         trials(**settings)
 
 
-def test_the_engine_is_told_both_points_of_view() -> None:
+def test_engine_arguments_differ_between_ends() -> None:
     (trial,) = trials(
         packet_mix="92*3+1518", flows="100:src-ip+dst-port:zipf=1.0", ip_version="6", vlan="200.100"
     )
@@ -187,14 +187,14 @@ def test_notations_carry_them() -> None:
     assert [t.vlan for t in both] == ["", "5"]
 
 
-def test_every_length_of_a_sample_must_fit_into_the_shortest_trial() -> None:
+def test_every_interval_must_fit_into_the_shortest_trial() -> None:
     """The default is shorter in short trials: another one may be the longest there."""
     assert trials(duration="500ms", interval="100ms, 200ms")
     with pytest.raises(UsageError, match="500ms leaves fewer than 3 samples of 150ms"):
         trials(duration="500ms", interval="150ms, 200ms")
 
 
-def test_the_example_of_a_samples_length_is_told_from_the_default() -> None:
+def test_example_of_interval_differs_from_default() -> None:
     row = BY_NAME["interval"]
     assert "written or by default" in row.meaning
     assert row.value(row.example, KNOWN) != row.default

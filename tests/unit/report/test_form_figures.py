@@ -20,7 +20,7 @@ from switchmark.trial.limit import limit
 from tests.unit.method_fakes import run_simulated
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.report.test_form import cells, section
-from tests.unit.trial.test_judge import EVIDENCE, seen
+from tests.unit.trial.test_judge import EVIDENCE, figures_of
 from tests.unit.trial_fakes import trial
 
 GENOME = "genome:aaaaaaaddddg"  # 7 x 64, 4 x 512, 1 x 1518: 334.5 bytes on average
@@ -62,7 +62,7 @@ def test_small_numbers_have_no_exponent() -> None:
 
 
 def test_evidence_of_a_rare_loss_is_not_zero() -> None:
-    found = limit(trial(), seen(loss_ratio=4.25e-5), EVIDENCE)
+    found = limit(trial(), figures_of(loss_ratio=4.25e-5), EVIDENCE)
     assert "0.0043 % of offered frames were lost" in found.evidence
 
 

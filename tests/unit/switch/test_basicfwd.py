@@ -91,18 +91,18 @@ def test_counters_are_sums_of_reports_up_to_the_call(engine: Path, session: Sess
     assert session.ledger.outstanding() == []
 
 
-def test_one_process_a_pair_and_what_it_is_told(engine: Path, session: Session) -> None:
+def test_each_pair_has_a_process_with_its_arguments(engine: Path, session: Session) -> None:
     switch = start(session, pairs=2)
     try:
         switch.wait_ports_up(PATIENCE_S)
         assert len(switch.process_ids()) == 2
-        told = sorted(Path(f"{engine}.args").read_text().splitlines())
-        assert told[0].startswith(
+        output = sorted(Path(f"{engine}.args").read_text().splitlines())
+        assert output[0].startswith(
             "forwarder --port dpdk:vhost=/tmp/p0.sock,client --port dpdk:vhost=/tmp/p1.sock,client"
             " --start now --core 0 --idle yield"  # two pairs share the core
         )
-        assert "p2.sock,client --port dpdk:vhost=/tmp/p3.sock" in told[1]
-        assert "--frame-size 1518" in told[1]
+        assert "p2.sock,client --port dpdk:vhost=/tmp/p3.sock" in output[1]
+        assert "--frame-size 1518" in output[1]
     finally:
         switch.stop()
     assert switch.process_ids() == ()

@@ -1,4 +1,4 @@
-"""BESS: what its client library is asked for, and what is said where there is none."""
+"""BESS: the calls of its client library, and the message if it is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel is given room for."""
+"""The buffers for the kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from switchmark.switch.support import bpf_calls
 
 
-def test_without_a_number_of_cores_the_kernel_is_asked_for_nothing(
+def test_unknown_number_of_cores_makes_no_kernel_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It writes a value for each of them, wherever that leads."""

@@ -40,7 +40,7 @@ def near(name: str) -> list[SwitchPort]:
 INTERFACE, BY_PCI = near("eth7"), near(NIC)
 
 
-def test_an_end_is_a_port_by_what_it_is_called() -> None:
+def test_kind_of_cable_end_follows_from_its_name() -> None:
     assert (INTERFACE[1].device, INTERFACE[1].pci) == ("eth7", None)
     assert (BY_PCI[1].device, BY_PCI[1].pci) == (None, NIC)
     assert pci_address("5E:00.1") == "0000:5e:00.1" and pci_address("eth0") is None
@@ -49,18 +49,18 @@ def test_an_end_is_a_port_by_what_it_is_called() -> None:
 
 def test_every_switch_says_what_it_takes() -> None:
     for name in SWITCHES:
-        can = make_switch(name).capabilities
-        assert bool(can.cable_ends) != bool(can.uncabled), name
-        refused = cable_problem(name, can, NIC)
+        capabilities = make_switch(name).capabilities
+        assert bool(capabilities.cable_ends) != bool(capabilities.uncabled), name
+        refused = cable_problem(name, capabilities, NIC)
         assert (refused is None) == (name in ON_DPDK), name
-        if can.cable_ends and name != "direct":
-            kinds = [replace(node(0), kind=can.port_kinds[0], device="d"), INTERFACE[1]]
-            check_request(name, can, kinds, can.connect_modes[0])
-        if refused and can.cable_ends:
+        if capabilities.cable_ends and name != "direct":
+            kinds = [replace(node(0), kind=capabilities.port_kinds[0], device="d"), INTERFACE[1]]
+            check_request(name, capabilities, kinds, capabilities.connect_modes[0])
+        if refused and capabilities.cable_ends:
             assert "name its interface" in refused.remedy
             with pytest.raises(UsageError, match="port 1 is a cable by pci; it takes: interface"):
-                first = replace(node(0), kind=can.port_kinds[0])
-                check_request(name, can, [first, BY_PCI[1]], can.connect_modes[0])
+                first = replace(node(0), kind=capabilities.port_kinds[0])
+                check_request(name, capabilities, [first, BY_PCI[1]], capabilities.connect_modes[0])
 
 
 def test_dpdk_gets_the_cable_as_any_other_port() -> None:
@@ -87,8 +87,8 @@ def test_a_nic_has_the_first_number() -> None:
 
 
 def test_command_lines_with_a_nic() -> None:
-    words = t4p4s.arguments(Path("/p"), BY_PCI, CROSS, 1, "x")
-    assert words[words.index("-a") + 1] == NIC and words[-3] == "0x3"
+    arguments = t4p4s.arguments(Path("/p"), BY_PCI, CROSS, 1, "x")
+    assert arguments[arguments.index("-a") + 1] == NIC and arguments[-3] == "0x3"
     assert bess.build_request(tuple(BY_PCI), CROSS, 0)["ports"][1]["pci"] == NIC
     assert bess.build_request(tuple(INTERFACE), CROSS, 0)["ports"][1]["vdev"] == (
         "net_af_packet1,iface=eth7"
@@ -110,7 +110,7 @@ def test_command_lines_with_a_nic() -> None:
     assert "set interface l2 xconnect host-eth7 VirtualEthernet0/0/0" in lines
 
 
-def test_testpmd_is_told_the_pairs_where_dpdk_numbers_otherwise() -> None:
+def test_testpmd_gets_pairs_if_dpdk_numbers_differ() -> None:
     chain = [node(0), node(1), node(2), replace(cable_port(NIC, 1500), index=3)]
     switch = Testpmd()
     switch.ports, switch.cores = tuple(chain), (1,)
@@ -138,7 +138,7 @@ def test_vpp_without_the_plugin_is_refused(tmp_path: Path) -> None:
 
 
 class Namespace:
-    """Whose interface counts so and so much."""
+    """Return counters of an interface with these frames."""
 
     def __init__(self, *counters: PortCounters) -> None:
         self.left = list(counters)
@@ -147,21 +147,21 @@ class Namespace:
         return {"eth7": self.left.pop(0)}
 
 
-def test_what_a_socket_had_no_room_for_is_the_switchs_loss_and_not_the_cables() -> None:
+def test_drops_at_a_full_socket_are_the_switchs_loss() -> None:
     """100 frames came, the switch saw 60 of them; it sent 50, the interface 45 of them."""
     namespace = Namespace(PortCounters(1000, 500, 0, 0), PortCounters(1100, 545, 0, 0))
     watch = AtInterface(namespace, INTERFACE)  # type: ignore[arg-type]
-    own = {0: PortCounters(50, 60), 1: PortCounters(60, 50, 1, 2)}
-    seen = watch.added(SwitchCounters(own, 3))
-    assert seen == SwitchCounters({0: own[0], 1: PortCounters(100, 45, 41, 7)}, 3)
+    counted = {0: PortCounters(50, 60), 1: PortCounters(60, 50, 1, 2)}
+    observed = watch.added(SwitchCounters(counted, 3))
+    assert observed == SwitchCounters({0: counted[0], 1: PortCounters(100, 45, 41, 7)}, 3)
 
 
-def test_what_bypasses_the_kernel_is_taken_from_the_switch() -> None:
+def test_frames_past_the_kernel_are_counted_by_the_switch() -> None:
     still = PortCounters(7, 7, 0, 0)
-    own = SwitchCounters({0: PortCounters(1, 2), 1: PortCounters(60, 50)})
+    counted = SwitchCounters({0: PortCounters(1, 2), 1: PortCounters(60, 50)})
     watch = AtInterface(Namespace(still, still), INTERFACE)  # type: ignore[arg-type]
-    assert watch.added(own) == own
-    assert AtInterface(None, BY_PCI).added(own) == own
+    assert watch.added(counted) == counted
+    assert AtInterface(None, BY_PCI).added(counted) == counted
 
 
 def bus(root: Path, address: str, **files: str) -> Path:
@@ -193,21 +193,27 @@ def test_nics_that_dpdk_cannot_drive_are_refused_with_a_remedy(tmp_path: Path) -
     bus(tmp_path, "0000:07:00.0", driver="vfio-pci", group="10")
     bus(tmp_path, "0000:08:00.0", driver="mlx5_core", net="p0")
 
-    def said(address: str) -> str:
+    def devargs_refusal(address: str) -> str:
         return str(pci_problem(address, tmp_path))
 
-    assert "does not exist (this host has: 0000:03:00.0, 0000:04:00.0" in said("0000:99:00.0")
-    assert said("0000:99:00.0").endswith("; correct the address"), "in a campaign's nics, too"
-    assert "bound to the kernel's driver ixgbe, not to vfio-pci" in said(NIC)
-    assert "-b vfio-pci 0000:03:00.0, or name the interface enp3s0f0 instead" in said(NIC)
-    assert "is not a network controller (class 0x030000)" in said("0000:00:02.0")
-    assert "is bound to no driver" in said("0000:04:00.0")
-    assert "has no IOMMU" in said("0000:05:00.0")
+    assert "does not exist (this host has: 0000:03:00.0, 0000:04:00.0" in devargs_refusal(
+        "0000:99:00.0"
+    )
+    assert devargs_refusal("0000:99:00.0").endswith("; correct the address"), (
+        "also for nics of a campaign"
+    )
+    assert "bound to the kernel's driver ixgbe, not to vfio-pci" in devargs_refusal(NIC)
+    assert "-b vfio-pci 0000:03:00.0, or name the interface enp3s0f0 instead" in devargs_refusal(
+        NIC
+    )
+    assert "is not a network controller (class 0x030000)" in devargs_refusal("0000:00:02.0")
+    assert "is bound to no driver" in devargs_refusal("0000:04:00.0")
+    assert "has no IOMMU" in devargs_refusal("0000:05:00.0")
     unsafe = tmp_path / "module/vfio/parameters/enable_unsafe_noiommu_mode"
     unsafe.parent.mkdir(parents=True)
     unsafe.write_text("Y\n")
     assert pci_problem("0000:05:00.0", tmp_path) is None
-    assert "shares its IOMMU group with 0000:06:00.1, which is bound to ixgbe" in said(
+    assert "shares its IOMMU group with 0000:06:00.1, which is bound to ixgbe" in devargs_refusal(
         "0000:06:00.0"
     )
     assert pci_problem("0000:07:00.0", tmp_path) is None
@@ -216,7 +222,7 @@ def test_nics_that_dpdk_cannot_drive_are_refused_with_a_remedy(tmp_path: Path) -
         check_facing(None, "ffff:ff:1f.7", 0)  # type: ignore[arg-type]
 
 
-def test_files_of_switches_can_be_read_from_the_archive_that_is_sent(tmp_path: Path) -> None:
+def test_files_of_switches_are_readable_from_an_archive(tmp_path: Path) -> None:
     """The agent has no folder with our programs for Snabb, BESS and t4p4s in it."""
     import subprocess
     import sys

@@ -45,13 +45,13 @@ def test_switch_says_which_tables_can_be_changed(name: str) -> None:
     capabilities = SWITCHES[name]().capabilities
     assert bool(capabilities.changes_tables) == isinstance(SWITCHES[name](), ChangesTables)
     for function in {"route", "acl"} & capabilities.functions.keys():
-        can = function in capabilities.changes_tables
+        is_supported = function in capabilities.changes_tables
         why = function in capabilities.cannot_change_tables
-        assert can != why
+        assert is_supported != why
 
 
 class TestVpp:
-    def test_what_is_added_is_removed(self) -> None:
+    def test_added_objects_are_removed(self) -> None:
         add, remove = spare_ports(bridged=True)
         assert "set interface l2 bridge loop0 1" in add
         assert remove == [f"delete loopback interface intfc loop{n}" for n in range(PORTS)]
@@ -73,7 +73,7 @@ class TestVpp:
         with pytest.raises(TimeoutError, match="4 ports removed"):
             removed.apply()
 
-    def test_what_vpp_refuses_is_told(self, tmp_path: Path) -> None:
+    def test_refusal_of_vpp_is_reported(self, tmp_path: Path) -> None:
         added, *_ = self.changes(ConnectMode.LEARNING, tmp_path, "unknown input `loop'")
         with pytest.raises(TrialFailed, match="vpp: 4 ports added: unknown input"):
             added.apply()
@@ -85,15 +85,15 @@ class TestVpp:
 
     @staticmethod
     def changes(mode: ConnectMode, folder: Path, answer: str) -> list[Any]:
-        def until(done: Callable[[], bool], what: str) -> None:
+        def until(done: Callable[[], bool], expected: str) -> None:
             if not done():
-                raise TimeoutError(what)
+                raise TimeoutError(expected)
 
         return list(vpp_changes.changes(mode, folder, lambda *_: answer, until))
 
 
 class TestVale:
-    def test_devices_are_attached_when_they_are_there_and_taken_off_before_they_go(
+    def test_devices_are_attached_and_detached_in_order(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log: list[str] = []
@@ -131,14 +131,14 @@ class TestBess:
     def test_ports_lie_behind_those_of_the_trial_and_the_witness(
         self, tmp_path: Path, mode: ConnectMode
     ) -> None:
-        asked: list[dict[str, Any]] = []
+        requested: list[dict[str, Any]] = []
         switch = Bess()
         switch._folder, switch.mode = tmp_path, mode
         switch.ports = tuple(SwitchPort(k, PortKind.VHOST_USER, f"02::{k}") for k in range(2))
-        switch._request = lambda request: asked.append(request) or {}  # type: ignore[method-assign,func-returns-value]
-        for one in changes_of(switch):
-            one.apply()
-        join, part, *tables = asked
+        switch._request = lambda request: requested.append(request) or {}  # type: ignore[method-assign,func-returns-value]
+        for item in changes_of(switch):
+            item.apply()
+        join, part, *tables = requested
         numbers = [port["vdev"].split(",")[0] for port in join["ports"]]
         assert numbers == [f"net_vhost{2 + k}" for k in range(PORTS)]
         assert part == {"do": "remove-ports", "count": PORTS}
@@ -147,5 +147,5 @@ class TestBess:
             return
         assert join["gate"] == 3, "behind two ports and the witness"
         learn, forget = tables
-        assert [one["addr"] for one in learn["entries"]] == forget["entries"]
+        assert [item["addr"] for item in learn["entries"]] == forget["entries"]
         assert len(set(forget["entries"])) == RULES

@@ -68,8 +68,8 @@ def test_a_build_is_known_by_its_digest_and_its_dpdk(
 ) -> None:
     named = 'echo "click (FastClick) 2.1"'
     eal = "echo \"EAL: RTE Version: 'DPDK 22.11.11'\""
-    said = f'case "$*" in *--dpdk*) {eal};; *) {named};; esac'
-    monkeypatch.setenv("SWITCHMARK_FASTCLICK", script(tmp_path / "click", said))
+    message = f'case "$*" in *--dpdk*) {eal};; *) {named};; esac'
+    monkeypatch.setenv("SWITCHMARK_FASTCLICK", script(tmp_path / "click", message))
     version = str(fastclick.FastClick().availability().version)
     assert re.fullmatch(r"FastClick 2\.1, program [0-9a-f]{12}, DPDK 22\.11\.11", version)
     monkeypatch.setenv("SWITCHMARK_FASTCLICK", script(tmp_path / "bare", named))
@@ -84,7 +84,7 @@ def test_a_build_is_known_by_its_digest_and_its_dpdk(
 def test_memory_is_that_of_the_pool_it_was_built_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: str, pool: str, pool_mb: int
 ) -> None:
-    """A pool of DPDK's holds Click's own packets, too; each NUMA node has one."""
+    """A pool of DPDK also has Click's packets; each NUMA node has a pool."""
     monkeypatch.setenv("SWITCHMARK_FASTCLICK", script(tmp_path / "click", f"echo '{built} more'"))
     monkeypatch.setattr(fastclick, "memory_nodes", lambda: 2)
     assert fastclick.FastClick().memory_mb() == fastclick.BASE_MB + 2 * pool_mb

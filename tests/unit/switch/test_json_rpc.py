@@ -24,25 +24,25 @@ def serve(socket_folder: Path) -> Serve:
     """A daemon that takes one question, sends these pieces and closes."""
 
     def start(pieces: Sequence[bytes]) -> tuple[str, list[dict[str, Any]]]:
-        path, asked = str(socket_folder / "s"), []
+        path, requested = str(socket_folder / "s"), []
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(path)
         listener.listen(1)
 
         def answer() -> None:
             with listener, listener.accept()[0] as client:
-                asked.append(json.loads(client.recv(4096)))
+                requested.append(json.loads(client.recv(4096)))
                 for piece in pieces:
                     client.sendall(piece)
 
         threading.Thread(target=answer, daemon=True).start()
-        return path, asked
+        return path, requested
 
     return start
 
 
 def test_an_answer_may_come_in_pieces_and_after_other_messages(serve: Serve) -> None:
-    path, asked = serve(
+    path, requested = serve(
         [
             b'{"method":"echo","params":[],"id":"echo"}\n {"id":0,"error":null,"resu',
             b'lt":[{"rows":[{"a":{}}',
@@ -50,7 +50,7 @@ def test_an_answer_may_come_in_pieces_and_after_other_messages(serve: Serve) -> 
         ]
     )
     assert call(path, "transact", ["Open_vSwitch", 1], LONG_S) == [{"rows": [{"a": {}}]}]
-    assert asked == [{"method": "transact", "params": ["Open_vSwitch", 1], "id": 0}]
+    assert requested == [{"method": "transact", "params": ["Open_vSwitch", 1], "id": 0}]
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,15 @@ def test_an_answer_may_come_in_pieces_and_after_other_messages(serve: Serve) -> 
         ([], "gave no answer to m"),
     ],
 )
-def test_what_is_no_answer_is_told_in_one_line(
-    serve: Serve, pieces: list[bytes], says: str
-) -> None:
+def test_wrong_answer_is_reported_in_one_line(serve: Serve, pieces: list[bytes], says: str) -> None:
     path, _ = serve(pieces)
-    with pytest.raises(TrialFailed) as told:
+    with pytest.raises(TrialFailed) as error:
         call(path, "m", [], LONG_S)
-    assert says in str(told.value)
-    assert "\n" not in str(told.value)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
 
 
-def test_nobody_listens(socket_folder: Path) -> None:
+def test_missing_listener_is_reported(socket_folder: Path) -> None:
     with pytest.raises(TrialFailed, match=r"gave no answer to m: .*No such file"):
         call(str(socket_folder / "s"), "m", [])
 

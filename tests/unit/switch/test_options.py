@@ -19,9 +19,9 @@ from switchmark.switch.support.options import configured
 
 
 def options_of(text: str) -> list[str]:
-    there = installed()
-    campaign = load_text(text, "c.yaml", there.known)
-    trials = expand(campaign, there.switches, there.environments)
+    installation = installed()
+    campaign = load_text(text, "c.yaml", installation.known)
+    trials = expand(campaign, installation.switches, installation.environments)
     return sorted(trial.switch_options for trial in trials)
 
 
@@ -50,25 +50,27 @@ def test_as_campaigns_write_them(written: str, read: list[str]) -> None:
         ("{vlan_filtering: }", "switch_options: has no value"),
     ],
 )  # fmt: skip
-def test_what_a_switch_does_not_have_is_refused(written: str, says: str) -> None:
+def test_unknown_option_is_refused(written: str, says: str) -> None:
     with pytest.raises(UsageError) as error:
         options_of(f"switch: linux-bridge\nswitch_options: {written}\n")
     assert says in str(error.value)
 
 
 @pytest.mark.parametrize("rest", ["\nconnect_mode: cross-connect", ""])
-def test_what_a_mode_cannot_have_is_refused(rest: str) -> None:
+def test_option_that_a_mode_cannot_have_is_refused(rest: str) -> None:
     """Also where the mode is the one that all switches share."""
     text = "switch: linux-bridge\nswitch_options: {static_fdb: on}\n"
     assert options_of(text) == ["static_fdb:on"]
     assert options_of(text.replace("on}", "off}") + "connect_mode: cross-connect\n")
-    wanted = "static_fdb is on, which connect_mode cross-connect cannot have; use learning, static"
+    expected = (
+        "static_fdb is on, which connect_mode cross-connect cannot have; use learning, static"
+    )
     others = (
         "sweeps:\n- {switch: basicfwd}\n- {switch: linux-bridge, switch_options: {static_fdb: on}}"
     )
-    with pytest.raises(UsageError, match=wanted):
+    with pytest.raises(UsageError, match=expected):
         options_of(others + rest)
-    with pytest.raises(UsageError, match=wanted):
+    with pytest.raises(UsageError, match=expected):
         options_of(text + "connect_mode: cross-connect\n")
 
 
@@ -114,7 +116,7 @@ def test_a_profile_sets_what_is_not_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "cores", "told"),
+    ("chosen", "cores", "output"),
     [
         (
             "profile:balanced",
@@ -127,16 +129,14 @@ def test_a_profile_sets_what_is_not_chosen() -> None:
         ("profile:low-latency", 1, ""),
     ],
 )
-def test_an_option_that_takes_two_cores_is_refused_when_the_campaign_is_read(
-    chosen: str, cores: int, told: str
-) -> None:
-    can = OvsDpdk().capabilities
-    refused = cores_refusal("ovs-dpdk", can, parse(chosen), cores)
-    assert bool(refused) == bool(told)
-    assert re.search(told, str(refused or ""))
+def test_option_for_two_cores_is_refused_at_read(chosen: str, cores: int, output: str) -> None:
+    capabilities = OvsDpdk().capabilities
+    refused = cores_refusal("ovs-dpdk", capabilities, parse(chosen), cores)
+    assert bool(refused) == bool(output)
+    assert re.search(output, str(refused or ""))
     text = f"switch: ovs-dpdk\nswitch_options: {chosen}\nswitch_cores: {cores}\n"
-    if told:
-        with pytest.raises(UsageError, match=told):
+    if output:
+        with pytest.raises(UsageError, match=output):
             options_of(text)
     else:
         assert options_of(text) == [join(parse(chosen))]
@@ -146,5 +146,5 @@ def test_an_option_that_takes_two_cores_is_refused_when_the_campaign_is_read(
     "name", [name for name in SWITCHES if SWITCHES[name]().capabilities.options]
 )
 def test_every_option_stands_in_the_record(name: str) -> None:
-    """As far as it can be told of a switch that is not started."""
+    """The check works without a start of the switch."""
     assert "option_details" in type(make_switch(name)).details.__code__.co_names

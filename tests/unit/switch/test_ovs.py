@@ -1,4 +1,4 @@
-"""What we write to Open vSwitch and read from it."""
+"""The input of Open vSwitch, and its output."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ netdev@ovs-netdev:
 def test_a_schema_that_is_named_is_used_and_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is no program: nobody may run it."""
+    """The file is not executable."""
     schema = tmp_path / "mine.ovsschema"
     monkeypatch.setenv("SWITCHMARK_OVS_SCHEMA", str(schema))
     monkeypatch.setattr(ovs_instance, "which", Path)
@@ -116,7 +116,7 @@ def test_jumbo_ports_ask_for_their_mtu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "words"),
+    ("log", "message"),
     [
         (
             "1|00001|dpif_netlink|WARN|Generic Netlink family 'ovs_datapath' does not exist\n"
@@ -135,12 +135,12 @@ def test_jumbo_ports_ask_for_their_mtu() -> None:
     ],
 )
 def test_last_words_are_the_cause_not_what_is_always_there(
-    log: str, words: str, tmp_path: Path
+    log: str, message: str, tmp_path: Path
 ) -> None:
     instance = OvsInstance.__new__(OvsInstance)
     instance.folder = tmp_path
     (tmp_path / "vswitchd.log").write_text(log)
-    assert instance._tail() == words
+    assert instance._tail() == message
 
 
 def test_frames_of_one_port_are_dealt_out_to_chains() -> None:
@@ -166,7 +166,7 @@ def test_frames_of_one_port_are_dealt_out_to_chains() -> None:
     assert "multipath(symmetric_l4,0,modulo_n,2,0,NXM_NX_REG0[]),resubmit(,1)" in by_flow[-3]
 
 
-def test_what_sockets_had_no_room_for_is_read_by_device() -> None:
+def test_drops_at_full_sockets_are_read_by_device() -> None:
     """As iproute2 6.1 prints it; a device may have a socket for each queue."""
     text = """\
 Netid Recv-Q Send-Q Local Address:Port Peer Address:PortProcess

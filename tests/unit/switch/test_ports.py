@@ -1,4 +1,4 @@
-"""What every switch checks before it touches the machine."""
+"""The checks of every switch before it changes the machine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_good_request_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ports", "mode", "words"),
+    ("ports", "mode", "message"),
     [
         ([port(0), port(1)], ConnectMode.STATIC_MAC, "x: connect mode static-mac .*can: learning"),
         ([port(0), port(1, PortKind.TAP)], ConnectMode.LEARNING, "port 1 is tap; it takes: veth"),
@@ -45,10 +45,10 @@ def test_good_request_passes() -> None:
         ([port(k) for k in range(6)], ConnectMode.LEARNING, "6 ports, it takes at most 4"),
     ],
 )
-def test_bad_request_is_told_by_name(
-    ports: list[SwitchPort], mode: ConnectMode, words: str
+def test_bad_request_is_reported_by_name(
+    ports: list[SwitchPort], mode: ConnectMode, message: str
 ) -> None:
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(UsageError, match=message):
         check_request("x", CAN, ports, mode)
 
 

@@ -1,5 +1,5 @@
-"""What switches that are programs of their own have in common: a program that is missing, does not
-run or lacks memory is told before it is started, and what it said last when it ended."""
+"""The common base of switches that are programs: a program that is missing, does not run or lacks
+memory is reported before its start, and the end of its output after its end."""
 
 from __future__ import annotations
 

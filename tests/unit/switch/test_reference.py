@@ -31,7 +31,7 @@ def test_without_options_it_has_no_fault() -> None:
     [("loss", "1"), ("drop_every", ""), ("drop_every", "-1"), ("drop_every", "0.5"),
      ("drop_share", "1.5"), ("drop_share", ".5"), ("drop_share", "1e-3"), ("jitter", "gauss")],
 )  # fmt: skip
-def test_what_is_no_fault_is_refused(name: str, value: str) -> None:
+def test_unknown_fault_is_refused(name: str, value: str) -> None:
     with pytest.raises(UsageError, match=name):
         with_faults(**{name: value})
 
@@ -41,5 +41,5 @@ def test_faults_become_words_of_the_engine() -> None:
     assert switch.faults == {
         "limit-pps": "100", "drop-share": "0.25", "jitter-us": "20", "jitter": "normal",
     }  # fmt: skip
-    words = switch._more_arguments("s1f0")
-    assert words[words.index("--drop-share") + 1] == "0.25"
+    arguments = switch._more_arguments("s1f0")
+    assert arguments[arguments.index("--drop-share") + 1] == "0.25"

@@ -42,7 +42,7 @@ def program(folder: Path, says: str, name: str = "ovs-vswitchd") -> str:
     return str(path)
 
 
-def told(switch: Switch) -> str:
+def reason_of(switch: Switch) -> str:
     availability = switch.availability()
     assert not availability.available
     return f"{availability.reason}; {availability.remedy}"
@@ -60,7 +60,7 @@ def test_missing_program(
     switch: Switch, setting: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(setting, str(tmp_path / "missing"))
-    assert setting in told(switch)
+    assert setting in reason_of(switch)
     kind = switch.capabilities.port_kinds[0]
     ports = [SwitchPort(k, kind, "02:00:00:00:00:01", device="x", socket="/x") for k in (0, 1)]
     session: Session = None  # type: ignore[assignment]  # not reached
@@ -70,14 +70,16 @@ def test_missing_program(
 
 def test_program_that_does_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", program(tmp_path, "", "engine"))
-    assert "does not run" in told(basicfwd.BasicForwarder())
+    assert "does not run" in reason_of(basicfwd.BasicForwarder())
 
 
 def test_ovs_kernel_half_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SWITCHMARK_OVS_VSWITCHD", program(tmp_path, "ovs-vswitchd 3.9"))
     monkeypatch.setattr(ovs_switch, "missing_helper", lambda: None)
     monkeypatch.setattr(ovs_kernel, "kernel_has", lambda *_: False)
-    assert "no openvswitch.ko; use a kernel with CONFIG_OPENVSWITCH" in told(ovs_kernel.OvsKernel())
+    assert "no openvswitch.ko; use a kernel with CONFIG_OPENVSWITCH" in reason_of(
+        ovs_kernel.OvsKernel()
+    )
     monkeypatch.setattr(ovs_kernel, "kernel_has", lambda *_: True)
     version = ovs_kernel.OvsKernel().availability().version
     assert version is not None
@@ -87,13 +89,15 @@ def test_ovs_kernel_half_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_ovs_without_its_helpers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SWITCHMARK_OVS_VSWITCHD", program(tmp_path, "ovs-vswitchd 3.9"))
     monkeypatch.setattr(ovs_switch, "missing_helper", lambda: "program `ovsdb-tool`")
-    assert told(ovs_kernel.OvsKernel()).startswith("program `ovsdb-tool` not found; apt install")
+    assert reason_of(ovs_kernel.OvsKernel()).startswith(
+        "program `ovsdb-tool` not found; apt install"
+    )
 
 
 def test_ovs_dpdk_built_without_dpdk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SWITCHMARK_OVS_DPDK_VSWITCHD", program(tmp_path, "ovs-vswitchd 3.9"))
     monkeypatch.setattr(ovs_switch, "missing_helper", lambda: None)
-    assert "built without DPDK" in told(ovs_dpdk.OvsDpdk())
+    assert "built without DPDK" in reason_of(ovs_dpdk.OvsDpdk())
 
 
 def test_no_hugepages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -106,12 +110,14 @@ def test_no_hugepages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         assert switch.availability().available  # on pages of 4 KiB
 
 
-def test_engine_without_dpdk_is_no_forwarder(
+def test_engine_without_dpdk_is_not_a_forwarder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     says = "built with gcc 12 -O3, DPDK: none, build ID: none"
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", program(tmp_path, says, "engine"))
-    assert "engine is built without DPDK; install libdpdk-dev" in told(basicfwd.BasicForwarder())
+    assert "engine is built without DPDK; install libdpdk-dev" in reason_of(
+        basicfwd.BasicForwarder()
+    )
     found = without_dpdk(ovs_dpdk.OvsDpdk.capabilities)
     assert found is not None
     assert str(found.refusal).endswith("engine is built without DPDK; " + binary.WITHOUT_DPDK)
@@ -123,16 +129,16 @@ def test_engine_without_dpdk_is_no_forwarder(
 
 def test_kernel_without_bridge_or_tc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tools, "kernel_has", lambda *_: False)
-    assert "has no bridge; use a kernel with CONFIG_BRIDGE" in told(linux_bridge.LinuxBridge())
+    assert "has no bridge; use a kernel with CONFIG_BRIDGE" in reason_of(linux_bridge.LinuxBridge())
     monkeypatch.setattr(tools, "kernel_has", lambda *_: True)
     monkeypatch.setattr(programs, "which", lambda _: None)
-    assert "`bridge` not found; apt install iproute2" in told(linux_bridge.LinuxBridge())
-    assert "`tc` not found" in told(tc_redirect.TcRedirect())
+    assert "`bridge` not found; apt install iproute2" in reason_of(linux_bridge.LinuxBridge())
+    assert "`tc` not found" in reason_of(tc_redirect.TcRedirect())
     monkeypatch.undo()
     monkeypatch.setattr(place, "missing", lambda *_: None)
     monkeypatch.setattr(programs, "which", Path)
     monkeypatch.setattr(tools, "kernel_has", lambda module, _: module != "act_mirred")
-    assert "has no act_mirred" in told(tc_redirect.TcRedirect())
+    assert "has no act_mirred" in reason_of(tc_redirect.TcRedirect())
 
 
 def test_devices_need_network_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +147,7 @@ def test_devices_need_network_namespaces(monkeypatch: pytest.MonkeyPatch) -> Non
         place, "missing", lambda *needs: refused if Facility.NETWORK_NAMESPACE in needs else None
     )
     for switch in (linux_bridge.LinuxBridge(), ovs_kernel.OvsKernel(), tc_redirect.TcRedirect()):
-        assert told(switch) == "cannot make network namespaces; sudo"
+        assert reason_of(switch) == "cannot make network namespaces; sudo"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +168,7 @@ def test_switch_names_the_facility_that_it_lacks(
     monkeypatch.setenv("SWITCHMARK_OVS_VSWITCHD", program(tmp_path, "ovs-vswitchd 3.9"))
     refused = unavailable(f"no {facility}", remedy="sudo")
     monkeypatch.setattr(place, "missing", lambda *needs: refused if facility in needs else None)
-    assert told(switch) == f"no {facility}; sudo"
+    assert reason_of(switch) == f"no {facility}; sudo"
 
 
 def test_direct_is_only_a_wire() -> None:

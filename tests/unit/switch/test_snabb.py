@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("root_with_hugepages")
 
 PATIENCE_S = 120.0
 
-# Runs until it is told to end, with counters as Snabb publishes them and a supervisor
+# Runs until a signal ends it, with counters as Snabb publishes them and a supervisor
 # that outlives it.
 PROGRAM = f"""\
 #!{sys.executable} -S
@@ -74,10 +74,10 @@ def test_counters_of_links_are_those_of_ports(running: snabb.Snabb) -> None:
 
 def test_version_arguments_and_which_ports_wait(running: snabb.Snabb, tmp_path: Path) -> None:
     assert running.details()["version"] == "snabb 2024.08"
-    told = (tmp_path / "snabb.args").read_text().split()
-    assert told[0] == "snsh"
-    assert Path(told[1]).read_text() == own_text(snabb.PROGRAM)
-    assert told[2:] == ["cross-connect", "300", "-", "/run/p0.sock", "/run/p1.sock"]
+    output = (tmp_path / "snabb.args").read_text().split()
+    assert output[0] == "snsh"
+    assert Path(output[1]).read_text() == own_text(snabb.PROGRAM)
+    assert output[2:] == ["cross-connect", "300", "-", "/run/p0.sock", "/run/p1.sock"]
     assert [port.index for port in running.waiting()] == [1]
     with pytest.raises(TrialFailed, match=r"no peer on /run/p1\.sock after 0\.1 s"):
         running.wait_ports_up(0.1)

@@ -1,4 +1,4 @@
-"""Virtual functions on a NIC that is a folder: what is written where, in which order, and back."""
+"""Virtual functions on a NIC that is a folder: the order of the writes, and their undoing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WANTED = [SwitchPort(k, PortKind.VF, mac) for k, mac in enumerate(MACS)]
 
 
 class FakeHost:
-    """Takes note of what is run."""
+    """Stores the commands."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
@@ -73,7 +73,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     ledger.close()
 
 
-def said(switch: sriov.Sriov) -> str:
+def reason_of(switch: sriov.Sriov) -> str:
     availability = switch.availability()
     assert not availability.available
     return f"{availability.reason}; {availability.remedy}"
@@ -106,10 +106,10 @@ def test_between_hosts_the_nic_is_the_one_with_the_cable(
 ) -> None:
     monkeypatch.delenv("SWITCHMARK_SRIOV_PF")
     switch = sriov.Sriov()
-    assert "names no NIC" in said(switch)
+    assert "names no NIC" in reason_of(switch)
     plug_in(switch, "nic0")
     assert switch.availability().available
-    far = sriov.Sriov()  # the other host's hears of it with its ports
+    far = sriov.Sriov()  # the remote switch gets it with its ports
     cable = replace(cable_port("nic0", 1500), index=1)
     assert far.make_ports(session, [WANTED[0], cable]) == [MadePort(device="eth1")]
     assert (nic / "device/sriov_numvfs").read_text() == "2", "a port, and the witness"
@@ -131,39 +131,39 @@ def test_each_pair_may_have_its_vlan(nic: Path, session: Session) -> None:
     switch.stop()
 
 
-def test_too_few_functions_are_told_before_anything_is_set(nic: Path, session: Session) -> None:
-    wanted = [SwitchPort(k, PortKind.VF, f"02:00:00:00:00:0{k}") for k in range(8)]
+def test_too_few_functions_are_reported_before_any_setting(nic: Path, session: Session) -> None:
+    requested = [SwitchPort(k, PortKind.VF, f"02:00:00:00:00:0{k}") for k in range(8)]
     with pytest.raises(
         UsageError, match="8 ports and the monitor port need 9 VFs, nic0 has 7 at most"
     ):
-        sriov.Sriov().make_ports(session, wanted)
+        sriov.Sriov().make_ports(session, requested)
     assert (nic / "device/sriov_numvfs").read_text() == "0\n"
     assert session.ledger.outstanding() == []
 
 
-def test_vfio_without_an_iommu_is_told_before_anything_is_set(
+def test_vfio_without_iommu_is_reported_before_any_setting(
     nic: Path, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """vfio-pci would take no VF, and say so in the kernel's log alone."""
-    switch, told = sriov.Sriov(), tmp_path / "noiommu"
+    """vfio-pci would refuse the VF, with a message only in the kernel's log."""
+    switch, setting = sriov.Sriov(), tmp_path / "noiommu"
     switch.configure({"vf_driver": "vfio"})
     monkeypatch.setattr(sriov, "kernel_has", lambda _module: False)
     with pytest.raises(UnavailableError, match="has no vfio-pci; use vf_driver: kernel"):
         switch.make_ports(session, WANTED)
     monkeypatch.setattr(sriov, "kernel_has", lambda _module: True)
-    monkeypatch.setattr(sriov, "WITHOUT_IOMMU", told)
+    monkeypatch.setattr(sriov, "WITHOUT_IOMMU", setting)
     monkeypatch.setattr(sriov, "DEADLINE_S", 0.0)  # no driver here takes anything
     for text in ("", "N\n"):
-        told.write_text(text)
+        setting.write_text(text)
         with pytest.raises(UnavailableError, match=r"behind no IOMMU.*intel_iommu=on.*echo Y"):
             switch.make_ports(session, WANTED)
     assert (nic / "device/sriov_numvfs").read_text() == "0\n"
     assert session.ledger.outstanding() == []
-    told.write_text("Y\n")
+    setting.write_text("Y\n")
     with pytest.raises(TrialFailed, match="vfio-pci at VF 0"):
         switch.make_ports(session, WANTED)
     (nic / "device/iommu_group").mkdir()
-    told.unlink()
+    setting.unlink()
     with pytest.raises(TrialFailed, match="vfio-pci at VF 0"):
         switch.make_ports(session, WANTED)
     assert (nic / "device/sriov_numvfs").read_text().strip() == "0"
@@ -208,9 +208,9 @@ def test_no_virtual_machine_without_an_iommu(
     nic: Path, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """QEMU does not do what vfio allows an application of the host's."""
-    told = tmp_path / "noiommu"
-    told.write_text("Y\n")
-    monkeypatch.setattr(sriov, "WITHOUT_IOMMU", told)
+    setting = tmp_path / "noiommu"
+    setting.write_text("Y\n")
+    monkeypatch.setattr(sriov, "WITHOUT_IOMMU", setting)
     monkeypatch.setattr(sriov, "kernel_has", lambda _module: False)
     with pytest.raises(UnavailableError, match="no vfio-pci; use environment: netns, lxc or"):
         sriov.Sriov().make_ports(session, GUESTS)
@@ -224,7 +224,7 @@ def test_no_virtual_machine_without_an_iommu(
     assert (nic / "device/sriov_numvfs").read_text() == "0\n"
 
 
-def test_a_function_that_the_iommu_does_not_keep_apart_is_handed_to_nobody(
+def test_function_in_shared_iommu_group_is_refused(
     nic: Path, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     functions = with_vfio(nic, monkeypatch)
@@ -241,13 +241,13 @@ def test_why_it_is_not_available(nic: Path, monkeypatch: pytest.MonkeyPatch) -> 
         f"igb 8086:10c9, 7 VFs at most, Linux {sriov.kernel_release()}"
     )
     (nic / "device/sriov_numvfs").write_text("2\n")
-    assert "nic0 already has VFs; set SWITCHMARK_SRIOV_PF" in said(sriov.Sriov())
+    assert "nic0 already has VFs; set SWITCHMARK_SRIOV_PF" in reason_of(sriov.Sriov())
     monkeypatch.setenv("SWITCHMARK_SRIOV_PF", "eth9")
-    assert "eth9 is not a NIC with SR-IOV" in said(sriov.Sriov())
+    assert "eth9 is not a NIC with SR-IOV" in reason_of(sriov.Sriov())
     monkeypatch.delenv("SWITCHMARK_SRIOV_PF")
-    assert "names no NIC" in said(sriov.Sriov())
+    assert "names no NIC" in reason_of(sriov.Sriov())
 
 
-def test_it_starts_with_ports_of_its_own_only(nic: Path, session: Session) -> None:
+def test_it_starts_only_with_its_own_ports(nic: Path, session: Session) -> None:
     with pytest.raises(UnavailableError, match="sriov: ports 0, 1: it makes its ports itself"):
         sriov.Sriov().start(session, WANTED, ConnectMode.VEB, [])

@@ -24,15 +24,15 @@ def test_table_of_the_program() -> None:
 
 
 def test_arguments() -> None:
-    words = t4p4s.arguments(Path("/p"), PORTS[:2], STATIC, 1, "smx")
-    assert "net_vhost1,iface=/run/p1.sock,client=1" in words
-    assert words[words.index("--lcores") + 1] == "0@1"
-    end = words.index("--")
-    assert words[end:] == ["--", "-p", "0x7", "--config", "(0,0,0),(1,0,0)"]
-    assert "net_null0,no-rx=1" in words
-    words = t4p4s.arguments(Path("/p"), PORTS[:2], CROSS, 1, "smx")
-    assert words[-4:] == ["-p", "0x3", "--config", "(0,0,0),(1,0,0)"]
-    assert "net_null0,no-rx=1" not in words
+    arguments = t4p4s.arguments(Path("/p"), PORTS[:2], STATIC, 1, "smx")
+    assert "net_vhost1,iface=/run/p1.sock,client=1" in arguments
+    assert arguments[arguments.index("--lcores") + 1] == "0@1"
+    end = arguments.index("--")
+    assert arguments[end:] == ["--", "-p", "0x7", "--config", "(0,0,0),(1,0,0)"]
+    assert "net_null0,no-rx=1" in arguments
+    arguments = t4p4s.arguments(Path("/p"), PORTS[:2], CROSS, 1, "smx")
+    assert arguments[-4:] == ["-p", "0x3", "--config", "(0,0,0),(1,0,0)"]
+    assert "net_null0,no-rx=1" not in arguments
 
 
 @pytest.mark.parametrize(("mode", "mask"), [(STATIC, "0x1ffff"), (CROSS, "0xffff")])
@@ -44,16 +44,16 @@ def test_a_core_polls_no_more_queues_than_its_program_can(mode: ConnectMode, mas
         SwitchPort(k, PortKind.VHOST_USER, mac, socket=f"/run/p{k}.sock")
         for k, mac in sorted(table.items())
     ]
-    words = t4p4s.arguments(Path("/p"), ports, mode, 1, "smx")
-    assert words[words.index("-p") + 1] == mask
-    assert words[-1].count("(") == most
+    arguments = t4p4s.arguments(Path("/p"), ports, mode, 1, "smx")
+    assert arguments[arguments.index("-p") + 1] == mask
+    assert arguments[-1].count("(") == most
 
 
 def test_marks_are_in_the_sources_they_tell_apart() -> None:
     names = {mode: mark.removeprefix(b"ingress.") for mode, mark in t4p4s.MARKS.items()}
     for mode, source in t4p4s.SOURCES.items():
-        held = {other for other, name in names.items() if name in source.read_bytes()}
-        assert held == {mode}
+        markers = {other for other, name in names.items() if name in source.read_bytes()}
+        assert markers == {mode}
 
 
 def test_address_that_is_not_compiled_in(
@@ -67,7 +67,7 @@ def test_address_that_is_not_compiled_in(
     assert session.ledger.outstanding() == []
 
 
-def test_each_mode_has_a_program_of_its_own(
+def test_each_mode_has_its_own_program(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     switch, beside = t4p4s.T4p4s(), tmp_path / "p-cross-connect"

@@ -1,4 +1,4 @@
-"""VALE: which ports it makes, what it attaches, and what it says of both; the kernel is a fake."""
+"""VALE: the ports that it makes and attaches, and their details; the kernel is a fake."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def started(session: Session, ports: list[SwitchPort]) -> vale.Vale:
 
 
 def test_its_own_ports_are_names_to_open(session: Session, log: list[str]) -> None:
-    made = vale.Vale().make_ports(session, OWN)
+    ports_made = vale.Vale().make_ports(session, OWN)
     where = "netns=/run/netns/smabc123sw"
-    assert made == [MadePort(netmap=f"vale0:p{k},{where}") for k in range(2)]
+    assert ports_made == [MadePort(netmap=f"vale0:p{k},{where}") for k in range(2)]
     assert not log, "an application makes its port by opening it"
 
 
@@ -93,8 +93,8 @@ def test_between_hosts_the_cable_s_nic_is_a_port_beside_its_own(
     session: Session, log: list[str]
 ) -> None:
     switch = vale.Vale()
-    made = switch.make_ports(session, [OWN[0], CABLE])
-    assert [one.netmap for one in made] == ["vale0:p0,netns=/run/netns/smabc123sw"]
+    ports_made = switch.make_ports(session, [OWN[0], CABLE])
+    assert [one.netmap for one in ports_made] == ["vale0:p0,netns=/run/netns/smabc123sw"]
     switch.start(session, [OWN[0], CABLE], ConnectMode.LEARNING, ())
     assert "adopt ['eth1'], lent ['eth1']" in log, "it goes back to the host afterwards"
     assert [line for line in log if line.startswith("attach")] == [
@@ -111,9 +111,7 @@ def test_between_hosts_the_cable_s_nic_is_a_port_beside_its_own(
     ]
 
 
-def test_a_driver_that_speaks_netmap_is_told_from_emulation(
-    session: Session, tmp_path: Path
-) -> None:
+def test_native_driver_differs_from_emulation(session: Session, tmp_path: Path) -> None:
     (tmp_path / "holders" / "virtio_net").mkdir(parents=True)
     (tmp_path / "parameters").mkdir()
     admode = tmp_path / "parameters" / "admode"
@@ -138,7 +136,9 @@ def test_it_counts_at_the_cable_and_nothing_at_its_own_ports(session: Session) -
     switch.stop()
 
 
-def test_a_cable_that_went_down_is_told(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cable_that_went_down_is_reported(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     switch = started(session, [OWN[0], CABLE])
     monkeypatch.setattr(Place, "query", lambda *_: [{"ifname": "smabc123w1", "flags": ["UP"]}])
     assert "eth1 went down" in str(switch.alive())

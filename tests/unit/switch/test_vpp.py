@@ -1,4 +1,4 @@
-"""VPP: what it is told at its start and after it, and what it tells of its frames."""
+"""VPP: its configuration at the start and later, and the counts of its frames."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_memif_patch_and_receive_mode() -> None:
     ]
 
 
-def test_vhost_user_is_told_its_receive_mode_when_its_peer_is_there() -> None:
+def test_vhost_user_gets_its_receive_mode_with_its_peer() -> None:
     options = {"rx_mode": "interrupt", "cross_connect": "xconnect"}
     assert not any("rx-mode" in line for line in vpp_commands.commands(PORTS[:2], CROSS, options))
     assert vpp_commands.late_commands(PORTS[:2], options) == [
@@ -96,7 +96,7 @@ def test_vhost_user_is_told_its_receive_mode_when_its_peer_is_there() -> None:
     assert vpp_commands.late_commands(PORTS, vpp_commands.DEFAULTS) == []
 
 
-def test_each_pair_may_have_a_worker_of_its_own() -> None:
+def test_each_pair_may_have_its_own_worker() -> None:
     mac = "02:00:00:00:00:01"
     ports = [SwitchPort(k, PortKind.VHOST_USER, mac, socket=f"/v{k}") for k in range(6)]
     options = {**vpp_commands.DEFAULTS, "rx_workers": "pairs"}
@@ -113,7 +113,7 @@ def test_each_pair_may_have_a_worker_of_its_own() -> None:
 
 
 def test_statistics_are_summed_over_threads() -> None:
-    told = vpp_answers.parse_statistics(
+    counters = vpp_answers.parse_statistics(
         "[0]: local0 /if/names\n[1]: VirtualEthernet0/0/0 /if/names\n"
         "[0 @ 0]: 0 packets, 0 bytes /if/rx\n[1 @ 0]: 5 packets, 300 bytes /if/rx\n"
         "[1 @ 1]: 7 packets, 420 bytes /if/rx\n[1 @ 1]: 9 packets, 1 bytes /if/tx\n"
@@ -124,24 +124,24 @@ def test_statistics_are_summed_over_threads() -> None:
         "[0 @ 1]: 1 packets /err/l2-input/L2 input drops\n"
     )
     name = "VirtualEthernet0/0/0"
-    assert told == vpp_answers.Statistics(
+    assert counters == vpp_answers.Statistics(
         {"local0": 0, name: 12}, {"local0": 0, name: 9}, {"local0": 0, name: 4}, {name: 3}
     )
 
 
-def test_calls_that_sent_nothing_are_no_lost_frames() -> None:
-    """A frame that `sendto` did not take stays in the ring of a packet socket for the next one."""
-    told = vpp_answers.parse_statistics(
+def test_calls_that_sent_nothing_are_not_lost_frames() -> None:
+    """A frame that `sendto` did not take stays in the ring of a packet socket for the next call."""
+    counters = vpp_answers.parse_statistics(
         "[1]: host-v0 /if/names\n[1 @ 0]: 90 packets, 1 bytes /if/tx\n"
         "[0 @ 0]: 7 packets /err/host-v0-tx/tx frame not ready\n"
         "[0 @ 0]: 5 packets /err/host-v0-tx/tx sendto temporary failure\n"
         "[0 @ 0]: 3 packets /err/host-v0-tx/tx sendto fatal failure\n"
         "[0 @ 0]: 2 packets /err/host-v0-tx/tx ring overrun\n"
     )
-    assert told.lost == {"host-v0": 9}
+    assert counters.lost == {"host-v0": 9}
 
 
-def test_what_found_no_room_in_a_packet_ring_is_a_drop_of_its_port(tmp_path: Path) -> None:
+def test_drops_at_full_packet_ring_belong_to_the_port(tmp_path: Path) -> None:
     """Not at the end of a cable, whose interface has counted it."""
     dumped = "".join(
         f"[{k}]: host-v{k} /if/names\n[{k} @ 0]: 70 packets, 1 bytes /if/rx\n"
@@ -170,9 +170,9 @@ def test_what_found_no_room_in_a_packet_ring_is_a_drop_of_its_port(tmp_path: Pat
     switch.mode, switch._names = CROSS, vpp_commands.interfaces_of(switch.ports)
     switch._folder, switch._statistics, switch._rings = tmp_path, "vpp_get_stats", Rings()
     switch.alive = lambda: None
-    told = switch.own_counters().ports
-    assert [told[k].rx_dropped for k in range(3)] == [2 + 30, 2, 2]
-    assert [told[k].rx_frames for k in range(3)] == [70] * 3
+    counters = switch.own_counters().ports
+    assert [counters[k].rx_dropped for k in range(3)] == [2 + 30, 2, 2]
+    assert [counters[k].rx_frames for k in range(3)] == [70] * 3
     switch._rings.forbidden = True
     assert [port.rx_dropped for port in switch.own_counters().ports.values()] == [2, 2, 2]
     assert switch._not_counted == "not counted: [Errno 1] pidfd_getfd: Operation not permitted"

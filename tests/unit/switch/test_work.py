@@ -1,4 +1,4 @@
-"""What Open vSwitch tells of its cycles."""
+"""The cycles that Open vSwitch reports."""
 
 from __future__ import annotations
 

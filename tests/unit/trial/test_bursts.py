@@ -1,4 +1,4 @@
-"""Traffic in bursts: one burst more or less in a sample, or in the kept window, is no behaviour."""
+"""Traffic in bursts: one burst more or less in a sample, or in the kept window, is not a change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from switchmark.trial.limit import limit
 from switchmark.trial.throughput import steady_run
 from tests.unit.histories import scaled
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
-from tests.unit.trial.test_judge import EVIDENCE, PASSED, seen
+from tests.unit.trial.test_judge import EVIDENCE, PASSED, figures_of
 from tests.unit.trial_fakes import placement, trial
 
 SAMPLE_NS = 80_000_000
@@ -106,7 +106,8 @@ def test_unstable_leaves_out_what_bursts_make(
     samples_stdev: float, noise: float, is_unstable: bool
 ) -> None:
     found = verdict(
-        SLOW, Limit(factor="rate", evidence=["x"]), seen(1000.0, forwarded_stdev_pps=samples_stdev),
+        SLOW, Limit(factor="rate", evidence=["x"]),
+        figures_of(1000.0, forwarded_stdev_pps=samples_stdev),
         replace(EVIDENCE, sample_noise_pps=noise), placement(), PASSED, mixed_connect_modes=False,
     )  # fmt: skip
     assert ("unstable" in found.marks) is is_unstable
@@ -139,7 +140,7 @@ def test_steps_of_machine_states_are_not_read_from_few_bursts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("forwarded", "loss", "burst", "what"),
+    ("forwarded", "loss", "burst", "expected"),
     [
         (941.0, 0.0, 188.0, "rate"),  # one burst of 32 is missing in a window of 0.17 s
         (941.0, 0.0, 0.0, "generator"),
@@ -149,15 +150,15 @@ def test_steps_of_machine_states_are_not_read_from_few_bursts() -> None:
     ],
 )
 def test_load_is_met_within_one_burst_and_without_loss(
-    forwarded: float, loss: float, burst: float, what: str
+    forwarded: float, loss: float, burst: float, expected: str
 ) -> None:
-    loads = seen(
+    loads = figures_of(
         forwarded, offered_pps=forwarded, intended_pps=1000.0, loss_ratio=loss, burst_pps=burst
     )
     found = limit(trial(switch="direct", rate_pps=1000), loads, replace(EVIDENCE, socket_drops=0))
-    assert found.factor == what
+    assert found.factor == expected
     assert isinstance(loads.throughput, Throughput)
     record = synthetic_record(synthetic_trial(switch="direct"))
     assert _is_load_met(record.model_copy(update={"throughput": loads.throughput})) is (
-        what == "rate"
+        expected == "rate"
     )

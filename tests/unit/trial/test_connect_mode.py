@@ -30,22 +30,22 @@ def pairs(
         for k in range(count)
     ]
     fakes: list[list[Any]] = [[pair.a.spawned, pair.b.spawned] for pair in ends]
-    seen = [0]
+    observed = [0]
 
     def verify(sent: int) -> None:
         fakes[0][1].counts["rx_verification"] += sent
 
     def broadcast(sent: int) -> None:
         if does is STATIC:
-            fakes[0][1].counts["rx_verification"] -= sent  # which it counts, too
+            fakes[0][1].counts["rx_verification"] -= sent  # the engine also counts these
         if does is LEARNING:
-            seen[0] += sent
+            observed[0] += sent
             for pair in fakes[1:]:
                 for fake in pair:
                     fake.counts["rx_foreign"] += sent
 
     fakes[0][0].on_verify, fakes[0][0].on_broadcast = verify, broadcast
-    return ends, lambda: seen[0] if watched else None
+    return ends, lambda: observed[0] if watched else None
 
 
 @pytest.mark.parametrize("mode", list(ConnectMode))
@@ -56,7 +56,7 @@ def test_the_mode_that_was_asked_for_passes(mode: ConnectMode, count: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("asked", "does", "says"),
+    ("requested", "does", "says"),
     [
         (LEARNING, CROSS, "to the peer alone"),
         (LEARNING, STATIC, "0 reached the peer"),
@@ -65,9 +65,9 @@ def test_the_mode_that_was_asked_for_passes(mode: ConnectMode, count: int) -> No
         (CROSS, STATIC, "0 reached the peer"),
     ],
 )
-def test_another_mode_is_named(asked: ConnectMode, does: ConnectMode, says: str) -> None:
-    ends, witness = pairs(1, does, watched=asked is not CROSS)
-    assert says in wrong_mode(ends, asked, witness)
+def test_another_mode_is_named(requested: ConnectMode, does: ConnectMode, says: str) -> None:
+    ends, witness = pairs(1, does, watched=requested is not CROSS)
+    assert says in wrong_mode(ends, requested, witness)
 
 
 def test_a_cross_connect_that_floods_shows_with_two_pairs() -> None:

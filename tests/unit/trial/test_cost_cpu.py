@@ -1,4 +1,4 @@
-"""What a trial costs in CPU time: the arithmetic, and the clocks it reads."""
+"""The cost of a trial in CPU time: the arithmetic and the clocks."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_shares_of_everybody() -> None:
     assert found.others_cores_used == pytest.approx(0.35)
 
 
-def test_an_in_kernel_switch_has_no_cpu_time_of_its_own() -> None:
+def test_kernel_switch_has_no_separate_cpu_time() -> None:
     found = cost(reading(0, None, 0, 0, 0, 0), reading(2, None, 0, 3, 1, 0), [used(2.0)])
     assert found.switch_cores_used is None
     assert found.others_cores_used == 0.5
 
 
 def test_rounding_makes_nobody_negative() -> None:
-    """Ticks of 10 ms against nanoseconds: what is ours can seem more than all there was."""
+    """With ticks of 10 ms, the time of the trial can seem longer than that of the machine."""
     found = cost(reading(0, 5.0, 0, 0, 0, 0), reading(1, 5.9, 0, 0.9, 0, 0), [used(0.1)])
     assert found.others_cores_used == 0.0
 
@@ -96,7 +96,7 @@ def test_without_frames_there_is_no_cost_of_one() -> None:
     assert found.ns_per_frame is None and found.mpps_per_core is None
 
 
-def test_softirqs_are_told_by_core() -> None:
+def test_softirqs_are_counted_by_core() -> None:
     before = MachineTime(0, 1.0, 0, {0: 0.5, 1: 0.5})
     after = MachineTime(0, 3.0, 0, {0: 0.5, 1: 2.5})
     found = cost(CpuReading(0, None, 0, before, 0.0), CpuReading(4, None, 0, after, 0.4), [])
@@ -160,7 +160,7 @@ def test_readings_go_forward() -> None:
     assert after.switch_s[pid] - before.switch_s[pid] >= 0.05
     assert after.bench_s - before.bench_s >= 0.05 and after.wall_s > before.wall_s
     assert after.machine.busy_s >= before.machine.busy_s > 0
-    if before.ksoftirqd_s is not None:  # (None in a process namespace)
+    if before.ksoftirqd_s is not None:  # it is None in a process namespace
         assert after.ksoftirqd_s is not None and after.ksoftirqd_s >= before.ksoftirqd_s >= 0
     assert len(after.machine.softirq_by_core_s) == os.cpu_count()
     whole = sum(after.machine.softirq_by_core_s.values())
@@ -176,6 +176,6 @@ def test_only_threads_that_poll_are_kept_waiting() -> None:
     assert before.kept_waiting_s(ThreadTimes(12.0, {})) == 0.0
 
 
-def test_the_times_of_our_own_threads() -> None:
+def test_times_of_bench_threads() -> None:
     times = ThreadTimes.of([os.getpid(), 0])
     assert times.by_thread[os.getpid()][0] > 0

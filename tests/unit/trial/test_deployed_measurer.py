@@ -1,4 +1,4 @@
-"""Trials of a search on scripted engines: what the applications lost is no loss of the switch's."""
+"""Trials of a search on scripted engines: losses of applications are not the switch's."""
 
 from __future__ import annotations
 
@@ -53,19 +53,21 @@ def measurer(
     return DeployedMeasurer(trial(**changes), [pair], lambda: None)
 
 
-def test_what_receivers_lost_away_from_their_cores_is_not_the_switchs() -> None:
-    one = measurer(missing=100, away=80)
-    point = one.measure(2.0, 5000.0)
+def test_loss_of_absent_receivers_is_not_the_switchs() -> None:
+    deployed = measurer(missing=100, away=80)
+    point = deployed.measure(2.0, 5000.0)
     assert (point.offered_frames, point.lost_frames) == (10_000, 20)
-    (kept,) = one.trials()
-    assert (kept.lost_frames, kept.lost_away) == (20, 80)
-    assert "80 frames were lost while a receiver was away from its core (left out)" in one.notes()
+    (result,) = deployed.trials()
+    assert (result.lost_frames, result.lost_away) == (20, 80)
+    assert (
+        "80 frames were lost while a receiver was away from its core (left out)" in deployed.notes()
+    )
 
 
 def test_loss_in_the_switch_is_all_counted() -> None:
-    one = measurer(missing=100, away=0)
-    assert one.measure(2.0, 5000.0).lost_frames == 100
-    assert not any("away" in note for note in one.notes())
+    deployed = measurer(missing=100, away=0)
+    assert deployed.measure(2.0, 5000.0).lost_frames == 100
+    assert not any("away" in note for note in deployed.notes())
 
 
 @pytest.mark.parametrize(
@@ -77,16 +79,16 @@ def test_loss_in_the_switch_is_all_counted() -> None:
         (111, 4000, {"cpu_limit": 0.5}),
     ],
 )
-def test_what_comes_long_after_its_trial_was_not_carried(
+def test_frames_long_after_their_trial_are_queued(
     within_ms: int, queued: int, changes: dict[str, Any]
 ) -> None:
     residual = {"frames": 4000, "within_ns": within_ms * 1_000_000}
-    one = measurer(missing=100, away=0, residual=residual, **changes)
-    point = one.measure(2.0, 5000.0)
+    deployed = measurer(missing=100, away=0, residual=residual, **changes)
+    point = deployed.measure(2.0, 5000.0)
     assert (point.lost_frames, point.queued_frames) == (100, queued)
     assert point.search_loss_ratio == pytest.approx((100 + queued) / 10_000)
-    assert one.trials()[0].queued_frames == queued
-    assert any("still queued when" in note for note in one.notes()) == bool(queued)
+    assert deployed.trials()[0].queued_frames == queued
+    assert any("still queued when" in note for note in deployed.notes()) == bool(queued)
 
 
 def softirq_threads(patch: pytest.MonkeyPatch, *readings_s: float | None) -> None:
@@ -95,19 +97,19 @@ def softirq_threads(patch: pytest.MonkeyPatch, *readings_s: float | None) -> Non
     patch.setattr(deployed_measurer, "softirq_threads_s", lambda: next(looks))
 
 
-def test_frames_due_while_the_sender_was_descheduled_are_left_out(
+def test_frames_of_descheduled_sender_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     softirq_threads(monkeypatch, 1.0, 1.0)
-    one = measurer(missing=0, away=0, late=500, waited_s=0.1)
-    point = one.measure(2.0, 5250.0)
+    deployed = measurer(missing=0, away=0, late=500, waited_s=0.1)
+    point = deployed.measure(2.0, 5250.0)
     assert (point.unoffered_frames, point.late_frames) == (500, 500)
     assert point.search_loss_ratio == 0
     assert not point.needs_repetition
-    (kept,) = one.trials()
-    assert (kept.unoffered_frames, kept.late_frames) == (500, 500)
-    told = "500 frames were not sent, since a sender was descheduled (left out)"
-    assert told in one.notes()
+    (result,) = deployed.trials()
+    assert (result.unoffered_frames, result.late_frames) == (500, 500)
+    message = "500 frames were not sent, since a sender was descheduled (left out)"
+    assert message in deployed.notes()
 
 
 @pytest.mark.parametrize(
@@ -127,8 +129,8 @@ def test_frames_due_in_system_calls_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     softirq_threads(monkeypatch, *softirq_s)
-    one = measurer(missing=0, away=0, late=500, waited_s=waited_s)
-    point = one.measure(2.0, 5250.0)
+    deployed = measurer(missing=0, away=0, late=500, waited_s=waited_s)
+    point = deployed.measure(2.0, 5250.0)
     assert (point.unoffered_frames, point.late_frames) == (500, left_out)
     assert point.search_loss_ratio == pytest.approx((500 - left_out) / (10_500 - left_out))
 
@@ -144,21 +146,21 @@ def test_frames_due_in_system_calls_count(
 def test_unseen_softirq_threads_of_kernel_ports_excuse_nothing(
     backend: str, driver: str, left_out: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a process namespace those threads are invisible. A switch with a process of its own does
+    """In a process namespace those threads are invisible. A switch with a separate process does
     its work there, but the kernel still handles the frames of its devices."""
     softirq_threads(monkeypatch, None, None)
-    one = measurer(missing=0, away=0, late=500, waited_s=0.04)
-    one._switch_pids = lambda: [os.getpid()]
+    deployed = measurer(missing=0, away=0, late=500, waited_s=0.04)
+    deployed._switch_pids = lambda: [os.getpid()]
     ports = [{"backend": backend, "driver": driver}]
-    for engine in one._senders:
+    for engine in deployed._senders:
         ready = parse(event("ready", role="sender", ports=ports))
         assert isinstance(ready, Ready)
         engine._ready = ready
-    assert one.measure(2.0, 5250.0).late_frames == left_out
+    assert deployed.measure(2.0, 5250.0).late_frames == left_out
 
 
 @pytest.mark.parametrize(
-    ("idle", "own", "mate", "softirq_s", "left_out"),
+    ("idle", "own_value", "mate", "softirq_s", "left_out"),
     [
         ("poll", 0.5, 0.5, 0.0, 500),  # it waited for half of the time, for anybody
         ("baton", 0.5, 0.5, 0.0, 0),  # ... for its receiver, which takes turns with it
@@ -168,11 +170,13 @@ def test_unseen_softirq_threads_of_kernel_ports_excuse_nothing(
     ],
 )
 def test_turns_of_the_receiver_excuse_nothing(
-    idle: str, own: float, mate: float, softirq_s: float, left_out: int
+    idle: str, own_value: float, mate: float, softirq_s: float, left_out: int
 ) -> None:
-    one = measurer(missing=0, away=0, late=500, waited_s=1.0)
-    one.measure(2.0, 5250.0)
-    for engine, share in zip((*one._senders, *one._receivers), (own, mate), strict=True):
+    deployed = measurer(missing=0, away=0, late=500, waited_s=1.0)
+    deployed.measure(2.0, 5250.0)
+    for engine, share in zip(
+        (*deployed._senders, *deployed._receivers), (own_value, mate), strict=True
+    ):
         engine.cores = (0,)
         result = engine.result
         engine._result = result.model_copy(
@@ -181,7 +185,7 @@ def test_turns_of_the_receiver_excuse_nothing(
                 "cpu": result.cpu.model_copy(update={"cpu_ns": round(share * 2 * S)}),
             }
         )
-    found = late_frames(one._senders, one._receivers, softirq_s)
+    found = late_frames(deployed._senders, deployed._receivers, softirq_s)
     assert found == pytest.approx(left_out, abs=1)
 
 
@@ -193,52 +197,54 @@ def throttled(patch: pytest.MonkeyPatch, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     ("throttled_s", "left_out"),
-    [(0.0, 210), (0.03, 53), (0.04, 0), (0.5, 0)],  # of 0.04 s that the sender waited
+    [(0.0, 210), (0.03, 53), (0.04, 0), (0.5, 0)],  # the sender waited for 0.04 s
 )
 def test_a_used_up_quota_excuses_no_frames(
     throttled_s: float, left_out: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     softirq_threads(monkeypatch, 1.0, 1.0)
     throttled(monkeypatch, throttled_s)
-    one = measurer(missing=0, away=0, late=500, waited_s=0.04)
-    assert one.measure(2.0, 5250.0).late_frames == left_out
+    deployed = measurer(missing=0, away=0, late=500, waited_s=0.04)
+    assert deployed.measure(2.0, 5250.0).late_frames == left_out
 
 
 def test_a_used_up_quota_excuses_no_applications_in_turns() -> None:
     """Neither ran for half of the time, a quarter of it since the quota was used up."""
-    one = measurer(missing=0, away=0, late=10_000)
-    one.measure(2.0, 5250.0)
-    for engine in (*one._senders, *one._receivers):
+    deployed = measurer(missing=0, away=0, late=10_000)
+    deployed.measure(2.0, 5250.0)
+    for engine in (*deployed._senders, *deployed._receivers):
         engine.cores = (0,)
         cpu = engine.result.cpu.model_copy(update={"cpu_ns": S // 2})
         config = engine.result.config.model_copy(update={"idle": "baton"})
         engine._result = engine.result.model_copy(update={"config": config, "cpu": cpu})
-    wanted = one._senders[0].result.totals.tx_intended
-    found = [late_frames(one._senders, one._receivers, 0.0, each) for each in (0.0, 0.5, 2.0)]
-    assert found == pytest.approx([wanted // 2, wanted // 4, 0], abs=1)
+    expected = deployed._senders[0].result.totals.tx_intended
+    found = [
+        late_frames(deployed._senders, deployed._receivers, 0.0, each) for each in (0.0, 0.5, 2.0)
+    ]
+    assert found == pytest.approx([expected // 2, expected // 4, 0], abs=1)
 
 
 @pytest.mark.parametrize(("throttled_s", "stalled_s"), [(0.2, 0.3), (0.8, 0.0)])
 def test_a_used_up_quota_does_not_stall_the_switch(
     throttled_s: float, stalled_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = measurer(missing=0, away=0)
-    one._switch_pids = lambda: (1,)
+    deployed = measurer(missing=0, away=0)
+    deployed._switch_pids = lambda: (1,)
     looks = iter([ThreadTimes(0.0, {7: (0.0, 0.0)}), ThreadTimes(2.0, {7: (1.5, 0.5)})])
     monkeypatch.setattr(ThreadTimes, "of", lambda _: next(looks))
     throttled(monkeypatch, throttled_s)
-    assert one.measure(2.0, 5000.0).stalled_s == pytest.approx(stalled_s)
+    assert deployed.measure(2.0, 5000.0).stalled_s == pytest.approx(stalled_s)
 
 
-def test_a_switch_that_waited_for_its_core_is_told_of() -> None:
-    one = measurer(missing=0, away=0)
-    one._switch_pids = lambda: (1,)
+def test_waiting_switch_is_noted() -> None:
+    deployed = measurer(missing=0, away=0)
+    deployed._switch_pids = lambda: (1,)
     looks = iter([ThreadTimes(0.0, {7: (0.0, 0.0)}), ThreadTimes(2.0, {7: (1.5, 0.5)})])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ThreadTimes, "of", lambda _: next(looks))
-        point = one.measure(2.0, 5000.0)
+        point = deployed.measure(2.0, 5000.0)
     assert point.stalled_s == 0.5
     assert point.needs_repetition
     assert any(
-        note.startswith("the switch was kept from its core for 0.5 s") for note in one.notes()
+        note.startswith("the switch was kept from its core for 0.5 s") for note in deployed.notes()
     )

@@ -50,7 +50,7 @@ def deploy(plan: TrialPlan) -> Deployment:
     return Deployment(SESSION, plan)
 
 
-def test_receivers_run_before_senders_and_all_is_undone_in_reverse() -> None:
+def test_receivers_start_first_and_all_is_undone_in_reverse() -> None:
     switch = FakeSwitch()
     with deploy(plan_for(switch=switch)) as deployment:
         assert switch.log == ONE_PAIR
@@ -63,14 +63,14 @@ def test_receivers_run_before_senders_and_all_is_undone_in_reverse() -> None:
 class SwitchOfFunctions(FakeSwitch):
     """Its ports are PCI functions, which the applications drive themselves."""
 
-    def make_ports(self, session: Any, wanted: Any) -> list[MadePort]:
+    def make_ports(self, session: Any, requested: Any) -> list[MadePort]:
         self._do("make ports")
-        self.wanted = list(wanted)
-        return [MadePort(pci=f"0000:01:10.{port.index}") for port in wanted]
+        self.wanted = list(requested)
+        return [MadePort(pci=f"0000:01:10.{port.index}") for port in requested]
 
 
 def test_functions_of_the_applications_go_after_them() -> None:
-    """The kernel waits for who has a function open; we would wait for the kernel."""
+    """The kernel waits until a function is closed, and the bench would wait for the kernel."""
     switch = SwitchOfFunctions("sriov")
     plan = with_port_kind(plan_for(trial(io=Io.DPDK), switch), PortKind.VF)
     with deploy(plan):
@@ -80,10 +80,10 @@ def test_functions_of_the_applications_go_after_them() -> None:
 
 
 @pytest.mark.parametrize("guests", [False, True])
-def test_a_switch_is_told_which_ports_are_of_virtual_machines(guests: bool) -> None:
+def test_switch_gets_the_ports_of_virtual_machines(guests: bool) -> None:
     switch, environment = SwitchOfFunctions("sriov"), FakeEnvironment(traits=Traits(guests=guests))
-    made = plan_for(trial(io=Io.DPDK), switch, environment)
-    with deploy(with_port_kind(made, PortKind.VF)):
+    plan = plan_for(trial(io=Io.DPDK), switch, environment)
+    with deploy(with_port_kind(plan, PortKind.VF)):
         assert [port.to_guest for port in switch.wanted] == [guests, guests]
 
 
@@ -111,7 +111,7 @@ def test_a_step_that_fails_undoes_those_before_it(step: int) -> None:
     expected = [what.replace("spawn", "end") for what in spawned]
     expected += [what.replace("create", "close") for what in created]
     if step >= ONE_PAIR.index("start switch"):
-        expected.insert(len(spawned), "stop switch")  # also of one that failed half-way
+        expected.insert(len(spawned), "stop switch")  # also after an error in its start
     assert undone == expected
 
 
@@ -132,7 +132,7 @@ def test_an_engine_that_does_not_get_ready() -> None:
 
 
 @pytest.mark.parametrize("failing", ["stop switch", "close rx0", "close tx0"])
-def test_what_fails_on_the_way_down_stops_nothing_and_is_told(failing: str) -> None:
+def test_error_in_take_down_is_reported_and_stops_nothing(failing: str) -> None:
     switch, environment = FakeSwitch(), FakeEnvironment()
     deployment = deploy(plan_for(switch=switch, environment=environment))
     with pytest.raises(SwitchmarkError, match=f"{failing} failed"), deployment:
@@ -162,7 +162,7 @@ def test_a_fault_on_the_way_down_does_not_hide_the_first(error: BaseException) -
     assert error.__notes__ == ["and taking it down failed: stop switch failed"]
 
 
-def test_the_switch_s_last_words_are_taken_before_it_is_stopped() -> None:
+def test_end_of_switch_output_is_read_before_the_stop() -> None:
     switch = FakeSwitch(dies_after=0)
     deployment = deploy(plan_for(switch=switch))
     with pytest.raises(TrialFailed), deployment:
@@ -183,15 +183,15 @@ def test_check_alive() -> None:
 
 
 def test_ports_are_numbered_pair_by_pair() -> None:
-    asked: list[Any] = []
+    requested: list[Any] = []
 
-    class Asked(FakeSwitch):
+    class RecordingSwitch(FakeSwitch):
         def start(self, session: Any, ports: Any, mode: Any, cores: Any) -> None:
-            asked.extend([ports, mode, cores])
+            requested.extend([ports, mode, cores])
             super().start(session, ports, mode, cores)
 
-    with deploy(plan_for(trial(pairs=2, packet_size_bytes=9018), Asked())):
-        ports, mode, cores = asked
+    with deploy(plan_for(trial(pairs=2, packet_size_bytes=9018), RecordingSwitch())):
+        ports, mode, cores = requested
     assert [port.index for port in ports] == [0, 1, 2, 3]
     assert len({port.mac for port in ports}) == 4
     assert {port.mtu_bytes for port in ports} == {9000}
@@ -208,8 +208,8 @@ def value_of(args: list[str], flag: str) -> str:
 
 
 def test_engine_arguments() -> None:
-    asked = trial(packet_size_bytes=1500, burst=8, rate_pps=1000, interval_s=0.5)
-    args = engine_args(asked, spec(), "sender", 3, 0, "yield")
+    requested = trial(packet_size_bytes=1500, burst=8, rate_pps=1000, interval_s=0.5)
+    args = engine_args(requested, spec(), "sender", 3, 0, "yield")
     assert args[0] == "sender" and "--session" in args and "--touch" not in args
     expected = {
         "--port": "raw:dev=eth0,mmsg",
@@ -238,7 +238,7 @@ def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
     assert "--touch" in engine_args(touched, spec(), "receiver", 0, 1, "poll")
 
 
-def test_an_application_that_sleeps_in_the_kernel_has_a_blocking_port() -> None:
+def test_application_that_sleeps_has_a_blocking_port() -> None:
     args = engine_args(trial(io=Io.RAW), spec(), "receiver", 0, 1, "block")
     assert value_of(args, "--port").endswith(",block")
     assert value_of(args, "--idle") == "yield"
@@ -285,7 +285,7 @@ def test_port_specifications(io: Io, port: NodePort, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "ring"),
+    ("requested", "ring"),
     [
         ({}, ""),
         ({"method": "r-plus"}, ",ring=v2"),
@@ -294,10 +294,12 @@ def test_port_specifications(io: Io, port: NodePort, expected: str) -> None:
         ({"rate_pps": 1000, "probe_rate_pps": 100}, ",ring=v2"),
     ],
 )
-def test_frames_that_are_timed_are_handed_over_at_once(asked: dict[str, Any], ring: str) -> None:
+def test_frames_that_are_timed_are_handed_over_at_once(
+    requested: dict[str, Any], ring: str
+) -> None:
     """packet_mmap's ring for counting hands frames over in blocks, up to 1 ms late."""
-    made = engine_args(trial(io=Io.PACKET_MMAP, **asked), spec(), "receiver", 0, 1, "poll")
-    assert made[made.index("--port") + 1] == f"packet_mmap:dev=eth0{ring}"
+    args = engine_args(trial(io=Io.PACKET_MMAP, **requested), spec(), "receiver", 0, 1, "poll")
+    assert args[args.index("--port") + 1] == f"packet_mmap:dev=eth0{ring}"
 
 
 def test_a_deeper_ring_is_the_vhost_user_ports() -> None:
@@ -308,8 +310,8 @@ def test_a_deeper_ring_is_the_vhost_user_ports() -> None:
 
 def test_the_rings_of_a_vnf_are_as_deep() -> None:
     ports = tuple(spec(PortKind.VHOST_USER, socket_inside=f"/s/{end}") for end in "ab")
-    made = forwarder_args(trial(ring=1024), ports, "poll")
-    assert [words[1] for words in pairwise(made) if words[0] == "--port"] == [
+    args = forwarder_args(trial(ring=1024), ports, "poll")
+    assert [words[1] for words in pairwise(args) if words[0] == "--port"] == [
         f"dpdk:virtio-user=/s/{end},server,queue-size=1024" for end in "ab"
     ]
 
@@ -321,9 +323,9 @@ def test_a_port_without_a_device_is_refused_by_name(io: Io) -> None:
         port_spec(port, io)
 
 
-def test_a_function_of_its_own_is_for_dpdk_alone() -> None:
-    made = MadePort(pci="0000:01:10.0")
-    port = NodePort(PortKind.VF, "02:53:4d:00:00:01", "10.64.0.1/24", 1500, made_port=made)
+def test_pci_function_is_only_for_dpdk() -> None:
+    vf_port = MadePort(pci="0000:01:10.0")
+    port = NodePort(PortKind.VF, "02:53:4d:00:00:01", "10.64.0.1/24", 1500, made_port=vf_port)
     assert port_spec(port, Io.DPDK) == "dpdk:pci=0000:01:10.0"
     with pytest.raises(AssertionError, match="io raw-mmsg on a vf port: campaign/rules"):
         port_spec(port, Io.RAW_MMSG)
@@ -355,8 +357,8 @@ def test_a_vnf_may_do_what_it_needs_itself() -> None:
     assert "net_raw" in vnf_capabilities("/opt/my-vnf", PortKind.VHOST_USER)
 
 
-def test_a_container_without_any_power_is_told_so(tmp_path: Path) -> None:
-    """LXC takes an empty list for all of them."""
+def test_container_without_capabilities_has_none(tmp_path: Path) -> None:
+    """LXC interprets an empty list as all capabilities."""
 
     def config(*linux_capabilities: str) -> str:
         return lxc_config(
@@ -372,7 +374,7 @@ def test_a_container_without_any_power_is_told_so(tmp_path: Path) -> None:
     assert "lxc.cap.keep = net_raw sys_nice\n" in config("net_raw", "sys_nice")
 
 
-def test_auto_is_no_port_and_is_resolved_by_kind() -> None:
+def test_auto_is_resolved_by_port_kind() -> None:
     with pytest.raises(AssertionError, match="io auto on a veth port"):
         port_spec(spec(), Io.AUTO)
     assert resolve_io(Io.AUTO, PortKind.VETH) is Io.RAW_MMSG

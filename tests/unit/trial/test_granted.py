@@ -1,4 +1,4 @@
-"""What the place granted is recorded, and comparisons across different grants carry a mark."""
+"""Grants of the place are recorded, and comparisons across different grants carry a mark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def engine(received: int | None, policy: str = "other", priority: int = 0) -> En
     return cast(EngineProcess, fake)
 
 
-def test_buffers_below_those_asked_for_are_told() -> None:
+def test_buffers_below_the_request_are_reported() -> None:
     found = granted(trial(), [engine(ASKED), engine(CAPPED)], [os.getpid()])
     assert (found.asked_buffer_bytes, found.receive_buffer_bytes) == (ASKED, CAPPED)
     assert found.send_buffer_bytes == ASKED
@@ -62,14 +62,14 @@ def test_applications_without_sockets_have_no_buffers() -> None:
 
 
 def test_scheduling_classes_are_those_of_the_kernel() -> None:
-    """A program that was started with a lower priority says so, whatever ours is."""
-    own = os.getpriority(os.PRIO_PROCESS, 0)
+    """The record has the lower priority of a program, independent of the bench's priority."""
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
     process = subprocess.Popen(["nice", "-n", "3", "sleep", "60"])
     try:
         name = Path(f"/proc/{process.pid}/comm")
         while name.read_text().strip() != "sleep":  # until `nice` has become it
             time.sleep(0.001)
-        assert scheduling_classes([process.pid]) == {f"other nice {min(19, own + 3)}"}
+        assert scheduling_classes([process.pid]) == {f"other nice {min(19, nice + 3)}"}
     finally:
         process.kill()
         process.wait()
@@ -78,7 +78,7 @@ def test_scheduling_classes_are_those_of_the_kernel() -> None:
     assert class_in_words("other", 0, 0) == "other"
 
 
-def test_the_switch_of_packet_sockets_is_told_not_to_force_buffers() -> None:
+def test_af_packet_does_not_force_buffers_on_request() -> None:
     switch = AfPacket()
     assert switch._more_arguments("x") == []
     switch.unforced_buffers = True
@@ -101,11 +101,11 @@ def records(received: int | None, switch: str = "linux-bridge", **more: Any) -> 
     ]  # fmt: skip
 
 
-def marks(root: Path, held: Sequence[Record]) -> dict[str, tuple[str, ...]]:
-    return {row.trial.switch: row.marks for row in summary(write_run(root, list(held)))}
+def marks(root: Path, stored: Sequence[Record]) -> dict[str, tuple[str, ...]]:
+    return {row.trial.switch: row.marks for row in summary(write_run(root, list(stored)))}
 
 
-def test_rows_with_other_buffers_are_marked_and_those_without_are_not(tmp_path: Path) -> None:
+def test_only_rows_with_other_buffers_are_marked(tmp_path: Path) -> None:
     alike = [*records(ASKED), *records(ASKED, "ovs-netdev"), *records(None, "basicfwd")]
     assert set(marks(tmp_path / "alike", alike).values()) == {()}
     mixed = [*records(ASKED), *records(CAPPED, "ovs-netdev")]
@@ -127,9 +127,9 @@ def test_compare_marks_runs_with_other_grants(
 ) -> None:
     a, b = write_run(tmp_path, records(ASKED)), write_run(tmp_path, records(CAPPED))
     assert main.run(["compare", str(a), str(b)]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert "mixed-socket-buffers" in told
-    assert "mixed-scheduling" not in told
+    output = " ".join(capsys.readouterr().out.split())
+    assert "mixed-socket-buffers" in output
+    assert "mixed-scheduling" not in output
     assert main.run(["compare", str(a), str(a)]) == 0
     assert "mixed-socket-buffers" not in capsys.readouterr().out
 
@@ -139,11 +139,11 @@ def test_history_names_other_grants_beside_a_change(
 ) -> None:
     for night in range(12):
         received, rate_pps = (ASKED, 1e6) if night < 6 else (CAPPED, 0.8e6)
-        held = [
+        records_of_runs = [
             scaled(one, rate_pps * (1 + night / 1e4 + number / 1e5))
             for number, one in enumerate(records(received))
         ]
-        dated(write_run(tmp_path, held, campaign="nightly"), night)
+        dated(write_run(tmp_path, records_of_runs, campaign="nightly"), night)
     assert main.run(["history", "linux-bridge", "--results", str(tmp_path), "--json"]) == 0
     (series,) = json.loads(capsys.readouterr().out)["series"]
     (change,) = series["changes"]

@@ -1,4 +1,4 @@
-"""What limited a number and which marks it gets: every conclusion from its evidence."""
+"""The limit and the marks of a figure follow from its evidence."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FULL_RING = counters(tx_offered=1_000_000, tx_polls=1000, ring_full_polls=50)
 NO_WAITING = counters(idle_polls=4, useful_polls=96)
 
 
-def seen(forwarded: float = 500e3, **changes: Any) -> Figures:
+def figures_of(forwarded: float = 500e3, **changes: Any) -> Figures:
     offered = changes.get("offered_pps", forwarded)
     load = PairLoads(pair=0, intended_pps=None, offered_pps=offered, forwarded_pps=forwarded)
     values: dict[str, Any] = {
@@ -51,17 +51,17 @@ def seen(forwarded: float = 500e3, **changes: Any) -> Figures:
     return Figures(throughput=Throughput(**(values | changes)))
 
 
-@pytest.mark.parametrize(("on_the_cable", "what"), [(60_000, "link"), (40_000, "switch")])
-def test_what_the_cable_lost_is_the_links_where_it_is_most_of_it(
-    on_the_cable: int, what: str
-) -> None:
+@pytest.mark.parametrize(("on_the_cable", "expected"), [(60_000, "link"), (40_000, "switch")])
+def test_link_is_the_limit_if_cable_lost_most_frames(on_the_cable: int, expected: str) -> None:
     pair = PairLoads(
         pair=0, intended_pps=None, offered_pps=5e5, forwarded_pps=5e5, lost_frames=100_000
     )
     found = limit(
-        trial(), seen(loss_ratio=0.16, pairs=[pair]), replace(EVIDENCE, cable_lost=on_the_cable)
+        trial(),
+        figures_of(loss_ratio=0.16, pairs=[pair]),
+        replace(EVIDENCE, cable_lost=on_the_cable),
     )
-    assert found.factor == what
+    assert found.factor == expected
     assert f"{on_the_cable} frames were lost on the cable between the hosts" in found.evidence
 
 
@@ -86,17 +86,17 @@ def rtt(median_ns: float = 20_000.0) -> Figures:
 
 
 @pytest.mark.parametrize(
-    ("what", "why", "figures", "evidence", "switch"),
+    ("expected", "why", "figures", "evidence", "switch"),
     [
-        ("unknown", "no frame arrived", seen(0), {}, "ovs-dpdk"),
+        ("unknown", "no frame arrived", figures_of(0), {}, "ovs-dpdk"),
         # A load that was met limits nothing, whatever else was seen.
-        ("rate", "100.00% of the intended load", seen(5e5, intended_pps=5e5), {}, "ovs-dpdk"),
-        ("rate", "99.50% of", seen(497_500, intended_pps=5e5), {}, "ovs-dpdk"),
-        ("rate", "ring", seen(5e5, intended_pps=5e5), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("rate", "100.00% of the intended load", figures_of(5e5, intended_pps=5e5), {}, "ovs-dpdk"),
+        ("rate", "99.50% of", figures_of(497_500, intended_pps=5e5), {}, "ovs-dpdk"),
+        ("rate", "ring", figures_of(5e5, intended_pps=5e5), {"sender": FULL_RING}, "ovs-dpdk"),
         (
             "switch",
             "0.60 % of offered",
-            seen(497_000, intended_pps=5e5, loss_ratio=0.006),
+            figures_of(497_000, intended_pps=5e5, loss_ratio=0.006),
             {},
             "ovs-dpdk",
         ),
@@ -105,94 +105,94 @@ def rtt(median_ns: float = 20_000.0) -> Figures:
         (
             "receiver",
             "4% of the receiver's polls",
-            seen(),
+            figures_of(),
             {"sender": FULL_RING, "receiver": NO_WAITING},
             "ovs-dpdk",
         ),
         (
             "receiver",
             "1.00 % of offered frames were lost",
-            seen(loss_ratio=0.01),
+            figures_of(loss_ratio=0.01),
             {"receiver": NO_WAITING},
             "ovs-dpdk",
         ),
-        ("generator", "50%", seen(), {"receiver": NO_WAITING}, "ovs-dpdk"),
+        ("generator", "50%", figures_of(), {"receiver": NO_WAITING}, "ovs-dpdk"),
         (
             "receiver",
             "1001 frames were dropped at the receiver's own socket",
-            seen(loss_ratio=0.001),
+            figures_of(loss_ratio=0.001),
             {"socket_drops": 1001},
             "linux-bridge",
         ),
         (
             "switch",
             "1000 frames were dropped",
-            seen(loss_ratio=0.001),
+            figures_of(loss_ratio=0.001),
             {"socket_drops": 1000},
             "linux-bridge",
         ),
         (
             "receiver",
             "socket",
-            seen(1e6),
+            figures_of(1e6),
             {"socket_drops": 5000},
             "direct",
         ),
         # The wire itself shows what the applications can do.
-        ("generator", "0% of transmit", seen(), {"baseline": Baseline()}, "direct"),
-        ("generator", "5% of transmit", seen(), {"sender": FULL_RING}, "direct"),
+        ("generator", "0% of transmit", figures_of(), {"baseline": Baseline()}, "direct"),
+        ("generator", "5% of transmit", figures_of(), {"sender": FULL_RING}, "direct"),
         # Close to the wire: the applications.
-        ("generator", "90% of the baseline", seen(9e5), {"sender": FULL_RING}, "ovs-dpdk"),
-        ("generator", "110% of the baseline", seen(1.1e6), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("generator", "90% of the baseline", figures_of(9e5), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("generator", "110% of the baseline", figures_of(1.1e6), {"sender": FULL_RING}, "ovs-dpdk"),
         # Far from it, with evidence behind the sender: the switch.
-        ("switch", "89% of the baseline", seen(8.9e5), {"sender": FULL_RING}, "ovs-dpdk"),
-        ("switch", "5% of transmit calls", seen(), {"sender": FULL_RING}, "ovs-dpdk"),
-        ("switch", "0.10 % of offered", seen(loss_ratio=0.001), {}, "ovs-dpdk"),
-        ("switch", "50% of the baseline", seen(), {"in_kernel": True}, "linux-bridge"),
+        ("switch", "89% of the baseline", figures_of(8.9e5), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("switch", "5% of transmit calls", figures_of(), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("switch", "0.10 % of offered", figures_of(loss_ratio=0.001), {}, "ovs-dpdk"),
+        ("switch", "50% of the baseline", figures_of(), {"in_kernel": True}, "linux-bridge"),
         # Far from it, without: the sender had room and did not use it.
-        ("generator", "50% of the baseline", seen(), {}, "ovs-dpdk"),
+        ("generator", "50% of the baseline", figures_of(), {}, "ovs-dpdk"),
         # More was offered than came through, although no gap shows it yet: a queue took it in.
-        ("switch", "89% of the offered", seen(4.45e5, offered_pps=5e5), {}, "ovs-dpdk"),
-        ("generator", "45% of the baseline", seen(4.5e5, offered_pps=5e5), {}, "ovs-dpdk"),
+        ("switch", "89% of the offered", figures_of(4.45e5, offered_pps=5e5), {}, "ovs-dpdk"),
+        ("generator", "45% of the baseline", figures_of(4.5e5, offered_pps=5e5), {}, "ovs-dpdk"),
         # No ceiling known.
-        ("unknown", "0% of transmit calls", seen(), {"baseline": Baseline()}, "ovs-dpdk"),
+        ("unknown", "0% of transmit calls", figures_of(), {"baseline": Baseline()}, "ovs-dpdk"),
         (
             "unknown",
             "0% of transmit",
-            seen(),
+            figures_of(),
             {"baseline": Baseline(), "in_kernel": True},
             "linux-bridge",
         ),
         (
             "switch",
             "5% of transmit",
-            seen(),
+            figures_of(),
             {"baseline": Baseline(), "sender": FULL_RING},
             "ovs-dpdk",
         ),
         # A baseline that was slower than the switch is not a ceiling.
-        ("unknown", "slower baseline is not a ceiling", seen(1.2e6), {}, "ovs-dpdk"),
-        ("switch", "not a ceiling", seen(1.2e6), {"sender": FULL_RING}, "ovs-dpdk"),
-        ("unknown", "not a ceiling", seen(1.2e6), {"in_kernel": True}, "linux-bridge"),
+        ("unknown", "slower baseline is not a ceiling", figures_of(1.2e6), {}, "ovs-dpdk"),
+        ("switch", "not a ceiling", figures_of(1.2e6), {"sender": FULL_RING}, "ovs-dpdk"),
+        ("unknown", "not a ceiling", figures_of(1.2e6), {"in_kernel": True}, "linux-bridge"),
     ],
 )
-def test_what_limits_throughput(
-    what: str, why: str, figures: Figures, evidence: dict[str, Any], switch: str
+def test_limit_of_throughput(
+    expected: str, why: str, figures: Figures, evidence: dict[str, Any], switch: str
 ) -> None:
     found = limit(trial(switch=switch), figures, replace(EVIDENCE, **evidence))
-    assert found.factor == what
+    assert found.factor == expected
     assert any(why in note for note in found.evidence), found.evidence
 
 
 def test_waiting_for_a_core_is_evidence() -> None:
-    found = limit(trial(), seen(), replace(EVIDENCE, cpu_wait_share=0.25))
+    found = limit(trial(), figures_of(), replace(EVIDENCE, cpu_wait_share=0.25))
     assert "an application waited for a core 25% of the time" in found.evidence
-    quiet = limit(trial(), seen(), replace(EVIDENCE, cpu_wait_share=0.10))
+    quiet = limit(trial(), figures_of(), replace(EVIDENCE, cpu_wait_share=0.10))
     assert not any("waited" in note for note in quiet.evidence)
 
 
 @pytest.mark.parametrize(
-    ("sent", "received", "waited", "what"),
+    ("sent", "received", "waited", "expected"),
     [
         ({}, {"rx_missing": 8000, "rx_missed_away": 4000}, 0.0, "cpu-shared"),
         ({}, {"rx_missing": 8000, "rx_missed_away": 3000}, 0.0, "switch"),
@@ -202,8 +202,8 @@ def test_waiting_for_a_core_is_evidence() -> None:
         ({"tx_dropped": 8000, "tx_late": 3000}, {}, 0.4, "switch"),  # the port refused most
     ],
 )
-def test_waiting_for_a_core_is_named_where_it_explains_what_is_missing(
-    sent: dict[str, int], received: dict[str, int], waited: float, what: str
+def test_core_wait_is_the_limit_if_it_explains_missing_frames(
+    sent: dict[str, int], received: dict[str, int], waited: float, expected: str
 ) -> None:
     evidence = replace(
         EVIDENCE,
@@ -211,11 +211,11 @@ def test_waiting_for_a_core_is_named_where_it_explains_what_is_missing(
         receiver=counters(idle_polls=500, useful_polls=500, **received),
         cpu_wait_share=waited,
     )
-    assert limit(trial(), seen(loss_ratio=0.008), evidence).factor == what
+    assert limit(trial(), figures_of(loss_ratio=0.008), evidence).factor == expected
 
 
 @pytest.mark.parametrize(
-    ("share", "late", "what"),
+    ("share", "late", "expected"),
     [
         (0.05, 0, "cpu-shared"),  # 50,000 of a million fell due while the switch was away
         (0.02, 0, "switch"),
@@ -223,24 +223,26 @@ def test_waiting_for_a_core_is_named_where_it_explains_what_is_missing(
         (0.5, 0, "cpu-shared"),
     ],
 )
-def test_what_was_refused_while_the_switch_had_no_core(share: float, late: int, what: str) -> None:
+def test_limit_of_refused_frames_while_switch_waited(
+    share: float, late: int, expected: str
+) -> None:
     sender = counters(tx_offered=920_000, tx_dropped=80_000, tx_late=late)
     evidence = replace(EVIDENCE, sender=sender, switch_wait_share=share)
     bare = replace(evidence, baseline=Baseline(forwarded_pps=9e6, met_its_load=True))
-    found = limit(trial(), seen(intended_pps=1.3e6), bare)
-    assert found.factor == what
+    found = limit(trial(), figures_of(intended_pps=1.3e6), bare)
+    assert found.factor == expected
     assert f"the switch was kept from its core {share:.0%} of the time" in found.evidence
 
 
 def test_not_sent_says_whose_fault_it_was() -> None:
-    told = limit(
-        trial(), seen(), replace(EVIDENCE, sender=counters(tx_dropped=973, tx_late=900))
+    output = limit(
+        trial(), figures_of(), replace(EVIDENCE, sender=counters(tx_dropped=973, tx_late=900))
     ).evidence
-    said = "973 frames were not sent: the port refused 73, the sender came late for 900"
-    assert said in told
+    message = "973 frames were not sent: the port refused 73, the sender came late for 900"
+    assert message in output
 
 
-def test_no_polls_at_all_is_no_backpressure() -> None:
+def test_no_polls_are_not_backpressure() -> None:
     none = replace(EVIDENCE, sender=NO_FRAMES, receiver=NO_FRAMES)
     assert none.refused_share == 0.0 and none.idle_share == 1.0
 
@@ -249,7 +251,7 @@ FLOOR = Baseline(rtt_median_ns=10_000)
 
 
 @pytest.mark.parametrize(
-    ("what", "why", "median_ns", "evidence", "switch"),
+    ("expected", "why", "median_ns", "evidence", "switch"),
     [
         ("cpu-shared", "waited for a core 11%", 20e3, {"cpu_wait_share": 0.11}, "ovs-dpdk"),
         ("cpu-shared", "waited", 20e3, {"cpu_wait_share": 0.5}, "direct"),
@@ -268,18 +270,18 @@ FLOOR = Baseline(rtt_median_ns=10_000)
         ),
     ],
 )
-def test_what_limits_latency(
-    what: str, why: str, median_ns: float, evidence: dict[str, Any], switch: str
+def test_limit_of_latency(
+    expected: str, why: str, median_ns: float, evidence: dict[str, Any], switch: str
 ) -> None:
-    asked = trial("latency", switch=switch, rate_pps=1000)
-    found = limit(asked, rtt(median_ns), replace(EVIDENCE, **evidence))
-    assert found.factor == what
+    requested = trial("latency", switch=switch, rate_pps=1000)
+    found = limit(requested, rtt(median_ns), replace(EVIDENCE, **evidence))
+    assert found.factor == expected
     assert any(why in note for note in found.evidence), found.evidence
 
 
 def marks(
     figures: Figures | None = None,
-    what: str = "switch",
+    expected: str = "switch",
     switch: str = "ovs-dpdk",
     verification: Verification = PASSED,
     mixed: bool = False,
@@ -288,8 +290,8 @@ def marks(
 ) -> list[str]:
     found = verdict(
         trial(switch=switch),
-        Limit(factor=what, evidence=[]),  # type: ignore[arg-type]
-        figures or seen(),
+        Limit(factor=expected, evidence=[]),  # type: ignore[arg-type]
+        figures or figures_of(),
         replace(EVIDENCE, **evidence),
         placement(oversubscribed=oversubscribed),
         verification,
@@ -306,13 +308,13 @@ def unproven(**changes: Any) -> Verification:
 
 def corrupt(count: int) -> Figures:
     load = PairLoads(pair=0, intended_pps=None, offered_pps=5e5, forwarded_pps=5e5, corrupt=count)
-    return seen(pairs=[load])
+    return figures_of(pairs=[load])
 
 
 def copied(count: int) -> Figures:
     pair = {"intended_pps": None, "offered_pps": 2.5e5, "forwarded_pps": 2.5e5}
     copies = (count - count // 2, count // 2)
-    return seen(pairs=[PairLoads(pair=k, duplicates=n, **pair) for k, n in enumerate(copies)])
+    return figures_of(pairs=[PairLoads(pair=k, duplicates=n, **pair) for k, n in enumerate(copies)])
 
 
 def test_nothing_to_say() -> None:
@@ -325,12 +327,16 @@ def test_nothing_to_say() -> None:
     [
         ("oversubscribed", {"oversubscribed": True}, {}),
         ("throttled", {"throttled": True}, {"throttled": False}),
-        ("generator-bound", {"what": "generator"}, {"what": "generator", "switch": "direct"}),
-        ("receiver-bound", {"what": "receiver"}, {"what": "receiver", "switch": "direct"}),
+        (
+            "generator-bound",
+            {"expected": "generator"},
+            {"expected": "generator", "switch": "direct"},
+        ),
+        ("receiver-bound", {"expected": "receiver"}, {"expected": "receiver", "switch": "direct"}),
         (
             "unstable",
-            {"figures": seen(forwarded_stdev_pps=50_001)},
-            {"figures": seen(forwarded_stdev_pps=50_000)},
+            {"figures": figures_of(forwarded_stdev_pps=50_001)},
+            {"figures": figures_of(forwarded_stdev_pps=50_000)},
         ),
         ("short-window", {"kept_samples": 4}, {"kept_samples": 5}),
         ("disturbed", {"others_cores": 0.11}, {"others_cores": 0.10}),
@@ -366,7 +372,7 @@ def test_nothing_to_say() -> None:
             {"figures": rtt()},
         ),
         ("copied-frames", {"figures": copied(1001)}, {"figures": copied(1000)}),
-        ("nothing-arrived", {"figures": seen(0)}, {"figures": rtt()}),
+        ("nothing-arrived", {"figures": figures_of(0)}, {"figures": rtt()}),
         (
             "receiver-away",
             {"receiver": counters(rx_missing=300, rx_missed_away=150), "sender": FULL_RING},
@@ -390,17 +396,17 @@ def test_marks(mark: str, holds: dict[str, Any], holds_not: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("figures", "evidence", "found"),
     [
-        (seen(9e5), {"sender": FULL_RING}, ["generator-bound"]),
-        (seen(loss_ratio=0.01), {"receiver": NO_WAITING}, ["receiver-bound"]),
-        (seen(loss_ratio=0.01), {}, []),  # the switch's own limit: nothing to warn of
+        (figures_of(9e5), {"sender": FULL_RING}, ["generator-bound"]),
+        (figures_of(loss_ratio=0.01), {"receiver": NO_WAITING}, ["receiver-bound"]),
+        (figures_of(loss_ratio=0.01), {}, []),  # the switch's own limit: nothing to warn of
     ],
 )
-def test_what_was_seen_leads_to_the_mark(
+def test_evidence_leads_to_the_mark(
     figures: Figures, evidence: dict[str, Any], found: list[str]
 ) -> None:
     """From the evidence to the verdict, by way of the limit that the judge itself names."""
     bound = limit(trial(), figures, replace(EVIDENCE, **evidence))
-    assert marks(figures, what=bound.factor, **evidence) == found
+    assert marks(figures, expected=bound.factor, **evidence) == found
 
 
 def test_latency_has_no_window_marks() -> None:
@@ -408,7 +414,7 @@ def test_latency_has_no_window_marks() -> None:
 
 
 def test_marks_come_together_and_one_invalidates_all() -> None:
-    found = marks(seen(0), what="unknown", oversubscribed=True, mixed=True)
+    found = marks(figures_of(0), expected="unknown", oversubscribed=True, mixed=True)
     assert found == ["oversubscribed", "mixed-connect-modes", "nothing-arrived"]
 
 
@@ -430,7 +436,7 @@ def test_methods_that_are_about_outages_may_meet_them(method: str) -> None:
     found = verdict(
         trial(method=method),
         Limit(factor="unknown", evidence=[]),
-        seen(),
+        figures_of(),
         replace(EVIDENCE, faults=("sender in tx0: port 0: its peer went away",)),
         placement(),
         PASSED,

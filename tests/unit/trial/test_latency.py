@@ -52,17 +52,20 @@ def measure(*pairs: PairEnds) -> Any:
 
 
 def test_one_pair() -> None:
-    seen = measure(pair({10_000: 98, 50_000: 2}, late_ns=5_000))
-    found = seen.figures.latency
+    measurement = measure(pair({10_000: 98, 50_000: 2}, late_ns=5_000))
+    found = measurement.figures.latency
     assert (found.count, found.lost, found.min_ns, found.max_ns) == (100, 0, 10_000, 50_000)
     assert found.mean_ns == 10_800
     assert found.percentiles_ns["50"] == pytest.approx(10_000, rel=2e-3)
     assert found.percentiles_ns["99"] == pytest.approx(50_000, rel=2e-3)
     assert found.intended_percentiles_ns["50"] == pytest.approx(15_000, rel=2e-3)
     assert found.stdev_ns == pytest.approx(5600, rel=1e-2)
-    assert (seen.trim.kept_from_ns, seen.trim.kept_to_ns) == (T0, T0 + S)
-    assert seen.trim.samples_kept == seen.kept_samples == 5 and seen.trim.samples_dropped == 0
-    assert "warm-up run of 0.5 s" in seen.trim.policy
+    assert (measurement.trim.kept_from_ns, measurement.trim.kept_to_ns) == (T0, T0 + S)
+    assert (
+        measurement.trim.samples_kept == measurement.kept_samples == 5
+        and measurement.trim.samples_dropped == 0
+    )
+    assert "warm-up run of 0.5 s" in measurement.trim.policy
 
 
 def test_pairs_are_merged_sample_by_sample() -> None:
@@ -108,7 +111,7 @@ def test_no_answer_at_all() -> None:
         measure(pair({}, sent=40))
 
 
-def test_more_answers_than_requests_is_no_figure() -> None:
+def test_more_answers_than_requests_fail_the_trial() -> None:
     with pytest.raises(
         TrialFailed, match=r"the answers contradict each other: 11 different .* 10 sent"
     ):
@@ -123,7 +126,7 @@ def test_schedule_of_every_client_counts() -> None:
     ).on_schedule
 
 
-def test_warm_up_is_a_run_of_its_own() -> None:
+def test_warm_up_is_a_separate_run() -> None:
     ends = pair({10_000: 10})
     latency.warm_up([ends], TrimPolicy(warm_up_s=0.5), lambda: None)
     assert ends.a.spawned.commands == ["start duration=0.5"]  # type: ignore[attr-defined]
@@ -153,11 +156,11 @@ def pair_with_probes(probe: dict[str, Any] | None, offered: int, arrived: int) -
 
 
 def measure_probes(*pairs: PairEnds) -> Any:
-    asked = trial("latency", pairs=len(pairs), rate_pps=100_000, probe_rate_pps=1000)
-    return latency.measure(asked, pairs, TrimPolicy(warm_up_s=0.5), lambda: None)
+    requested = trial("latency", pairs=len(pairs), rate_pps=100_000, probe_rate_pps=1000)
+    return latency.measure(requested, pairs, TrimPolicy(warm_up_s=0.5), lambda: None)
 
 
-def test_probes_are_timed_and_the_load_is_told_beside_them() -> None:
+def test_probes_are_timed_with_the_load_beside_them() -> None:
     found = measure_probes(
         pair_with_probes(probes({10_000: 90}, sent=100), 5000, 4900)
     ).figures.latency
@@ -168,7 +171,7 @@ def test_probes_are_timed_and_the_load_is_told_beside_them() -> None:
     assert found.beside.offered_pps > 0
 
 
-def test_an_engine_without_probes_and_counts_that_cannot_be_fail_the_trial() -> None:
+def test_missing_probes_and_impossible_counts_fail() -> None:
     with pytest.raises(TrialFailed, match="gave no figures of its probes"):
         measure_probes(pair_with_probes(None, 10, 10))
     with pytest.raises(TrialFailed, match=r"the probes contradict each other: 101 .* 100 sent"):

@@ -1,4 +1,4 @@
-"""How a load is divided over pairs, and who is named as the limit of a search."""
+"""The division of a load between pairs, and the limit of a search."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_everything_is_everything_for_each_pair() -> None:
 
 
 def result(decided_by: str, lower: float, *, drops: int = 0, best: float = 1e6) -> MethodResult:
-    one = MethodTrial(
+    method_trial = MethodTrial(
         intended_pps=best, offered_pps=best, forwarded_pps=best, offered_frames=1_000_000,
         lost_frames=100, unoffered_frames=0, duration_s=1, elapsed_s=1, ring_full_share=0,
         socket_drops=drops, duplicates=0, reordered=0, corrupt=0, late_max_ns=0, drained=True,
@@ -48,7 +48,8 @@ def result(decided_by: str, lower: float, *, drops: int = 0, best: float = 1e6) 
     return MethodResult.model_validate(
         {
             "method": "ndr-pdr", "headline": "NDR", "stopped": "done", "spent_s": 1,
-            "budget_s": None, "warm_up_trials": 0, "notes": [], "trial_count": 1, "trials": [one],
+            "budget_s": None, "warm_up_trials": 0, "notes": [], "trial_count": 1,
+            "trials": [method_trial],
             "figures": [MethodFigure(name="NDR", value=lower, unit="pps")],
             "bounds": [
                 GoalBounds.model_validate(
@@ -82,7 +83,7 @@ def evidence(*, wire: float | None, in_kernel: bool) -> Evidence:
         (result("switch", 1e6, drops=10), 2e6, False, "switch"),
     ],
 )
-def test_who_limits_a_search(
+def test_limit_of_a_search(
     found: MethodResult, wire: float, in_kernel: bool, limited_by: str
 ) -> None:
     trial = Trial(
@@ -102,19 +103,17 @@ def test_a_search_between_hosts_can_be_limited_by_the_cable(
     )  # fmt: skip
     found = result("switch", 1e6)
     assert sum(one.lost_frames for one in found.trials) == 100
-    seen = replace(evidence(wire=2e6, in_kernel=False), cable_lost=cable_lost)
-    assert method_limit(trial, found, seen).factor == limited_by
+    evidence_of_trial = replace(evidence(wire=2e6, in_kernel=False), cable_lost=cable_lost)
+    assert method_limit(trial, found, evidence_of_trial).factor == limited_by
 
 
 @pytest.mark.parametrize(("waited", "limited_by"), [(0.6, "cpu-shared"), (0.2, "switch")])
-def test_a_switch_that_mostly_waited_for_its_core_was_not_the_limit(
-    waited: float, limited_by: str
-) -> None:
+def test_mostly_waiting_switch_was_not_the_limit(waited: float, limited_by: str) -> None:
     trial = Trial(
         dimension=Dimension.THROUGHPUT, switch="a-switch", packet_size_bytes=64, method="ndr-pdr"
     )
-    seen = replace(evidence(wire=None, in_kernel=False), switch_wait_share=waited)
-    found = method_limit(trial, result("switch", 1e6), seen)
+    evidence_of_trial = replace(evidence(wire=None, in_kernel=False), switch_wait_share=waited)
+    found = method_limit(trial, result("switch", 1e6), evidence_of_trial)
     assert found.factor == limited_by
     assert f"the switch was kept from its core {waited:.0%} of the time" in found.evidence
 
@@ -129,15 +128,15 @@ def test_marks_of_a_search() -> None:
 @pytest.mark.parametrize(("copies", "marked"), [(1001, True), (1000, False)])
 def test_copies_of_a_search_are_marked(copies: int, marked: bool) -> None:
     found = result("switch", 1e6)
-    one = found.trials[0].model_copy(update={"duplicates": copies})
-    checks = method_checks(found.model_copy(update={"trials": [one]}), 1)
+    method_trial = found.trials[0].model_copy(update={"duplicates": copies})
+    checks = method_checks(found.model_copy(update={"trials": [method_trial]}), 1)
     assert checks["copied-frames"] is marked
 
 
-@pytest.mark.parametrize(("drops", "what"), [(0, "switch"), (100, "switch"), (300, "receiver")])
-def test_datagrams_that_full_sockets_dropped_are_the_receivers(drops: int, what: str) -> None:
+@pytest.mark.parametrize(("drops", "expected"), [(0, "switch"), (100, "switch"), (300, "receiver")])
+def test_datagrams_that_full_sockets_dropped_are_the_receivers(drops: int, expected: str) -> None:
     """Of 1000 datagrams 400 were lost: the socket is the limit if it dropped at least half."""
-    seen = Transfer(
+    observed = Transfer(
         unit="bit/s", intended_per_s=None, offered_per_s=1e6, completed_per_s=6e5, stdev_per_s=0,
         goodput_bps=6e5, payload_bps=6e5, loss_ratio=0.4, samples=10,
     )  # fmt: skip
@@ -148,4 +147,4 @@ def test_datagrams_that_full_sockets_dropped_are_the_receivers(drops: int, what:
         socket_drops=drops,
     )
     single = trial(workload="udp-stream", rate_pps=None)
-    assert limit(single, Figures(transfer=seen), known).factor == what
+    assert limit(single, Figures(transfer=observed), known).factor == expected

@@ -35,8 +35,8 @@ class World:
     """True time, and what each clock makes of it."""
 
     now_ns: float = 1e12
-    drift: float = 0.0  # of the far clock against ours
-    error_ns: int = 0  # of a comparison of the clocks
+    drift: float = 0.0  # drift of the remote clock against the local clock
+    error_ns: int = 0  # error of a comparison of the clocks
     uncertainty_ns: int = 50_000
 
     def mono(self, far: bool) -> float:
@@ -48,7 +48,7 @@ class World:
 
 
 class FakeEngine(EngineProcess):
-    """It only tells its clocks: ticks at a rate of their own, from a start of their own."""
+    """It only reports its clocks, with their own tick rate and their own start."""
 
     def __init__(self, world: World, *, far: bool, hz: float, from_ticks: int) -> None:
         super().__init__(None, "n", "sender", 0, [], far=far)  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ class FakeEngine(EngineProcess):
         return self.read
 
     def measures(self, sent_ticks: float) -> float:
-        """What it makes of a stamp now, as the engine does by what it was told."""
+        """Return the time of a stamp now, computed like the engine from its arguments."""
         assert self.sender_clock is not None
         ticks, at_ns, hz = map(int, self.sender_clock.split(":"))
         here = self.ticks() + (at_ns - self.world.mono(self.far)) * self.trial_hz / 1e9
@@ -103,18 +103,18 @@ def test_the_true_time_is_within_the_uncertainty(
     far = FakeEngine(world, far=True, hz=2.4e9, from_ticks=123_456_789_012)
     a, b = (far, near) if reverse else (near, far)
     run = TimedRun(world, [PairEnds(a, b)], duration_s=2.0)
-    seen = []
+    observed = []
     for _ in range(11):  # through the run
         sent = a.ticks()
         world.now_ns += 30_000  # on the way
-        seen.append(b.measures(sent))
+        observed.append(b.measures(sent))
         world.now_ns += 200_000_000
     (correction,) = run.end()
     drifted_ns = abs(drift) * 2.3e9
     assert correction.uncertainty_ns <= 50_000 + drifted_ns + 1_000
-    for one in seen:
-        assert one > 0, "the margin keeps it there"
-        assert abs(one - correction.less_ns - 30_000) <= correction.uncertainty_ns
+    for item in observed:
+        assert item > 0, "the margin keeps it there"
+        assert abs(item - correction.less_ns - 30_000) <= correction.uncertainty_ns
     assert b.sender_clock is None
 
 
@@ -127,36 +127,34 @@ def test_a_histogram_is_shifted_sample_by_sample() -> None:
 
 
 def one_way(uncertainty_ns: float) -> Latency:
-    seen = synthetic_record(synthetic_trial(dimension=Dimension.LATENCY)).latency
-    assert seen is not None
-    return seen.model_copy(update={"kind": "one_way", "clock_uncertainty_ns": uncertainty_ns})
+    latency = synthetic_record(synthetic_trial(dimension=Dimension.LATENCY)).latency
+    assert latency is not None
+    return latency.model_copy(update={"kind": "one_way", "clock_uncertainty_ns": uncertainty_ns})
 
 
 def test_a_result_is_corrected_as_a_whole() -> None:
-    seen = one_way(0)
-    told = timed(
+    latency = one_way(0)
+    output = timed(
         {
-            "count": seen.count, "min_ns": 3_000, "max_ns": 90_000, "mean_ns": 7_000.5,
-            "from_actual": seen.histogram, "from_intended": seen.intended_histogram,
+            "count": latency.count, "min_ns": 3_000, "max_ns": 90_000, "mean_ns": 7_000.5,
+            "from_actual": latency.histogram, "from_intended": latency.intended_histogram,
             "ipdv": {"count": 7}, "pdv": {"base_ns": 70_000},
             "intended": {"min_ns": 500, "max_ns": 9_000, "mean_ns": 4_000},
         }
     )  # fmt: skip
-    found = corrected(told, ClockCorrection(1_000, 50))
+    found = corrected(output, ClockCorrection(1_000, 50))
     assert (found.min_ns, found.mean_ns, found.max_ns) == (2_000, 6_000.5, 89_000)
     late = found.intended
     assert (late.min_ns, late.mean_ns, late.max_ns) == (0, 3_000, 8_000)
     assert found.pdv.base_ns == 69_000
-    median = seen.percentiles_ns["50"]
+    median = latency.percentiles_ns["50"]
     assert found.from_actual.percentiles_ns()["50"] == pytest.approx(median - 1_000, rel=2e-3)
-    assert found.ipdv == told.ipdv and found.count == seen.count
-    assert told.min_ns == 3_000, "the engine's own words stay"
+    assert found.ipdv == output.ipdv and found.count == latency.count
+    assert output.min_ns == 3_000, "the engine's own words stay"
 
 
 @pytest.mark.parametrize(("share", "marked"), [(0.99, False), (1.01, True)])
-def test_clocks_that_are_known_less_than_the_time_is_long_are_marked(
-    share: float, marked: bool
-) -> None:
+def test_times_below_clock_uncertainty_are_marked(share: float, marked: bool) -> None:
     median = one_way(0).percentiles_ns["50"]
     assert Figures(one_way=one_way(share * median)).clocks_uncertain is marked
 
@@ -199,17 +197,17 @@ def test_a_row_of_one_host_says_nothing_of_another() -> None:
 
 
 @pytest.mark.parametrize(("same", "others"), [(False, [0.9, 0.2]), (True, [0.4, 0.0])])
-def test_hosts_of_one_machine_are_no_strangers(same: bool, others: list[float]) -> None:
+def test_programs_of_same_machine_are_not_others(same: bool, others: list[float]) -> None:
     cost = synthetic_record().cpu
     assert cost is not None
     here = cost.model_copy(update={"others_cores_used": 0.9})
-    there = cost.model_copy(
+    remote = cost.model_copy(
         update={
             "others_cores_used": 0.2, "applications_cores_used": 0.3, "switch_cores_used": 0.2
         }
     )  # fmt: skip
-    far = cast(FarHost, SimpleNamespace(cpu=there, same_machine=same))
+    far = cast(FarHost, SimpleNamespace(cpu=remote, same_machine=same))
     found = hosts_used(far, here)
     assert [one.others_cores_used or 0.0 for one in found] == pytest.approx(others)
-    assert [one.run_delay_share for one in found] == [here.run_delay_share, there.run_delay_share]
+    assert [one.run_delay_share for one in found] == [here.run_delay_share, remote.run_delay_share]
     assert hosts_used(None, here) == [here]

@@ -26,7 +26,7 @@ from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.trial_fakes import FakeEngine, finished, process
 
 
-def held(*values: int) -> Histogram:
+def histogram_of(*values: int) -> Histogram:
     return Histogram.of(Counter(values))
 
 
@@ -39,27 +39,27 @@ def latency_of(
         "min_ns": min(delays, default=0),
         "max_ns": max(delays, default=0),
         "mean_ns": sum(delays) / len(delays) if delays else 0,
-        "from_actual": held(*delays),
+        "from_actual": histogram_of(*delays),
         "pdv": {
             "base_ns": base_ns,
-            "above": held(*(delay - base_ns for delay in delays if delay >= base_ns)),
-            "below": held(*(base_ns - delay for delay in delays if delay < base_ns)),
+            "above": histogram_of(*(delay - base_ns for delay in delays if delay >= base_ns)),
+            "below": histogram_of(*(base_ns - delay for delay in delays if delay < base_ns)),
         },
         "ipdv": {
             "count": len(changes),
             "mean_ns": (sum(grown) - sum(shrunk)) / len(changes) if changes else 0,
             "mean_magnitude_ns": sum(changes) / len(changes) if changes else 0,
-            "grown": held(*grown),
-            "shrunk": held(*shrunk),
+            "grown": histogram_of(*grown),
+            "shrunk": histogram_of(*shrunk),
         },
     }
     return timed(figures)
 
 
 def test_variation_of_two_pairs_is_that_of_all_their_samples() -> None:
-    one = latency_of([1000, 1500, 1200], grown=[500], shrunk=[300])
+    item = latency_of([1000, 1500, 1200], grown=[500], shrunk=[300])
     two = latency_of([900, 900, 950, 900], grown=[0, 50], shrunk=[50])
-    found = delay_variation([one, two])
+    found = delay_variation([item, two])
     assert found is not None
     assert found.ipdv_count == 5
     assert found.ipdv_mean_ns == pytest.approx((500 - 300 + 0 + 50 - 50) / 5)
@@ -71,13 +71,13 @@ def test_variation_of_two_pairs_is_that_of_all_their_samples() -> None:
     assert found.pdv_percentiles_ns["99.9"] == pytest.approx(600, abs=2)
 
 
-def test_jitter_on_long_delays_is_told_to_a_thousandth() -> None:
-    """Two pairs with bases of their own; a histogram of 20 ms has slots of 16 us."""
+def test_jitter_on_long_delays_is_exact_to_a_thousandth() -> None:
+    """Two pairs with different bases; a histogram of 20 ms has slots of 16 us."""
     near = [20_000_777 + 10 * step for step in range(1000)]
     far = [20_002_000 + 100 * step for step in range(1000)]
-    one = latency_of(near, [], [], base_ns=near[3])
+    item = latency_of(near, [], [], base_ns=near[3])
     two = latency_of(far, [], [], base_ns=far[40])
-    found = delay_variation([one, two])
+    found = delay_variation([item, two])
     assert found is not None
     both = sorted(near + far)
     for name, value in found.pdv_percentiles_ns.items():
@@ -190,14 +190,14 @@ def test_the_table_has_only_columns_and_rows_that_say_something() -> None:
     assert lines == {1: ["-", "-", "0.9500"], 2: ["25 %", "7", "-"]}
 
 
-def test_what_is_recorded_comes_back_in_the_summary(tmp_path: Path) -> None:
+def test_recorded_variation_is_in_the_summary(tmp_path: Path) -> None:
     trial = synthetic_trial(dimension="latency", rate_pps=1000)
     record = synthetic_record(trial)
     assert record.latency is not None
-    told = delay_variation([latency_of([9000, 9600, 9200], grown=[600], shrunk=[400])])
-    kept = Latency(**(record.latency.model_dump() | {"variation": told}))
+    output = delay_variation([latency_of([9000, 9600, 9200], grown=[600], shrunk=[400])])
+    saved = Latency(**(record.latency.model_dump() | {"variation": output}))
     loops = loop_costs([ran("client", 1e9, frames=10, useful_ticks=700, idle_ticks=0)])
-    whole = record.model_copy(update={"latency": kept, "loops": loops})
+    whole = record.model_copy(update={"latency": saved, "loops": loops})
     (row,) = summary(write_run(tmp_path, [whole]))
     assert row.quality.ipdv_p50_ns == pytest.approx(400, rel=1e-3)
     assert row.quality.pdv_p99_ns == pytest.approx(600, rel=2e-2)

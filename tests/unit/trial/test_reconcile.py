@@ -52,7 +52,7 @@ def found(after: CounterReading, before: CounterReading = BEFORE):  # type: igno
 def port_pair(
     rx: int, tx: int, rx_dropped: int = 0, tx_dropped: int = 0
 ) -> dict[str, PortCounters]:
-    """What the sender's port received and the receiver's port sent, since `BEFORE`."""
+    """Return counters of the sender's and the receiver's port since `BEFORE`."""
     return {
         "entry": PortCounters(50 + rx, 60, rx_dropped, 0),
         "leaving": PortCounters(60, 50 + tx, 0, tx_dropped),
@@ -64,7 +64,7 @@ def stages(after: CounterReading) -> list[tuple[int, int, int]]:
     return [(stage.lost, stage.counted, stage.unexplained) for stage in path.stages]
 
 
-def test_what_the_cable_lost_is_explained_and_told_apart() -> None:
+def test_loss_of_the_cable_is_explained_separately() -> None:
     """Of 1000 frames that a path lacks, the cable lost 700, and its near end dropped 200."""
 
     def with_cable(after: CounterReading, out: PortCounters, into: PortCounters) -> CounterReading:
@@ -86,7 +86,7 @@ def test_what_the_cable_lost_is_explained_and_told_apart() -> None:
     assert "700 frames lost on the cable between the hosts" in result.findings
 
 
-def test_a_switch_that_counts_at_the_cable_alone_does_not_charge_it_with_all() -> None:
+def test_switch_counters_only_at_cable_leave_other_loss() -> None:
     """VALE counts nothing at its own ports. Of 1000 frames that a path lacks, the cable's ends say
     that it lost 700; nobody says where the others went."""
 
@@ -182,7 +182,7 @@ def test_where_frames_were_lost(
     assert found(after).agrees is agrees
 
 
-def test_a_counter_of_drops_that_counts_more_than_was_lost_explains_no_more() -> None:
+def test_drop_counter_explains_at_most_the_loss() -> None:
     assert stages(reading(arrived=SENT - 5, **port_pair(SENT, SENT - 5, tx_dropped=9))) == [  # type: ignore[arg-type]
         (0, 0, 0),
         (5, 9, 0),
@@ -202,7 +202,7 @@ def test_a_wire_has_one_stage() -> None:
     ]
 
 
-def test_what_was_not_sent_is_said_and_is_no_loss() -> None:
+def test_frames_not_sent_are_reported_and_not_lost() -> None:
     result = found(reading(not_sent=7, **port_pair(SENT, SENT)))  # type: ignore[arg-type]
     assert result.agrees
     assert result.findings == ["pair 0, se0 to re0: 7 frames not sent, given up by the sender"]
@@ -227,10 +227,10 @@ def test_a_stage_that_does_not_add_up_is_refused() -> None:
 
 def chain(arrived: int, vnf_dropped: int, inner: PortCounters) -> CounterReading:
     """One VNF between ports 1 and 2 of the switch; the sender is at 0, the receiver at 3."""
-    there = reading(arrived=arrived)
+    last = reading(arrived=arrived)
     ports = {0: PortCounters(SENT, 0), 1: inner, 2: PortCounters(0, 0)}
     ports[3] = PortCounters(0, arrived)
-    return replace(there, switch=SwitchCounters(ports), vnfs={"v0-1": vnf_dropped})
+    return replace(last, switch=SwitchCounters(ports), vnfs={"v0-1": vnf_dropped})
 
 
 NOTHING = replace(reading(sent=0, arrived=0), switch=SwitchCounters(dict.fromkeys(
@@ -272,8 +272,8 @@ def test_every_chain_is_counted_by_itself() -> None:
     assert reconcile(ends(), before, after, via).chains == []
 
 
-def test_a_program_that_ends_connections_has_packets_of_its_own() -> None:
-    """What entered and what left differ there, and nothing is lost; elsewhere losses count."""
+def test_program_that_ends_connections_sends_own_packets() -> None:
+    """Such a program may send a different number of packets, without a loss."""
     after = reading(**port_pair(SENT, SENT + 500), arrived=SENT + 500)
     assert not found(after).agrees
     relayed = reconcile(ends(), BEFORE, after, ends_connections=True)

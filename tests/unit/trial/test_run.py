@@ -1,4 +1,4 @@
-"""One trial from plan to record, on fakes: what is measured, and every way to fail."""
+"""One trial from plan to record, on fakes: the measurement, and every way to fail."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ def test_a_throughput_trial() -> None:
 
 
 def test_a_clock_that_is_set_back_keeps_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, asked = datetime, []
+    real, requested = datetime, []
 
     class SetBack(datetime):
         @classmethod
         def now(cls, tz: Any = None) -> datetime:
-            asked.append(tz)
-            return real.now(tz) - timedelta(hours=len(asked))
+            requested.append(tz)
+            return real.now(tz) - timedelta(hours=len(requested))
 
     for module in (trial_run, recording):
         monkeypatch.setattr(module, "datetime", SetBack)
     record = run(plan_for())
-    assert asked, "the record says when it began"
+    assert requested, "the record says when it began"
     assert record.status == "finished", record.message
     assert parse_utc(record.started_at) <= parse_utc(record.ended_at)
     failed = recording.failed_record(
@@ -143,14 +143,14 @@ def test_whatever_fails_becomes_a_record(step: str) -> None:
     assert record.timing is not None and record.placement is not None
 
 
-def test_a_fault_of_the_bench_is_told_and_ends_one_trial_only() -> None:
+def test_fault_of_the_bench_ends_one_trial_only() -> None:
     def divides(name: str, engine: FakeEngine) -> None:
         raise ZeroDivisionError("division by zero")
 
     record = run(plan_for(environment=FakeEnvironment(change=divides)))
     assert record.status == "failed" and record.message is not None
-    told = "a fault of the bench itself: ZeroDivisionError: division by zero (test_run.py, "
-    assert record.message.startswith(told)
+    message = "a fault of the bench itself: ZeroDivisionError: division by zero (test_run.py, "
+    assert record.message.startswith(message)
 
 
 def test_a_switch_that_dies_while_measuring() -> None:
@@ -198,15 +198,15 @@ def test_a_switch_that_dies_while_it_is_verified() -> None:
 
 def test_a_switch_in_the_kernel_is_asked_after_the_traffic_only() -> None:
     """Asking starts a program, and that would disturb what is measured."""
-    asked: list[int] = []
+    requested: list[int] = []
 
     class Counted(FakeSwitch):
         def alive(self) -> str | None:
-            asked.append(1)
+            requested.append(1)
             return None
 
     assert run(plan_for(switch=Counted())).status == "finished"
-    assert len(asked) == 1
+    assert len(requested) == 1
     dead = run(plan_for(switch=FakeSwitch(dies_after=0)))
     assert dead.status == "failed" and "its last words" in dead.message
 
@@ -238,24 +238,22 @@ def changed(role: str, *lines: str) -> FakeEnvironment:
         ),
     ],
 )
-def test_what_an_engine_says_wrong_fails_the_trial_only(
-    environment: FakeEnvironment, says: str
-) -> None:
+def test_wrong_engine_output_fails_the_trial_only(environment: FakeEnvironment, says: str) -> None:
     record = run(plan_for(environment=environment))
     assert record.status == "failed" and says in record.message
     assert "\n" not in record.message
 
 
 def test_figures_that_the_record_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record's own checks are the last line: what they refuse is stored as a failure."""
+    """The checks of the record come last, and refused facts are stored as a failure."""
     from switchmark.trial import throughput
 
     honest = throughput.measure
 
     def wrong(*args: Any) -> Any:
-        seen = honest(*args)
-        seen.figures.throughput.forwarded_l2_bps *= 2
-        return seen
+        observed = honest(*args)
+        observed.figures.throughput.forwarded_l2_bps *= 2
+        return observed
 
     monkeypatch.setattr(throughput, "measure", wrong)
     record = run(plan_for())
@@ -264,8 +262,8 @@ def test_figures_that_the_record_refuses(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "forwarded_l2_bps" in record.message
 
 
-def test_what_ran_and_cannot_be_told_fails_one_trial_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All else is told, and the reason of a failure comes before what failed after it."""
+def test_unreadable_run_facts_fail_one_trial_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All other facts are recorded, and the first failure comes first."""
 
     def untold(self: object) -> Any:
         raise ZeroDivisionError("division by zero")
@@ -273,15 +271,15 @@ def test_what_ran_and_cannot_be_told_fails_one_trial_only(monkeypatch: pytest.Mo
     monkeypatch.setattr(EngineProcess, "as_run", untold)
     record = run(plan_for())
     assert record.status == "failed" and record.engines == [] and record.throughput is None
-    told = "engines cannot be recorded: a fault of the bench itself: ZeroDivisionError: division"
-    assert record.message.startswith(told)
+    message = "engines cannot be recorded: a fault of the bench itself: ZeroDivisionError: division"
+    assert record.message.startswith(message)
     assert record.loops and record.placement is not None and record.switch_counters_after
     both = run(plan_for(switch=FakeSwitch(fail_at="wait_converged")))
-    assert both.message.startswith(f"wait_converged failed; {told}")
+    assert both.message.startswith(f"wait_converged failed; {message}")
 
 
 @pytest.mark.parametrize("place", ["Deployment", "draw_lines", "judging_wire"])
-def test_what_fails_before_anything_is_made_is_a_record_too(
+def test_error_before_deployment_gives_a_record(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -312,7 +310,7 @@ def test_bytes_of_no_encoding_in_a_reason() -> None:
 
 
 def test_all_is_taken_down_whatever_cannot_be_asked_any_more() -> None:
-    """Whoever dies may break what tells of it, in any way."""
+    """A dead program may cause any later error."""
 
     class Broken(FakeSwitch):
         def alive(self) -> str | None:
@@ -324,13 +322,13 @@ def test_all_is_taken_down_whatever_cannot_be_asked_any_more() -> None:
     assert switch.log[-5:] == ["end rx0", "end tx0", "stop switch", "close tx0", "close rx0"]
 
 
-def test_two_faults_are_both_told() -> None:
+def test_two_faults_are_both_reported() -> None:
     switch = FakeSwitch(fail_at="stop switch", dies_after=0)
     record = run(plan_for(switch=switch))
     assert record.message.endswith("its last words; and taking it down failed: stop switch failed")
 
 
-def test_the_user_s_interruption_passes_through_and_all_is_undone() -> None:
+def test_interruption_passes_through_and_all_is_undone() -> None:
     class Interrupted(FakeSwitch):
         def wait_converged(self) -> None:
             raise KeyboardInterrupt

@@ -56,8 +56,8 @@ def receiver(
 
 def measure(*ends: tuple[EngineProcess, EngineProcess], **changes: Any) -> Any:
     pairs = [PairEnds(a, b) for a, b in ends]
-    asked = trial(pairs=len(pairs), **changes)
-    return throughput.measure(asked, pairs, POLICY, lambda: None)
+    requested = trial(pairs=len(pairs), **changes)
+    return throughput.measure(requested, pairs, POLICY, lambda: None)
 
 
 def one_pair(**changes: Any) -> Any:
@@ -67,18 +67,21 @@ def one_pair(**changes: Any) -> Any:
 
 
 def test_one_pair() -> None:
-    seen = one_pair()
-    load = seen.figures.throughput
+    measurement = one_pair()
+    load = measurement.figures.throughput
     # Samples from 0.4 s to 1.6 s: six, of 1000 sent and 900 received in 0.2 s each.
     assert (load.offered_pps, load.forwarded_pps) == (5000.0, 4500.0)
     assert load.forwarded_l2_bps == 4500 * 64 * 8
     assert load.forwarded_l1_bps == 4500 * 84 * 8
     assert load.loss_ratio == 0.1 and load.forwarded_stdev_pps == 0.0
     assert load.intended_pps is None and load.pairs[0].lost_frames == 1000
-    assert seen.source_counters == counters(tx_offered=6000, tx_polls=240)
-    assert seen.sink_counters == counters(rx_frames=5400)
-    assert seen.kept_samples == seen.trim.samples_kept == 6 and seen.trim.samples_dropped == 4
-    assert seen.on_schedule
+    assert measurement.source_counters == counters(tx_offered=6000, tx_polls=240)
+    assert measurement.sink_counters == counters(rx_frames=5400)
+    assert (
+        measurement.kept_samples == measurement.trim.samples_kept == 6
+        and measurement.trim.samples_dropped == 4
+    )
+    assert measurement.on_schedule
 
 
 def test_drops_and_loss_are_of_the_same_time() -> None:
@@ -86,14 +89,14 @@ def test_drops_and_loss_are_of_the_same_time() -> None:
     early = [interval(k, 0.2 + 0.2 * k, rx_frames=900 if k < 2 else 1000) for k in range(10)]
     a = sender(0, samples(10, tx_offered=1000), offered=10_000)
     b = receiver(0, early, unique=9800, drops=200)
-    seen = measure((a, b))
-    assert seen.figures.throughput.pairs[0].lost_frames == seen.socket_drops == 200
-    assert seen.sent_frames == 10_000
-    assert seen.source_counters.tx_offered == 6000, "of the kept window"
+    measurement = measure((a, b))
+    assert measurement.figures.throughput.pairs[0].lost_frames == measurement.socket_drops == 200
+    assert measurement.sent_frames == 10_000
+    assert measurement.source_counters.tx_offered == 6000, "of the kept window"
 
 
 def test_loss_and_rates_are_of_the_same_time() -> None:
-    """What was lost before the kept window is no loss of the rates in it."""
+    """Losses before the kept window do not count for the rates in it."""
     missing = [150 if k < 2 else 20 for k in range(10)]
     lines = [
         interval(k, 0.2 + 0.2 * k, rx_frames=1000 - lost, rx_missing=lost, rx_missed_away=lost // 4)
@@ -108,7 +111,7 @@ def test_loss_and_rates_are_of_the_same_time() -> None:
     assert load.pairs[0].lost_frames == 460, "of the whole trial"
 
 
-def test_what_no_later_frame_tells_of_is_lost_all_the_same() -> None:
+def test_lost_last_frames_are_counted() -> None:
     """A switch that falls silent in the kept window: no sequence number shows what it swallowed."""
     lines = [
         interval(k, 0.2 + 0.2 * k, rx_frames=990 if k < 5 else 0, rx_missing=10 if k < 5 else 0)
@@ -122,7 +125,7 @@ def test_what_no_later_frame_tells_of_is_lost_all_the_same() -> None:
     assert load.loss_ratio == (3 * 10 + 3 * 1000) / (3 * 1000 + 3 * 1000)
 
 
-def test_frames_lost_after_the_last_arrival_are_not_lost_in_the_window() -> None:
+def test_loss_after_last_arrival_is_outside_the_window() -> None:
     """A receiver that ends with a full buffer: no gap, and the last 1500 of 10,000 are lost."""
     lines = [interval(k, 0.2 + 0.2 * k, rx_frames=1000 if k < 8 else 500) for k in range(9)]
     loss = LOSS | {"received_unique": 8500, "last_sequence": 8499}
@@ -132,7 +135,7 @@ def test_frames_lost_after_the_last_arrival_are_not_lost_in_the_window() -> None
     assert load.loss_ratio == 0 and load.pairs[0].lost_frames == 1500
 
 
-def test_loss_of_several_streams_without_places_is_that_of_the_whole_trial() -> None:
+def test_loss_without_places_is_that_of_the_whole_trial() -> None:
     """Two queues: numbers of both streams run from 0 to 4999, so 8500 are not contiguous."""
     lines = [interval(k, 0.2 + 0.2 * k, rx_frames=850) for k in range(10)]
     loss = LOSS | {"received_unique": 8500, "last_sequence": 4999}
@@ -142,7 +145,7 @@ def test_loss_of_several_streams_without_places_is_that_of_the_whole_trial() -> 
     assert load.loss_ratio == 0.15
 
 
-def test_what_a_full_queue_drops_is_lost_where_it_was_offered() -> None:
+def test_drops_of_a_full_queue_are_lost_when_offered() -> None:
     """A path that carries a tenth and holds 3000 frames: gaps come when the trial is over."""
     fill = [interval(k, 0.2 + 0.2 * k, rx_frames=100) for k in range(33)]
     late = [interval(33, 6.8, rx_frames=700, rx_missing=6000)]
@@ -157,22 +160,22 @@ def test_what_a_full_queue_drops_is_lost_where_it_was_offered() -> None:
     assert load.loss_ratio == pytest.approx((8000 - 3300) * 6000 / 6700 / 6000, abs=1e-4)
 
 
-def test_each_receiver_hears_how_many_frames_were_sent_to_it() -> None:
+def test_each_receiver_gets_its_number_of_sent_frames() -> None:
     senders = [sender(k, samples(10, tx_offered=1), offered=10 + k) for k in range(2)]
     receivers = [receiver(k, samples(10, rx_frames=1), unique=10) for k in (1, 0)]
     run_traffic(senders, receivers, 2.0, lambda: None)
-    told = [one.spawned.commands[-1] for one in receivers]
-    assert told == ["stop sent=11", "stop sent=10"]
+    observed = [one.spawned.commands[-1] for one in receivers]
+    assert observed == ["stop sent=11", "stop sent=10"]
 
 
 def test_receivers_start_first_and_stop_last() -> None:
     order: list[str] = []
     a = sender(0, samples(10, tx_offered=1), offered=10)
     b = receiver(0, samples(10, rx_frames=1), unique=10)
-    for one in (a, b):
-        one.spawned.log = order
-        write = one.spawned.write_line
-        one.spawned.write_line = lambda line, w=write, r=one.role: (
+    for item in (a, b):
+        item.spawned.log = order
+        write = item.spawned.write_line
+        item.spawned.write_line = lambda line, w=write, r=item.role: (
             order.append(f"{r} {line}"),
             w(line),
         )
@@ -184,21 +187,21 @@ def test_receivers_start_first_and_stop_last() -> None:
     ]
 
 
-def test_all_of_many_are_told_to_begin_before_the_first_is_waited_for() -> None:
-    """Else the first of 64 would have ended before the last begins."""
+def test_all_begin_before_the_bench_waits_for_the_first() -> None:
+    """Otherwise the first of 64 would end before the last begins."""
     order: list[str] = []
     ends = [
         (sender(k, samples(10, tx_offered=1), 10), receiver(k, samples(10, rx_frames=1), 10))
         for k in range(3)
     ]
     for pair in ends:
-        for one in pair:
-            write, read = one.spawned.write_line, one.spawned.read_line
-            one.spawned.write_line = lambda line, w=write, r=one.role: (
+        for item in pair:
+            write, read = item.spawned.write_line, item.spawned.read_line
+            item.spawned.write_line = lambda line, w=write, r=item.role: (
                 order.append(f"{r} {line.split()[0]}"),
                 w(line),
             )
-            one.spawned.read_line = lambda timeout_s, w=read, r=one.role: (
+            item.spawned.read_line = lambda timeout_s, w=read, r=item.role: (
                 order.append(f"{r} read"),
                 w(timeout_s),
             )[1]
@@ -233,18 +236,21 @@ def test_pairs_are_summed_over_the_time_in_which_all_sent() -> None:
     late_rx = [interval(k, 0.5 + 0.2 * k, rx_frames=400) for k in range(10)]
     first = sender(0, samples(10, tx_offered=1000), offered=10_000)
     second = sender(1, late, offered=5000, at_s=0.3)
-    seen = measure(
+    measurement = measure(
         (first, receiver(0, samples(10, rx_frames=1000), unique=10_000)),
         (second, receiver(1, late_rx, unique=4000)),
     )
-    load = seen.figures.throughput
-    assert (seen.trim.kept_from_ns - T0, seen.trim.kept_to_ns - T0) == (0.7 * S, 1.6 * S)
+    load = measurement.figures.throughput
+    assert (measurement.trim.kept_from_ns - T0, measurement.trim.kept_to_ns - T0) == (
+        0.7 * S,
+        1.6 * S,
+    )
     assert [pair.offered_pps for pair in load.pairs] == [5000.0, 2500.0]
     assert [pair.forwarded_pps for pair in load.pairs] == [5000.0, 2000.0]
     assert (load.offered_pps, load.forwarded_pps) == (7500.0, 7000.0)
     assert load.loss_ratio == 1000 / 15_000
-    # 0.8 to 1.6 on the first clock are four samples; 0.7 to 1.5 on the second are four, too.
-    assert seen.kept_samples == 4 and seen.trim.samples_kept == 8
+    # 0.8 to 1.6 on the first clock are four samples; 0.7 to 1.5 on the second are also four.
+    assert measurement.kept_samples == 4 and measurement.trim.samples_kept == 8
 
 
 def test_samples_of_unequal_length_count_by_their_length() -> None:
@@ -285,14 +291,14 @@ def test_intended_load_is_a_pair_s_times_pairs() -> None:
     assert [pair.corrupt for pair in load.pairs] == [0, 1, 2]
 
 
-@pytest.mark.parametrize(("kept", "expected"), [(True, True), (False, False)])
-def test_schedule(kept: bool, expected: bool) -> None:
-    a = sender(0, samples(10, tx_offered=1), offered=10, pacing={"on_schedule": kept})
+@pytest.mark.parametrize(("saved", "expected"), [(True, True), (False, False)])
+def test_schedule(saved: bool, expected: bool) -> None:
+    a = sender(0, samples(10, tx_offered=1), offered=10, pacing={"on_schedule": saved})
     b = receiver(0, samples(10, rx_frames=1), unique=10)
     assert measure((a, b)).on_schedule is expected
 
 
-def test_more_received_than_sent_is_no_figure() -> None:
+def test_more_received_than_sent_fails_the_trial() -> None:
     a = sender(0, samples(10, tx_offered=1), offered=10)
     b = receiver(0, samples(10, rx_frames=1), unique=11)
     with pytest.raises(TrialFailed, match=r"pair 0 contradict each other: 11 different .* 10 sent"):
@@ -373,10 +379,10 @@ def duplex(pair: int, sent: int, got: int, offered: int, unique: int) -> EngineP
 
 def test_both_directions_are_kept_and_summed() -> None:
     a, b = duplex(0, 1000, 450, 10_000, 4500), duplex(0, 500, 900, 5000, 9000)
-    asked = trial(bidirectional=True, rate_pps=5000)
+    requested = trial(bidirectional=True, rate_pps=5000)
     streams = [PairEnds(a, b), PairEnds(b, a, "reverse")]
-    seen = throughput.measure(asked, streams, POLICY, lambda: None)
-    load = seen.figures.throughput
+    measurement = throughput.measure(requested, streams, POLICY, lambda: None)
+    load = measurement.figures.throughput
     assert load is not None
     forward, reverse = load.directions
     assert (forward.direction, forward.offered_pps, forward.forwarded_pps) == (
@@ -389,8 +395,10 @@ def test_both_directions_are_kept_and_summed() -> None:
     assert (load.offered_pps, load.forwarded_pps) == (7500.0, 6750.0), "the sum"
     assert load.intended_pps == 10_000.0, "each way at the rate"
     assert [(pair.pair, pair.direction) for pair in load.pairs] == [(0, "forward"), (0, "reverse")]
-    assert seen.source_counters.rx_foreign == 0, "what arrived is counted once"
-    assert seen.sink_counters.rx_foreign == 12 and seen.source_counters.tx_polls == 120
+    assert measurement.source_counters.rx_foreign == 0, "arrived frames are counted once"
+    assert (
+        measurement.sink_counters.rx_foreign == 12 and measurement.source_counters.tx_polls == 120
+    )
 
 
 def commands_of(end: EngineProcess) -> list[str]:
@@ -401,42 +409,42 @@ def commands_of(end: EngineProcess) -> list[str]:
 def test_ends_that_send_and_receive_begin_together() -> None:
     a, b = duplex(0, 1, 1, 10, 10), duplex(0, 1, 1, 10, 10)
     run_traffic([a, b], [b, a], 2.0, lambda: None)
-    told = [commands_of(end) for end in (a, b)]
-    assert all(len(commands) == 1 for commands in told), "one start each, and no stop"
-    moments = {word for (line,) in told for word in line.split() if word.startswith("at=")}
-    assert len(moments) == 1 and "duration=2.0" in told[0][0]
+    observed = [commands_of(end) for end in (a, b)]
+    assert all(len(commands) == 1 for commands in observed), "one start each, and no stop"
+    moments = {word for (line,) in observed for word in line.split() if word.startswith("at=")}
+    assert len(moments) == 1 and "duration=2.0" in observed[0][0]
 
 
 class Late(FakeEngine):
-    """Hears of the first few starts a second after the moment at which it should begin."""
+    """Gets the first few starts a second after the moment at which it should begin."""
 
     def __init__(self, starts: int) -> None:
         super().__init__({"start": self.begin})
         self.late_starts = starts
 
     def begin(self, _: FakeEngine) -> list[str]:
-        words = self.commands[-1].split()[1:]
-        at_ns = int(dict(word.split("=") for word in words)["at"])
+        arguments = self.commands[-1].split()[1:]
+        at_ns = int(dict(word.split("=") for word in arguments)["at"])
         self.late_starts -= 1
         begun_ns = at_ns + (S if self.late_starts >= 0 else 0)
         counted = {"tx_offered": 10 * (self.late_starts < 0)}
         return [event("started", t_ns=begun_ns), result(totals=counted)]
 
 
-def test_a_start_that_an_end_heard_of_too_late_is_tried_again_with_more_time() -> None:
+def test_late_start_is_repeated_with_more_time() -> None:
     a, b = process(Late(0)), process(Late(2))
     run_traffic([a, b], [b, a], 0.1, lambda: None)
     for end in (a, b):
-        told = [line.split()[0] for line in commands_of(end)]
-        assert told == ["start", "stop", "start", "stop", "start"], "two starts are given up"
+        observed = [line.split()[0] for line in commands_of(end)]
+        assert observed == ["start", "stop", "start", "stop", "start"], "two starts are given up"
         assert end.result.totals.tx_offered == 10
     starts = [[line for line in commands_of(end) if "at=" in line] for end in (a, b)]
     moments = [[int(line.split("at=")[1]) for line in lines] for lines in starts]
-    assert moments[0] == moments[1], "all are told one moment"
+    assert moments[0] == moments[1], "all get the same moment"
     assert moments[0][2] - moments[0][0] > 2 * S, "the third start has seconds"
 
 
-def test_ends_that_never_begin_together_are_no_measurement() -> None:
+def test_ends_that_never_begin_together_fail_the_trial() -> None:
     a, b = process(Late(0)), process(Late(99))
     with pytest.raises(TrialFailed, match="were not all listening when the first began to send"):
         run_traffic([a, b], [b, a], 0.1, lambda: None)

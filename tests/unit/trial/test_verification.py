@@ -1,4 +1,4 @@
-"""The check before a trial: what it demands, what it forgives, and what it waits for."""
+"""The check before a trial: its requirements, its tolerances and its timeouts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_switch_without_witness() -> None:
     assert done.passed and done.witness_frames is None
 
 
-def test_what_came_before_does_not_count() -> None:
+def test_earlier_frames_do_not_count() -> None:
     net = Network(pairs=2)
     net.witness = 7
     for ends in net.fakes:
@@ -137,7 +137,7 @@ def test_copies_of_frames_never_pass() -> None:
     assert not done.passed and done.message == "64 of 32 frames arrived"
 
 
-def test_both_faults_are_told() -> None:
+def test_both_faults_are_reported() -> None:
     net = Network(pairs=2)
     net.deliver, net.flood = (lambda pair, end, sent: 0), (lambda sent: sent)
     done = net.verify()
@@ -168,7 +168,7 @@ def test_the_silent_direction_is_named(pair: int, end: str) -> None:
 
 
 def test_frames_that_arrive_changed_are_not_called_unforwarded() -> None:
-    """A tag that a port does not see makes other frames of ours."""
+    """A hidden tag makes different frames."""
     net = Network()
     net.deliver = lambda number, end, sent: 0
     with pytest.raises(TrialFailed, match=r"0\.1 s: the switch does not forward$"):
