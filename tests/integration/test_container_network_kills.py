@@ -35,6 +35,7 @@ needs_docker = pytest.mark.skipif(
     DOCKER is None or shutil.which("dockerd") is None or no_busybox() is not None,
     reason="no dockerd (docker.io), or no static busybox",
 )
+slow = pytest.mark.slow
 PODMAN = shutil.which("podman")
 needs_podman = pytest.mark.skipif(
     PODMAN is None or no_busybox() is not None, reason="no podman, or no static busybox"
@@ -218,8 +219,9 @@ def test_cni_killed_leaves_the_host_as_it_was(
 @needs_docker
 @pytest.mark.parametrize(
     "moment",
-    ["docker network create after", "docker run before", "docker run after", MEASUREMENT,
-     "docker rm before", "docker rm after"],
+    [pytest.param("docker network create after", marks=slow),
+     pytest.param("docker run before", marks=slow), "docker run after", MEASUREMENT,
+     "docker rm before", pytest.param("docker rm after", marks=slow)],
 )  # fmt: skip
 def test_docker_network_killed_leaves_the_host_as_it_was(
     moment: str, host: OwnNetwork, moments: Moments
@@ -229,7 +231,11 @@ def test_docker_network_killed_leaves_the_host_as_it_was(
 
 
 @needs_podman
-@pytest.mark.parametrize("moment", ["podman run after", MEASUREMENT, "podman rm before"])
+@pytest.mark.parametrize(
+    "moment",
+    [pytest.param("podman run after", marks=slow), MEASUREMENT,
+     pytest.param("podman rm before", marks=slow)],
+)  # fmt: skip
 def test_podman_killed_leaves_the_host_as_it_was(
     moment: str, host: OwnNetwork, moments: Moments
 ) -> None:
@@ -256,10 +262,12 @@ def killed_with_engine(host: OwnNetwork, moments: Moments, moment: str, program:
     [
         *(pytest.param("cni", f"conflist:{name}", marks=needs_plugins)
           for name in ("bridge-masq", "ptp", "macvlan")),
-        *(pytest.param("docker-network", options, marks=needs_docker)
-          for options in ("publish:nat", "driver:user-bridge", "driver:macvlan", "driver:host")),
-        *(pytest.param("docker-network", f"engine:podman+{options}", marks=needs_podman)
-          for options in ("publish:nat", "driver:user-bridge", "driver:macvlan", "driver:host")),
+        pytest.param("docker-network", "publish:nat", marks=needs_docker),
+        *(pytest.param("docker-network", options, marks=[needs_docker, slow])
+          for options in ("driver:user-bridge", "driver:macvlan", "driver:host")),
+        pytest.param("docker-network", "engine:podman+publish:nat", marks=needs_podman),
+        *(pytest.param("docker-network", f"engine:podman+{options}", marks=[needs_podman, slow])
+          for options in ("driver:user-bridge", "driver:macvlan", "driver:host")),
     ],
 )  # fmt: skip
 def test_trial_leaves_rules_settings_and_modules(
