@@ -167,6 +167,12 @@ class RunningFlow:
                     f"{own} of {lost + own} missing frames were dropped by the receiver's own "
                     "port, or missed while it had no core; they do not count as loss"
                 )
+            if lost and (other := self.receiver.result.totals.rx_other):
+                self.warnings.append(
+                    f"{lost} frames are missing, and {other} of another kind arrived: the network "
+                    "or the port changed their headers. An AF_XDP port behind a Linux switch does "
+                    "not see VLAN tags (docs/engine-io.md)"
+                )
 
 
 def _problem(result: Result) -> str:

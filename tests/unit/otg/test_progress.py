@@ -15,7 +15,7 @@ from switchmark.otg.traffic import RunningFlow, Traffic
 
 COUNTERS = (
     "tx_intended", "tx_offered", "tx_bytes", "tx_late", "rx_frames", "rx_bytes", "rx_socket_drops",
-    "rx_missed_away",
+    "rx_missed_away", "rx_other",
 )  # fmt: skip
 PLAN = SimpleNamespace(
     name="f", tx_name="p1", rx_name="p2", counts_loss=True, is_timed=False, outer_bytes=0
@@ -145,6 +145,15 @@ def test_a_partial_result_is_a_fault(flow: Any, role: Any) -> None:
     flow.receiver.ends(fault="went away" if role == "receiver" else None, **ends)
     assert flow.take()
     assert (flow.fault, metric(flow).loss) == (f"{role}: went away", None)
+
+
+def test_frames_of_another_kind_explain_loss(flow: Any) -> None:
+    flow.sender.ends(tx_intended=100, tx_offered=100)
+    flow.receiver.ends(rx_other=100)
+    assert flow.take()
+    assert metric(flow).loss == 100
+    (warning,) = flow.warnings
+    assert warning.startswith("100 frames are missing, and 100 of another kind arrived: ")
 
 
 def test_drops_of_the_receiver_are_not_loss(flow: Any) -> None:
