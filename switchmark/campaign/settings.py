@@ -39,8 +39,8 @@ def _time(text: str) -> float:
     return values.seconds(text, MIN_TIME_S, MAX_TIME_S)
 
 
-def _whole(low: int, high: int, what: str) -> Callable[[str], int]:
-    limits = Limits(low, high, f"not {what}", f"too large for {what}")
+def _whole(low: int, high: int, noun: str) -> Callable[[str], int]:
+    limits = Limits(low, high, f"not {noun}", f"too large for {noun}")
     return lambda text: values.whole(text, limits)
 
 

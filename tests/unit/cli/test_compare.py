@@ -380,7 +380,7 @@ def test_hosts_that_differ_are_named(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "kernel: 6.18.0 / 5.4.0" in err
 
 
-def test_many_comparisons_are_counted_and_the_worst_printed_first(
+def test_many_comparisons_are_counted_with_the_worst_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sizes = [*range(64, 1464, 50), 1464]

@@ -1,4 +1,4 @@
-"""The words of a report: what an answer and a trend say, and what they leave open."""
+"""The text of a report: comparison results and trends, decided and undecided."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ def test_two_repetitions_are_too_few_to_test(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("means", "said"),
+    ("means", "ending"),
     [
         ((4e6, 2e6, 1e6), "4.00 Mpps at 1, 1.00 Mpps at 3, 25 % of that (significant, p "),
         ((4e6, 2e6, 1e6), "; less at each step."),
         ((2e6, 4e6, 1e6), "; less, but not from 1 to 2 (2.00 Mpps to 4.00 Mpps)."),
     ],
 )
-def test_what_a_longer_chain_costs_is_said(
-    tmp_path: Path, means: tuple[float, ...], said: str
+def test_cost_of_a_longer_chain_is_printed(
+    tmp_path: Path, means: tuple[float, ...], ending: str
 ) -> None:
     records = [synthetic_record(synthetic_trial(scenario=f"loopback-{n}")) for n in (1, 2, 3)]
     records.append(synthetic_record(synthetic_trial(scenario="p2p", switch="direct")))
@@ -68,15 +68,15 @@ def test_what_a_longer_chain_costs_is_said(
         assert row.throughput is not None
         if not row.is_baseline:
             mean = means[int(row.trial.scenario[-1]) - 1]
-            seen = estimate([mean - 1e4, mean, mean + 1e4])
-            rows.append(replace(row, throughput=replace(row.throughput, forwarded_pps=seen)))
+            rate = estimate([mean - 1e4, mean, mean + 1e4])
+            rows.append(replace(row, throughput=replace(row.throughput, forwarded_pps=rate)))
     title, lines = trends(rows)
     assert title == "VNFs in the chain"
     (line,) = lines
-    assert line.startswith("linux-bridge, 64 B: ") and said in line
+    assert line.startswith("linux-bridge, 64 B: ") and ending in line
 
 
-def test_the_wire_is_not_told_by_what_it_has_not(tmp_path: Path) -> None:
+def test_baseline_is_not_named_by_missing_keys(tmp_path: Path) -> None:
     """A wire has no method: neither it nor the contender is named by goals and budgets."""
     searched = synthetic_trial(goals="quick", budget_s=5.0, duration_s=0.3)
     wire = synthetic_trial(switch="direct", duration_s=3.0)
@@ -108,7 +108,7 @@ def test_no_figure_of_a_run_without_comparisons_is_cut(tmp_path: Path) -> None:
         assert f"{name} {text}" in shown
 
 
-def test_what_is_not_given_is_called_by_its_word() -> None:
+def test_missing_value_has_its_word() -> None:
     assert words.field("budget_s", None) == "method budget auto"
     assert words.field("budget_s", 300.0) == "method budget 300s"
     assert words.field("vlan", "") == "vlan none"
@@ -146,7 +146,7 @@ def test_comparisons_of_functions_follow_the_scale(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_names_of_points_have_the_fewest_fields_that_distinguish_them() -> None:
+def test_names_of_points_have_the_fewest_fields() -> None:
     def point(switch: str, contender: str, rules: int, rate: int | None) -> Point:
         return (
             ("switch", switch), ("contender", contender), ("packet_size_bytes", 64),

@@ -28,9 +28,9 @@ GENOME = "genome:aaaaaaaddddg"  # 7 x 64, 4 x 512, 1 x 1518: 334.5 bytes on aver
 
 def searched(method: str = "ndr-pdr", **changes: Any) -> Record:
     """A record of a method that was run against a switch with a limit."""
-    asked = synthetic_trial(method=method, duration_s=1.0, **changes)
+    requested = synthetic_trial(method=method, duration_s=1.0, **changes)
     found = run_simulated(method, Behaviour(capacity_pps=2e6, buffer_frames=1000))
-    return synthetic_record(asked, marks=[], throughput=None, trim=None, method=found)
+    return synthetic_record(requested, marks=[], throughput=None, trim=None, method=found)
 
 
 def form_of(tmp_path: Path, records: list[Record], medium: str | None = None) -> str:
@@ -46,7 +46,7 @@ def form_of(tmp_path: Path, records: list[Record], medium: str | None = None) ->
     ],
 )  # fmt: skip
 def test_percent_shows_rare_events_with_their_digits(ratio: float, shown: str) -> None:
-    """A soak that measured 4.25e-05 said "< 0.01 %", which is said of what lost nothing."""
+    """A soak that measured 4.25e-05 printed "< 0.01 %", which means that no frame was lost."""
     assert percent(ratio) == amount(ratio, "ratio") == shown
 
 
@@ -106,7 +106,7 @@ def with_options() -> list[Record]:
     ]  # fmt: skip
 
 
-def test_devices_are_told_apart_by_what_differs() -> None:
+def test_devices_are_named_by_their_differences() -> None:
     names = {one.device for one in repeated(with_options()[:4])}
     assert len(names) == 2 and all(one.startswith("ovs-dpdk (") for one in names)
     assert all("emc" in one and "64" not in one for one in names)
