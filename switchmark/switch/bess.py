@@ -178,10 +178,10 @@ class Bess(WithOptions, ProgramSwitch):
         self._plan = self._functions()
         began = time.monotonic()
         driver = self.option("cable_driver")
-        commands = len(self._plan.commands) if self._plan else 0
+        entries = sum(self._plan.announced.values()) if self._plan else 0
         self._request(
             build_request(self.ports, self.mode, core, driver, self._plan),
-            ANSWER_TIMEOUT_S + commands / SLOWEST_COMMANDS_A_S,
+            ANSWER_TIMEOUT_S + entries / SLOWEST_COMMANDS_A_S,
         )
         if self._plan is not None:
             self._load_routes(folder)

@@ -33,6 +33,7 @@ ROUTES_MOST = 1_000_000
 RULES_MOST = 100_000
 TUNNELS_MOST = 1000
 RULES_A_COMMAND = 20_000  # BESS takes messages of up to 4 MiB
+TUPLES_A_COMMAND = 60_000  # each takes 50 bytes or less
 TUPLES_MOST = 16  # combinations of masks in WildcardMatch
 TABLE8_BYTES = 1024  # 256 entries of 4 bytes
 TABLE24_MB = 64
@@ -52,7 +53,8 @@ _IPV4 = "0800"
 VXLAN_PORT = 4789
 _METER, _GREEN = 0, 1
 _ACL_ADD, _WILDCARD_ADD = "ACLArg", "WildcardMatchCommandAddArg"
-_LIST_COMMANDS = (_ACL_ADD, _WILDCARD_ADD)
+_WILDCARD_SET = "WildcardMatchConfig"
+_LIST_COMMANDS = (_ACL_ADD, _WILDCARD_SET)
 SPARE_ROUTES = 10_000  # spare routes, 256 in each second-level table
 
 
@@ -342,6 +344,7 @@ def _tuple_space(plan: Plan, name: str, rules: Sequence[Rule], table: FunctionTa
         },
     )
     added = set()
+    entries = []
     for number, rule in enumerate(rules):
         both = _mask(rule), _value(rule)
         if both in added:
@@ -352,6 +355,11 @@ def _tuple_space(plan: Plan, name: str, rules: Sequence[Rule], table: FunctionTa
             "priority": len(rules) - number,
             **_key(rule),
         }
+        entries.append(argument)
+    # The command that takes a list replaces all entries, so only the first list can use it.
+    first = {"default_gate": 1, "rules": entries[:TUPLES_A_COMMAND]}
+    plan.commands.append([name, "set_runtime_config", _WILDCARD_SET, first])
+    for argument in entries[TUPLES_A_COMMAND:]:
         plan.commands.append([name, "add", _WILDCARD_ADD, argument])
     kind = "WildcardMatchCommandSetDefaultGateArg"
     argument = {"gate": 0 if table.default_permit else 1}

@@ -118,8 +118,8 @@ def test_bess_tuple_space_keeps_the_first_of_equal_rules() -> None:
     """One key has one entry, so a later rule with the same key must not replace the first."""
     again = replace(DENIAL, permit=True)
     plan = bess_functions.plan_of(table_with("forward", "acl", rules=(DENIAL, again)), TUPLES)
-    added = [c for c in plan.commands if c[1:3] == ["add", "WildcardMatchCommandAddArg"]]
-    assert [argument["gate"] for *_, argument in added] == [1, 1]  # the denial at each port
+    lists = [c[3]["rules"] for c in plan.commands if c[2] == "WildcardMatchConfig"]
+    assert [[rule["gate"] for rule in rules] for rules in lists if rules] == [[1], [1]]
 
 
 def test_bess_refuses_ranges_of_ports_and_too_many_masks() -> None:
