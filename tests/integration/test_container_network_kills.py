@@ -55,7 +55,8 @@ mkdir -p /var/lib/cni/networks/net; echo pod >/var/lib/cni/networks/net/10.88.0.
 """
 RULES = """iptables-save | grep -v '^#' | sed 's/\\[.*\\]//'; nft -s list ruleset
 ip -o link show br0; sysctl -a 2>/dev/null | grep -e '^net.ipv4.ip_forward ' -e rp_filter -e bridge
-find /var/lib/cni -printf '%p %m %s\\n' | sort; cat /proc/modules 2>/dev/null || true"""
+find /var/lib/cni -printf '%p %m %s\\n' | sort; cat /proc/modules 2>/dev/null || true
+find /var/lib/containers /dev/shm/libpod_lock /run/containers 2>/dev/null || true"""
 # It waits while the file `hold` has the name of the moment, and reports the moment once.
 WRAPPER = """#!{python}
 import os, subprocess, sys, time
