@@ -38,7 +38,7 @@ class PrivateHost:
     def __init__(
         self, netns: str, folder: Path, *, read_only: bool = True, empty_run: bool = False
     ) -> None:
-        """`empty_run`: a folder of the session takes the place of /run."""
+        """`empty_run`: folders of the session take the place of /run and /var/lib."""
         self.netns = netns
         self.folder = folder
         self._read_only = read_only
@@ -115,9 +115,10 @@ class PrivateHost:
 
     def _mount_state(self) -> None:
         """Put folders of the session in the place of /var/lib/cni. If the machine has no such
-        folder, one takes the place of /var/lib."""
+        folder, or with an empty /run, one takes the place of /var/lib: Podman has files there."""
         state = self.folder / "state"
-        target = CNI_STATE if CNI_STATE.is_dir() else CNI_STATE.parent
+        is_apart = CNI_STATE.is_dir() and not self._empty_run
+        target = CNI_STATE if is_apart else CNI_STATE.parent
         if target != CNI_STATE:
             state = self.folder / "lib"
             (state / CNI_STATE.name).mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Podman with folders of the session, in a private host.
 
 Podman has no daemon: each command is a program that starts in the private host. Its storage and its
-configuration are in folders of the session, and a folder of the session takes the place of /run, so
-that the user's Podman is neither used nor changed.
+configuration are in folders of the session, and folders of the session take the place of /run and
+/var/lib, so that the user's Podman is neither used nor changed.
 """
 
 from __future__ import annotations
