@@ -155,7 +155,7 @@ class Series:
         by_state: dict[str, list[float]] = {}
         for round_, line_ns in zip(self.rounds, self.lines_ns, strict=True):
             if line_ns is not None and not math.isnan(round_.errors[quantity]):
-                state = "near" if line_ns < states.border_ns else "far"
+                state = "fast" if line_ns < states.border_ns else "slow"
                 by_state.setdefault(state, []).append(round_.errors[quantity])
         return {state: float(median(errors)) for state, errors in by_state.items()}
 

@@ -13,9 +13,9 @@ from switchmark.statistics.boundaries import StoppingRule, planned_analyses, spe
 
 
 def test_published_boundaries() -> None:
-    """Five equal looks at 0.05: C. Jennison, B. Turnbull, 2000, chapter 7."""
+    """Five equal analyses at 0.05: C. Jennison, B. Turnbull, 2000, chapter 7."""
     rule = StoppingRule((10, 20, 30, 40, 50))
-    found = [-ndtri(rule.level_at(look) / 2) for look in rule.analyses]
+    found = [-ndtri(rule.level_at(count) / 2) for count in rule.analyses]
     assert found == pytest.approx((2.438, 2.427, 2.410, 2.397, 2.386), abs=2e-3)
 
 
@@ -28,9 +28,9 @@ def test_whole_level_is_spent_for_any_analyses() -> None:
     rule = StoppingRule(planned_analyses(60))
     walk = np.random.default_rng(4).normal(size=(40_000, 60)).cumsum(axis=1)
     crossed = np.zeros(len(walk), bool)
-    for look in rule.analyses:
-        z = np.abs(walk[:, look - 1]) / np.sqrt(look)
-        crossed |= z > -ndtri(rule.level_at(look) / 2)
+    for count in rule.analyses:
+        z = np.abs(walk[:, count - 1]) / np.sqrt(count)
+        crossed |= z > -ndtri(rule.level_at(count) / 2)
     assert crossed.mean() == pytest.approx(0.05, abs=0.004)
 
 
@@ -39,10 +39,10 @@ def test_most_of_the_level_is_spent_by_the_expected_blocks(expected: int) -> Non
     rule = StoppingRule(planned_analyses(60), expected=expected)
     walk = np.random.default_rng(5).normal(size=(40_000, 60)).cumsum(axis=1)
     crossed, by_then = np.zeros(len(walk), bool), 0.0
-    for look in rule.analyses:
-        z = np.abs(walk[:, look - 1]) / np.sqrt(look)
-        crossed |= z > -ndtri(rule.level_at(look) / 2)
-        by_then = float(crossed.mean()) if look <= expected else by_then
+    for count in rule.analyses:
+        z = np.abs(walk[:, count - 1]) / np.sqrt(count)
+        crossed |= z > -ndtri(rule.level_at(count) / 2)
+        by_then = float(crossed.mean()) if count <= expected else by_then
     assert crossed.mean() == pytest.approx(0.05, abs=0.004)
     assert by_then <= 0.04 + 0.004
     last = StoppingRule(planned_analyses(60)).level_at(8)
@@ -60,11 +60,11 @@ def test_early_end_spends_the_rest_at_the_last_analysis() -> None:
 @given(st.integers(2, 2000), st.integers(2, 30))
 @settings(max_examples=60, deadline=None)
 def test_analyses_rise_to_the_last(most: int, first: int) -> None:
-    looks = planned_analyses(most, first)
-    assert looks[-1] == most
-    assert list(looks) == sorted(set(looks))
-    assert StoppingRule(looks).next_analysis(most) is None
-    assert StoppingRule(looks).next_analysis(1) == looks[0]
+    analyses = planned_analyses(most, first)
+    assert analyses[-1] == most
+    assert list(analyses) == sorted(set(analyses))
+    assert StoppingRule(analyses).next_analysis(most) is None
+    assert StoppingRule(analyses).next_analysis(1) == analyses[0]
 
 
 @given(st.floats(0.001, 0.2))
@@ -75,7 +75,7 @@ def test_spending_rises_from_zero_to_the_level(level: float) -> None:
     assert shares[-1] == pytest.approx(level)
 
 
-@pytest.mark.parametrize("looks", [(), (1, 5), (5, 5), (9, 6)])
-def test_invalid_analyses_are_refused(looks: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("analyses", [(), (1, 5), (5, 5), (9, 6)])
+def test_invalid_analyses_are_refused(analyses: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="rising counts"):
-        StoppingRule(looks)
+        StoppingRule(analyses)
