@@ -276,7 +276,7 @@ def test_account_with_capabilities_needs_no_root(hosts: TwoHosts, engine: Path) 
     args = [*trial_args(duration="2s"), "--testbed", str(testbed)]
     code, _, stderr = measured(hosts, engine, *args)
     assert code == 3 and "cannot make network namespaces" in stderr
-    sh("rmdir", "/tmp/switchmark-12345", inside=hosts.right.pid)  # the account's state folder
+    sh("rm", "-r", "/tmp/switchmark-12345", inside=hosts.right.pid)  # the account's state folder
     sh("setcap", capabilities.SETCAP, str(python))
     code, (record,), stderr = measured(hosts, engine, *args)
     assert code == 0 and record.status == "finished", (stderr, record.message)
