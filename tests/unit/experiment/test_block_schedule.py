@@ -320,7 +320,10 @@ def test_campaign_with_repetitions_does_not_prove() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prove: 5%\nuntil_ci: 2%", "until_ci: ends by another rule than prove and budget"),
+        (
+            "prove: 5%\nuntil_ci: 2%",
+            "until_ci: is another rule for the end of a campaign than prove",
+        ),
         ("budget: 900ms", "budget: 900ms ends within the first block, whose trials measure 1 s"),
         ("confidence: 40%\nprove: 5%", "confidence must be above 50% and below 100%, not 40%"),
         ("prove: 0%", "must be above 0 %"),
