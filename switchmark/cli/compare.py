@@ -44,15 +44,16 @@ Examples:
   switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    two different switches
   switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
   switchmark compare postgresql://db.lab/bench/OLD results/NEW    a run of a store, and a folder
-  switchmark compare RUN --against last-good                  the last run without a regression
+  switchmark compare RUN --against last-good         against the last run without a regression
   switchmark compare OLD NEW --junit verdicts.xml --bmf new.json    for CI: docs/ci.md
 
-The ratio is B / A with its 95 % interval. Contenders of one run are compared by the pairs of its
-blocks. Two runs have no pairs, so their ratio includes each change of the machine between them.
-Verdicts: better, worse (significant after
-correction, and beyond the threshold), same (the whole interval within the threshold),
-negligible (significant, within the threshold), unclear (more repetitions are needed),
-untestable (fewer than two repetitions). docs/comparing.md has the tests.
+The ratio is B / A with its 95 % interval. Contenders of one run are compared in pairs of trials
+of the same block. Two runs have no such pairs, so their ratio also includes each change of the
+machine between them.
+Verdicts: better and worse (significant after correction, and beyond the threshold), same (the
+whole interval is within the threshold), negligible (significant, but within the threshold),
+unclear (more repetitions are needed), untestable (fewer than two repetitions). docs/comparing.md
+describes the statistical tests.
 
 Exit codes: 0 nothing is worse; 4 something is worse, or fails now and did not before;
 5 nothing could be tested, or with --strict: something is unclear, untestable or missing;
@@ -64,23 +65,24 @@ def command(
     runs: Annotated[
         list[str],
         typer.Argument(
-            help="Folders or names of runs, or a campaign (its latest run): A B, a series (oldest "
-            "first), or one run."
+            help="One run, two runs (A B), or a series of runs (oldest first). Name each run by "
+            "its folder, its name, or its campaign (which means the latest run of it)."
         ),
     ],
     metric: Annotated[
-        list[str] | None, typer.Option("--metric", "-m", help="Figure to compare (repeatable).")
+        list[str] | None,
+        typer.Option("--metric", "-m", metavar="FIGURE", help="Figure to compare (repeatable)."),
     ] = None,
     threshold: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE",
-            help=f"Smallest change that matters, as 5% or 0.05 (default {THRESHOLD:.0%}; for one "
-            "run the value of `prove` in its campaign).",
+            help=f"Smallest change that matters, for example 5% or 0.05 (default {THRESHOLD:.0%}; "
+            "if one run is given, the value of `prove` in its campaign).",
         ),
     ] = None,
     correction: Annotated[
-        Correction, typer.Option(help="For many comparisons: holm, fdr or none.")
+        Correction, typer.Option(help="Correction of p-values for multiple comparisons.")
     ] = Correction.HOLM,
     contenders: Annotated[
         tuple[str, str] | None,
@@ -90,10 +92,14 @@ def command(
             help="Compare these two contenders of a run.",
         ),
     ] = None,
-    match: Annotated[str, typer.Option(help="Compare switch X of A with switch Y of B: X=Y.")] = "",
+    match: Annotated[
+        str, typer.Option(metavar="X=Y", help="Compare switch X of run A with switch Y of run B.")
+    ] = "",
     over_machines: Annotated[
         bool,
-        typer.Option("--over-machines", help="Compare two contenders over several machines."),
+        typer.Option(
+            "--over-machines", help="Compare two contenders across runs of several machines."
+        ),
     ] = False,
     html: Annotated[
         Path | None,
@@ -123,7 +129,8 @@ def command(
     junit: JunitFile = None,
     bmf: BmfFile = None,
 ) -> int:
-    """Compare two runs, or the newest of a series with those before it."""
+    """Compare two runs, two contenders of one run, or the newest run of a series with the earlier
+    runs."""
     check_places(junit, bmf)
     smallest = None if threshold is None else read_threshold(threshold)
     if match and len(runs) != 2:

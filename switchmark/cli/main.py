@@ -88,7 +88,7 @@ COMMANDS: dict[str, Command] = {
     "path": Command(
         "path",
         "command",
-        "Show the network path between two endpoints that run.",
+        "Show the network path between two running endpoints.",
         Keeps.BENCH,
     ),
     "show": Command("show", "show", "Show results, also as CSV, JSON or Parquet."),

@@ -70,7 +70,8 @@ CampaignName = Annotated[
     str,
     typer.Argument(
         metavar="CAMPAIGN",
-        help='A built-in campaign, a YAML file, or a trial in short form: "(V=ovs-dpdk, P=64)".',
+        help="The name of a built-in campaign, a YAML file, or one trial in the short notation of "
+        'docs/campaigns.md, for example "(V=ovs-dpdk, P=64)".',
         autocompletion=complete.campaigns,
     ),
 ]
@@ -149,7 +150,7 @@ ThisNetwork = Annotated[
     typer.Option(
         "--yes-this-network",
         metavar="NAME",
-        help="Permit traffic through this device or bridge, although it leads out of this machine; "
+        help="Permit traffic through this device or bridge even if it leads out of this machine; "
         "can be repeated.",
         rich_help_panel=MEASURE,
     ),
@@ -167,7 +168,7 @@ TestbedFile = Annotated[
     typer.Option(
         "--testbed",
         metavar="FILE",
-        help="The hosts for location: remote (docs/testbed.md).",
+        help="The file that describes the hosts for `location: remote` (docs/testbed.md).",
         rich_help_panel=MACHINE,
     ),
 ]

@@ -27,11 +27,11 @@ Examples:
 
 Kinds of endpoints:
   netns:NAME  pid:N  docker:NAME  podman:NAME  lxc:NAME  pod:NAMESPACE/NAME
-  dev:NAME (a device of this host)  address:IP[:PORT] (as the second)
+  dev:NAME (a device of this host)  address:IP[:PORT] (only as B)
 
 Exit codes:
   0    the path is shown
-  2    an endpoint is not KIND:NAME
+  2    an endpoint does not have the form KIND:NAME
   3    an endpoint does not run, or this user cannot see it
 """
 
@@ -41,11 +41,11 @@ def command(
     b: Annotated[str, typer.Argument(metavar="B", help="The endpoint that receives.")],
     json: AsJson = False,
 ) -> int:
-    """Show the network path between two endpoints that run: its devices and their other ends,
-    bridges, routes, firewall rules, MTU, offloads and settings.
+    """Show the network path between two running endpoints: its devices and their peers, bridges,
+    routes, firewall rules, MTU, offloads and settings.
 
-    The command reads from the kernel and changes nothing. It also prints why the guard rails would
-    refuse to send traffic along the path.
+    The command only reads from the kernel and changes nothing. If `switchmark run` would refuse to
+    send traffic along the path, it also prints the reason (docs/existing.md, "Guard rails").
     """
     first, second = (_endpoint(text, name) for text, name in ((a, "A"), (b, "B")))
     if first.kind is EndpointKind.ADDRESS:

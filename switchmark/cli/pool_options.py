@@ -35,7 +35,8 @@ class CredentialFiles:
     Without them, all programs of one user on one machine share a certificate."""
 
     authority: Annotated[
-        Path | None, typer.Option("--authority", metavar="FILE", help="The pool's own CA (PEM).")
+        Path | None,
+        typer.Option("--authority", metavar="FILE", help="The CA certificate of the pool (PEM)."),
     ] = None
     certificate: Annotated[
         Path | None,
@@ -45,7 +46,7 @@ class CredentialFiles:
     ] = None
     key: Annotated[
         Path | None,
-        typer.Option("--key", metavar="FILE", help="The private key of the certificate."),
+        typer.Option("--key", metavar="FILE", help="The private key of the client certificate."),
     ] = None
 
     def contact(self, address: str) -> tuple[str, Security]:

@@ -208,8 +208,8 @@ class CampaignProgress(LiveView):
             return "the time left is not known yet"
         if left_s < _FEW_SECONDS:
             return "a few seconds left"
-        at_most = " at most" if self._is_left_at_most else ""
-        return f"about {format_duration(left_s)} left{at_most}"
+        bound = "at most" if self._is_left_at_most else "about"
+        return f"{bound} {format_duration(left_s)} left"
 
     def _warnings(self, width: int) -> Iterator[Line]:
         if self._failed:
@@ -300,7 +300,7 @@ class CertifyProgress(LiveView):
         yield from wrapped(self._left(), width=width)
 
     def _left(self) -> str:
-        return f"{format_duration(max(0.0, self._deadline - time.monotonic()))} left at most"
+        return f"at most {format_duration(max(0.0, self._deadline - time.monotonic()))} left"
 
 
 def describe(record: Record) -> str:

@@ -61,7 +61,7 @@ Exit codes:
   1    at least one trial failed; the others are stored
   2    wrong input
   3    a switch or an environment of the campaign cannot run on this machine,
-       or two contenders failed for the same reason, which stops the run
+       or the run was stopped because two contenders failed for the same reason
   4    a figure is proven to violate an expectation of the campaign
   130  interrupted; --resume continues
 """
@@ -76,8 +76,8 @@ def command(
         bool,
         typer.Option(
             "--resume",
-            help="Continue the last run of this campaign, with its settings; finished trials are "
-            "not repeated, failed ones are.",
+            help="Continue the last run of this campaign, with the settings of that run. Failed "
+            "trials are repeated, finished trials are not.",
             rich_help_panel=MEASURE,
         ),
     ] = False,
@@ -109,7 +109,7 @@ def command(
         bool,
         typer.Option(
             "--again",
-            help="With --pool: measure the campaign again, although it was submitted before.",
+            help="With --pool: measure the campaign again even if it was submitted before.",
             rich_help_panel=POOL,
         ),
     ] = False,
@@ -127,7 +127,8 @@ def command(
     """Measure a campaign and store a record of each trial.
 
     On a terminal the command shows the current trial, the figures so far and the time left. At the
-    end it prints the comparison, the warnings and the commands for more.
+    end it prints the comparison, the warnings, and the commands that continue the run or show more
+    of its results.
     """
     permit(this_network or [])
     installation = installed()

@@ -64,7 +64,7 @@ from switchmark.statistics.paired import MIN_PAIRS
 
 _SHORTEST_BUDGET_S = 120  # from here on budgets are given in whole minutes
 _TONES = {NOT_VALID: Tone.NOT_VALID, CAUTION: Tone.CAUTION, FAILED: Tone.FAILED}
-_DETAILS = "Meaning of the marks: docs/results.md, or add --full"
+_DETAILS = "Meaning of the marks: docs/results.md, or `switchmark show --full`"
 
 
 def print_summary(

@@ -212,7 +212,8 @@ def _leave_out_absent(
 
 def _called(sweep: Sweep, switch: str) -> str:
     contender = next(filter(None, sweep.contender), "")
-    return f"{switch} (contender {contender})" if contender else switch
+    is_named = contender and contender != switch
+    return f"{switch} (contender {contender})" if is_named else switch
 
 
 _Absence = Callable[[Sweep, str], Availability]

@@ -155,7 +155,8 @@ def scale_refusal(
     if support.scale is None or scale <= support.scale:
         return None
     return Refusal(
-        f"{switch} has at most {support.scale} {unit} for {name}, not {scale}: {support.limit}",
+        f"{switch} supports at most {support.scale} {unit} for {name}, not {scale}: "
+        f"{support.limit}",
         f"use {support.scale} or less",
     )
 

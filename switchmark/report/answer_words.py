@@ -163,7 +163,8 @@ def by_point(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
                 ratios = _ratios(lead.seen_from(best.contender), short=True)
                 before.append(f"{ranked.contender} {ratios}")
     parts = [
-        f"{figure_name(answer)}, {where(answer, all_)}: {best.contender} {amount(answer, best)}",
+        f"{figure_name(answer)}, {where(answer, all_)}{_states(answer)}: {best.contender} "
+        f"{amount(answer, best)}",
         f"ahead of {'; '.join(before)}" if before else "",
         f"no lead of {_percent(answer.prove)} or more over {', '.join(same)}" if same else "",
         f"depends on the state of the machine: {'; '.join(depends)}" if depends else "",
@@ -231,7 +232,7 @@ def _states(answer: PointAnswer) -> str:
     if answer.lines is None or not any(one.state for lead in answer.leads for one in lead.ratios):
         return ""
     fast, slow = answer.lines.fast_ns, answer.lines.slow_ns
-    return f" (fast, slow: a cache line takes {fast:.0f}, {slow:.0f} ns between the cores)"
+    return f" (fast: a cache line takes {fast:.0f} ns between the cores; slow: {slow:.0f} ns)"
 
 
 def _lead(answer: PointAnswer, lead: Lead, best: RankedContender, other: RankedContender) -> str:

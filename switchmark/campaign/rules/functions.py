@@ -100,7 +100,7 @@ def _scale_refusals(
             limit = support.scale_by_option.get(f"ip_version:{version}")
             if limit is not None and scale > limit[0]:
                 yield Refusal(
-                    f"{switch} has at most {limit[0]} {function.unit} with IPv{version}, not "
+                    f"{switch} supports at most {limit[0]} {function.unit} with IPv{version}, not "
                     f"{scale}: {limit[1]}",
                     f"use {limit[0]} or less, or another ip_version",
                 )
@@ -110,7 +110,7 @@ def _scale_refusals(
                 limit = support.scale_by_option.get(f"{option.name}:{value}")
                 if limit is not None and scale > limit[0]:
                     yield Refusal(
-                        f"{switch} with {option.name}: {value} has at most {limit[0]} "
+                        f"{switch} with {option.name}: {value} supports at most {limit[0]} "
                         f"{function.unit}, not {scale}: {limit[1]}",
                         f"use {limit[0]} or less, or another {option.name}",
                     )

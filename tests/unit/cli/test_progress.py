@@ -103,7 +103,7 @@ def test_view_has_the_trial_the_standing_and_the_warnings(
     begin(shown, throughput[0])
     shown.live(361_000.0)
     text = "\n".join(line.text for line in shown.lines(100))
-    assert text.startswith("trial 1, about 1 min 31 s left at most\nnow: linux-bridge, 64 B, ")
+    assert text.startswith("trial 1, at most 1 min 31 s left\nnow: linux-bridge, 64 B, ")
     assert "361 kpps" in text
     assert re.search(r"^  throughput, 64 B\n    (ovs-dpdk|basicfwd) ", text, re.MULTILINE)
     assert " to " in text and "Mpps" in text
@@ -176,5 +176,5 @@ def test_certify_shows_what_it_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     shown.observe("delay", 3, 12)
     assert [line.text for line in shown.lines(80)] == [
         "veth raw-mmsg: delay; 3 of 12 figures decided",
-        "1 min 30 s left at most",
+        "at most 1 min 30 s left",
     ]
