@@ -13,19 +13,24 @@ from switchmark.otg.traffic import RunningFlow
 
 
 def flow_metrics(
-    asked: types.FlowMetricsRequest | None,
+    request: types.FlowMetricsRequest | None,
     plans: Iterable[FlowPlan],
     running: Mapping[str, RunningFlow],
 ) -> list[types.FlowMetric]:
-    """The metrics of each flow, in the order of the configuration."""
+    """Return the metrics of each requested flow, in the order of the request or, if it has no
+    names, of the configuration."""
     known = {plan.name: plan for plan in plans}
-    wanted = _wanted(asked.flow_names if asked else None, known, "flow")
-    found = [_of_flow(known[name], running.get(name)) for name in wanted]
-    columns = asked.metric_names if asked else None
-    return [_only(one, columns, ("name", "port_tx", "port_rx")) for one in found]
+    names = _requested_names(request.flow_names if request else None, known, "flow")
+    columns = request.metric_names if request else None
+    return [
+        _select_columns(
+            _flow_metric(known[name], running.get(name)), columns, ("name", "port_tx", "port_rx")
+        )
+        for name in names
+    ]
 
 
-def _of_flow(plan: FlowPlan, flow: RunningFlow | None) -> types.FlowMetric:
+def _flow_metric(plan: FlowPlan, flow: RunningFlow | None) -> types.FlowMetric:
     if flow is None:
         return types.FlowMetric(
             name=plan.name, port_tx=plan.tx_name, port_rx=plan.rx_name, transmit="stopped",
@@ -49,8 +54,8 @@ def _of_flow(plan: FlowPlan, flow: RunningFlow | None) -> types.FlowMetric:
 
 
 def _loss_percent(flow: RunningFlow) -> float | None:
-    """The loss in percent, by sequence numbers, without copies and without what the receiver's own
-    port dropped; None while the flow runs, and for a flow of which an engine failed."""
+    """Return the loss in percent, by sequence numbers, without copies and without the frames that
+    the receiver's own port dropped; None while the flow runs, and if one of its engines failed."""
     if flow.receiver is None or not flow.is_whole:
         return None
     lost, _ = flow.missing()
@@ -59,7 +64,7 @@ def _loss_percent(flow: RunningFlow) -> float | None:
 
 
 def _latency(flow: RunningFlow) -> types.MetricLatency | None:
-    """The one-way latency, when the flow has ended."""
+    """Return the one-way latency; None until the flow has ended."""
     if flow.receiver is None or not flow.is_whole:
         return None
     delays = flow.receiver.result.latency
@@ -73,23 +78,27 @@ def _latency(flow: RunningFlow) -> types.MetricLatency | None:
 
 
 def port_metrics(
-    asked: types.PortMetricsRequest | None,
+    request: types.PortMetricsRequest | None,
     config: types.Config,
     ports: Mapping[str, TrafficPort],
     running: Iterable[RunningFlow],
     capturing: Iterable[str],
 ) -> list[types.PortMetric]:
-    """The metrics of each port: what its flows sent and received there."""
+    """Return the metrics of each requested port: the frames that flows sent and received there."""
     known = {port.name: ports[port.location or ""] for port in config.ports or ()}
-    wanted = _wanted(asked.port_names if asked else None, known, "port")
+    names = _requested_names(request.port_names if request else None, known, "port")
     flows, captured = list(running), set(capturing)
-    found = [_of_port(name, known[name], flows, name in captured) for name in wanted]
-    columns = asked.column_names if asked else None
-    return [_only(one, columns, ("name",)) for one in found]
+    columns = request.column_names if request else None
+    return [
+        _select_columns(
+            _port_metric(name, known[name], flows, name in captured), columns, ("name",)
+        )
+        for name in names
+    ]
 
 
-def _of_port(
-    name: str, port: TrafficPort, flows: Iterable[RunningFlow], captures: bool
+def _port_metric(
+    name: str, port: TrafficPort, flows: Iterable[RunningFlow], is_capturing: bool
 ) -> types.PortMetric:
     leaving = [flow for flow in flows if flow.plan.tx_name == name]
     sent = [flow.counts()[0] for flow in leaving]
@@ -98,35 +107,40 @@ def _of_port(
         name=name,
         location=port.location,
         link="up" if port.is_up else "down",
-        capture="started" if captures else "stopped",
-        frames_tx=sum(one.frames for one in sent),
-        frames_rx=sum(one.frames for one in received),
-        bytes_tx=sum(one.size_bytes for one in sent),
-        bytes_rx=sum(one.size_bytes for one in received),
-        frames_tx_rate=sum(one.frames_a_second for one in sent),
-        frames_rx_rate=sum(one.frames_a_second for one in received),
-        bytes_tx_rate=sum(one.bytes_a_second for one in sent),
-        bytes_rx_rate=sum(one.bytes_a_second for one in received),
+        capture="started" if is_capturing else "stopped",
+        frames_tx=sum(moment.frames for moment in sent),
+        frames_rx=sum(moment.frames for moment in received),
+        bytes_tx=sum(moment.size_bytes for moment in sent),
+        bytes_rx=sum(moment.size_bytes for moment in received),
+        frames_tx_rate=sum(moment.frames_a_second for moment in sent),
+        frames_rx_rate=sum(moment.frames_a_second for moment in received),
+        bytes_tx_rate=sum(moment.bytes_a_second for moment in sent),
+        bytes_rx_rate=sum(moment.bytes_a_second for moment in received),
         transmit="started" if any(not flow.ended for flow in leaving) else "stopped",
     )
 
 
-def _wanted(names: Iterable[str] | None, known: Mapping[str, object], kind: str) -> list[str]:
-    asked = list(names or known)
-    for name in asked:
+def _requested_names(
+    names: Iterable[str] | None, known: Mapping[str, object], kind: str
+) -> list[str]:
+    """Return the names of a request, or all; raise `Refused` for an unknown name."""
+    requested = list(names or known)
+    for name in requested:
         if name not in known:
             raise Refused(f"{kind}.{kind}_names: there is no {kind} {name}")
-    return asked
+    return requested
 
 
 T = TypeVar("T", bound=types.Part)
 
 
-def _only(one: T, columns: Iterable[str] | None, always: Iterable[str]) -> T:
-    """The columns that were asked for; all where none was."""
+def _select_columns(metric: T, columns: Iterable[str] | None, always: Iterable[str]) -> T:
+    """Return the metric with the requested columns and those of `always`; with all columns if the
+    request names none."""
     names = set(columns or ())
     if not names:
-        return one
-    return one.model_copy(
-        update={name: None for name in type(one).model_fields if name not in names | set(always)}
+        return metric
+    names |= set(always)
+    return metric.model_copy(
+        update={name: None for name in type(metric).model_fields if name not in names}
     )

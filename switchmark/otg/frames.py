@@ -1,9 +1,8 @@
-"""The frames of a flow, one after the other: addresses by their patterns, sizes, and as a pcap file
-for the engine to replay.
+"""The sequence of a flow's frames, and the pcap file from which the engine replays it.
 
-The engine makes all frames that its options can describe; a file serves for patterns, sequences and
-counts that it has no option for. The engine puts its stamp into the payload of each, so that loss,
-order and delay are measured either way; a payload of the client's own leaves as it is.
+The engine makes all frames that its options can describe. A file serves patterns, sequences and
+counts for which it has no option. In both cases the engine puts its stamp into each payload, so
+that loss, order and delay are measured. It does not change a payload that the client gave.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy.typing as npt
 
 from switchmark.function.support.frames import internet_checksum, mac_bytes
 
-Bytes = npt.NDArray[np.uint8]  # a row for each frame
+Bytes = npt.NDArray[np.uint8]  # one row per frame
 Numbers = npt.NDArray[np.int64]
 
 FCS_BYTES = 4
@@ -29,7 +28,7 @@ _PCAP_NS = 0xA1B23C4D
 _ETHERNET = 1
 _UDP = 17
 _RECORD_BYTES = 16
-MOST_FRAMES = 65_536  # of a file that is replayed
+MOST_FRAMES = 65_536  # in a file that the engine replays
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Each field as the values that it takes in turn; all advance from frame to frame."""
+    """The values that each field takes in turn; all fields advance from frame to frame."""
 
     src_mac: Sequence[str]
     dst_mac: Sequence[str]
@@ -54,8 +53,8 @@ class Cycle:
     dst_ip: Sequence[str]
     src_port: Sequence[int]
     dst_port: Sequence[int]
-    vlans: Sequence[int]  # outermost first, the same in all
-    payload: bytes = b""  # of the client, behind UDP, the same in all
+    vlans: Sequence[int]  # the same in all frames, outermost first
+    payload: bytes = b""  # the client's payload behind UDP, the same in all frames
 
     @property
     def fields(self) -> tuple[Sequence[Any], ...]:
@@ -66,18 +65,18 @@ class Cycle:
 
     @property
     def length(self) -> int:
-        """The number of frames until the first combination comes again."""
+        """The number of frames after which the combinations repeat."""
         return math.lcm(*map(len, self.fields))
 
     def at(self, index: int) -> Addresses:
-        """The addresses of the frame of this number."""
+        """Return the addresses of the frame with this number."""
         return Addresses(*(values[index % len(values)] for values in self.fields))
 
 
 def frame(
     addresses: Addresses, vlans: Sequence[int], size_bytes: int, payload: bytes = b""
 ) -> bytes:
-    """One UDP frame of this size, FCS counted and left out; behind the payload it holds zeros."""
+    """Return one UDP frame without its FCS, which `size_bytes` counts; zeros follow the payload."""
     src, dst = ipaddress.ip_address(addresses.src_ip), ipaddress.ip_address(addresses.dst_ip)
     ether_type = 0x0800 if src.version == 4 else 0x86DD
     head = mac_bytes(addresses.dst_mac) + mac_bytes(addresses.src_mac)
@@ -89,7 +88,8 @@ def frame(
     udp_bytes = size_bytes - FCS_BYTES - len(head) - ip_bytes
     udp = struct.pack("!HHHH", addresses.src_port, addresses.dst_port, udp_bytes, 0)
     pseudo = src.packed + dst.packed + struct.pack("!HH", udp_bytes, _UDP)
-    checksum = internet_checksum(pseudo + udp + payload) or 0xFFFF  # (zeros behind it add nothing)
+    # The zeros behind the payload do not change the checksum.
+    checksum = internet_checksum(pseudo + udp + payload) or 0xFFFF
     udp = udp[:6] + struct.pack("!H", checksum)
     if src.version == 4:
         total = ip_bytes + udp_bytes
@@ -102,16 +102,17 @@ def frame(
 
 
 def smallest_frame_bytes(ip_version: int, vlans: int, payload: bytes = b"") -> int:
-    """The smallest frame that holds the headers and the client's payload, or without one the
-    engine's stamp, in bytes with FCS."""
-    held = len(payload) or 18
-    return max(64, 14 + 4 * vlans + (20 if ip_version == 4 else 40) + 8 + held + FCS_BYTES)
+    """Return the size with FCS of the smallest frame that holds the headers and the payload, which
+    is the engine's stamp if the client gave none."""
+    payload_bytes = len(payload) or 18
+    header_bytes = 14 + 4 * vlans + (20 if ip_version == 4 else 40) + 8
+    return max(64, header_bytes + payload_bytes + FCS_BYTES)
 
 
 def write_pcap(
     path: Path, cycle: Cycle, sizes: Sequence[int], count: int, times_ns: Sequence[int]
 ) -> None:
-    """Write so many frames, as `frame` makes them, of these sizes in turn and with their times."""
+    """Write `count` frames, as `frame` makes them, with these sizes in turn and these times."""
     lengths = np.resize(np.array(sizes, np.int64), count) - FCS_BYTES
     heads = _heads(cycle, lengths)
     seconds, rest = np.divmod(np.array(times_ns, np.int64), 1_000_000_000)
@@ -126,11 +127,11 @@ def write_pcap(
 
 
 def _heads(cycle: Cycle, lengths: Numbers) -> Bytes:
-    """Each frame up to the end of the client's payload; zeros follow."""
+    """Return each frame up to the end of its payload."""
     count = len(lengths)
-    src_mac, dst_mac = (_column(one, mac_bytes, count) for one in (cycle.src_mac, cycle.dst_mac))
-    src, dst = (_column(one, _packed, count) for one in (cycle.src_ip, cycle.dst_ip))
-    ports = [_column(one, _two, count) for one in (cycle.src_port, cycle.dst_port)]
+    src_mac, dst_mac = (_column(v, mac_bytes, count) for v in (cycle.src_mac, cycle.dst_mac))
+    src, dst = (_column(v, _packed, count) for v in (cycle.src_ip, cycle.dst_ip))
+    ports = [_column(v, _two, count) for v in (cycle.src_port, cycle.dst_port)]
     tags = b""
     for place, vlan in enumerate(cycle.vlans):
         outer = place == 0 and len(cycle.vlans) > 1
@@ -157,8 +158,8 @@ def _heads(cycle: Cycle, lengths: Numbers) -> Bytes:
 
 
 def _column(values: Sequence[Any], packed: Callable[[Any], bytes], count: int) -> Bytes:
-    """A field of all frames: its values in turn."""
-    rows = np.array([list(packed(one)) for one in values[:count]], np.uint8)
+    """Return a field of all frames: its values in turn."""
+    rows = np.array([list(packed(value)) for value in values[:count]], np.uint8)
     return np.asarray(rows[np.arange(count) % len(rows)])
 
 
@@ -171,7 +172,8 @@ def _big_endian(numbers: Numbers) -> Bytes:
 
 
 def _words(*parts: Bytes) -> Numbers:
-    """The sum of the 16-bit words of each frame's parts; a last odd byte is a high one."""
+    """Return for each frame the sum of the 16-bit words of its parts; the last byte of an odd
+    number is the high byte of a word."""
     total = np.zeros(len(parts[0]), np.int64)
     for part in parts:
         total += part[:, 0::2].sum(axis=1, dtype=np.int64) << 8
@@ -180,7 +182,7 @@ def _words(*parts: Bytes) -> Numbers:
 
 
 def _folded(total: Numbers) -> Numbers:
-    """The checksum of each sum (RFC 1071)."""
+    """Return the checksum of each sum (RFC 1071)."""
     while (total >> 16).any():
         total = (total & 0xFFFF) + (total >> 16)
     return total ^ 0xFFFF

@@ -1,4 +1,4 @@
-"""gRPC in front of the service: the same operations as over HTTP, each by its published call."""
+"""The gRPC server of the API: the same operations as over HTTP, each by its published call."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from switchmark.otg.wire import Call
 
 EXTRA_MISSING = "--grpc needs two more libraries: pip install 'switchmark[otg]'"
-_CLIENTS = 8  # served at a time
-_PIECE_BYTES = 1 << 20  # of a stream
-_DETAILS_BYTES = 3000  # gRPC puts an error into a header, which clients bound to 8 KiB
+_CLIENTS = 8  # clients that are served at the same time
+_PIECE_BYTES = 1 << 20  # the largest piece of a stream
+_DETAILS_BYTES = 3000  # gRPC puts an error into a header, which clients limit to 8 KiB
 _STATUS = {
     400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED",
     413: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 501: "UNIMPLEMENTED",
@@ -35,7 +35,7 @@ class GrpcServer:
     """The API at one address, served until `close`.
 
     `token`: a client must send it as `authorization: Bearer TOKEN` in the metadata of each call.
-    Raises UsageError, or UnavailableError where the address is taken or a library is missing."""
+    Raises UsageError, or UnavailableError if the address is in use or a library is missing."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class GrpcServer:
         self._server.start()
 
     def close(self) -> None:
-        """End; calls that are being answered are cut."""
+        """Stop the server, and cancel the calls that it is serving."""
         self._server.stop(None).wait()
 
     def _listen(self, place: tuple[str, int], certificate: Path | None, key: Path | None) -> int:
@@ -80,11 +80,11 @@ class GrpcServer:
             raise UnavailableError(cannot_listen("--grpc", place, str(error))) from None
 
     def _handler(self, call: Call) -> Any:
-        def plain(asked: Any, context: Any) -> Message:
-            return self._answer(call, asked, context)
+        def plain(request: Any, context: Any) -> Message:
+            return self._answer(call, request, context)
 
-        def pieces(asked: Any, context: Any) -> Iterator[Message]:
-            content = self._wire.content_bytes(self._answer(call, asked, context))
+        def pieces(request: Any, context: Any) -> Iterator[Message]:
+            content = self._wire.content_bytes(self._answer(call, request, context))
             for at in range(0, max(1, len(content)), _PIECE_BYTES):
                 part = content[at : at + _PIECE_BYTES]
                 yield self._piece(datum=part, chunk_size=_PIECE_BYTES)
@@ -95,44 +95,44 @@ class GrpcServer:
             (False, True): self._grpc.unary_stream_rpc_method_handler,
         }
         behaviour: Callable[..., Any] = pieces if call.gets_pieces else plain
-        request = self._piece if call.sends_pieces else call.request
+        request_type = self._piece if call.sends_pieces else call.request
         return makers[call.sends_pieces, call.gets_pieces](
             behaviour,
-            request_deserializer=request.FromString,
+            request_deserializer=request_type.FromString,
             response_serializer=lambda message: message.SerializeToString(),
         )
 
-    def _answer(self, call: Call, asked: Any, context: Any) -> Message:
+    def _answer(self, call: Call, request: Any, context: Any) -> Message:
         try:
-            said = dict(context.invocation_metadata()).get("authorization")
-            if not says_token(said, self._token):
+            credentials = dict(context.invocation_metadata()).get("authorization")
+            if not says_token(credentials, self._token):
                 raise Refused("the token is missing or wrong", code=401)
             self._check_caller(context.peer())
             route = self._service.routes.get(call.operation)
             if route is None:
                 raise Refused(f"{call.name}: {NOT_HERE}", code=501)
-            request = self._whole(call, asked) if call.sends_pieces else asked
-            return self._wire.response_of(call, route(self._wire.document_of(request)))
+            whole = self._joined_request(call, request) if call.sends_pieces else request
+            return self._wire.response_of(call, route(self._wire.document_of(whole)))
         except Refused as refused:
             self._refuse(context, refused.code, refused.errors)
         except Exception as error:
             self._refuse(context, 500, fault(call.name, error).errors)
 
     def _check_caller(self, peer: str) -> None:
-        """Raise `Refused` for a client of another user (as `ipv4:127.0.0.1:34567`)."""
+        """Raise `Refused` for a client of another user. `peer` is like `ipv4:127.0.0.1:34567`."""
         host, _, port = unquote(peer).partition(":")[2].rpartition(":")
         client = host.strip("[]"), int(port)
-        own = self._host
-        if own == "localhost":  # (both families)
-            own = "::1" if ":" in client[0] else LOOPBACK
-        check_caller(client, (own, self.port), self._token)
+        server = self._host
+        if server == "localhost":  # the server listens at IPv4 and IPv6
+            server = "::1" if ":" in client[0] else LOOPBACK
+        check_caller(client, (server, self.port), self._token)
 
-    def _whole(self, call: Call, pieces: Iterable[Any]) -> Message:
+    def _joined_request(self, call: Call, pieces: Iterable[Any]) -> Message:
         content = bytearray()
         for piece in pieces:
             content += piece.datum
             if len(content) > MOST_BYTES:
-                raise Refused(f"more than {MOST_BYTES} bytes cannot be", code=413)
+                raise Refused(f"the request is larger than {MOST_BYTES} bytes", code=413)
         return self._wire.request_of(call, bytes(content))
 
     def _refuse(self, context: Any, code: int, errors: list[str]) -> NoReturn:
@@ -142,13 +142,13 @@ class GrpcServer:
 
 
 def _details(code: int, errors: list[str]) -> str:
-    """The API's error document, with as many sentences as there is room for."""
-    kept: list[str] = []
+    """Return the API's error document, with as many errors as fit into `_DETAILS_BYTES`."""
+    fitting: list[str] = []
     room = _DETAILS_BYTES
-    for error in (one[: _DETAILS_BYTES // 2] for one in errors):
+    for error in (text[: _DETAILS_BYTES // 2] for text in errors):
         room -= len(json.dumps(error))
         if room < 0:
-            kept.append(f"and {len(errors) - len(kept)} more")
+            fitting.append(f"and {len(errors) - len(fitting)} more")
             break
-        kept.append(error)
-    return json.dumps(error_document(code, kept))
+        fitting.append(error)
+    return json.dumps(error_document(code, fitting))

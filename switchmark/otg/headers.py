@@ -1,5 +1,5 @@
-"""The headers of a flow: Ethernet, VLAN tags, IPv4 or IPv6, UDP, each field by its pattern, the
-client's own payload, and the outer headers of VXLAN."""
+"""The headers of a flow, each field by its pattern: Ethernet, VLAN tags, IPv4 or IPv6, UDP, the
+client's payload, and the outer headers of VXLAN."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from switchmark.otg import types
 from switchmark.otg.frames import Cycle
 from switchmark.otg.refusal import Refused, chosen
 
-MOST_FLOWS = 1_000_000  # of the engine
-ENGINE_BITS = 32  # the lowest bits of an address, in which the engine counts
-_ENGINE_FIELDS = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port")  # of a cycle
-MOST_MODIFIER_CHARACTERS = 100_000  # of all modifiers of a flow, on a command line
-# The fields that a router leaves as they are: receivers compare them.
+MOST_FLOWS = 1_000_000  # the engine supports no more
+ENGINE_BITS = 32  # the engine counts in the lowest bits of an address
+# The engine's names for the fields of a cycle.
+_ENGINE_FIELDS = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port")
+MOST_MODIFIER_CHARACTERS = 100_000  # a command line has room for these modifiers of a flow
+# Receivers compare the fields that a router does not change.
 _COMPARED = {"src-ip", "dst-ip", "src-port", "dst-port", "vlan", "service-vlan", "id", "flow-label"}
-# Further fields by header: the attribute of the API, and the field of the engine.
+# Further fields by header, each as the attribute of the API and the field of the engine.
 _FURTHER = {
     "vlan": (("priority", "pcp"), ("cfi", "dei")),
     "ipv4": (
@@ -53,9 +54,9 @@ class _Field:
 class Modifier:
     """A field that the engine's `--modify` sets."""
 
-    name: str  # of the field, in the engine
+    name: str  # the engine's name for the field
     text: str
-    path: str  # of the field in the configuration
+    path: str  # the field in the configuration
 
     @property
     def arguments(self) -> tuple[str, str]:
@@ -67,8 +68,8 @@ class Modifier:
 class OuterHeaders:
     """The outer headers of VXLAN, with all fields that are set."""
 
-    path: str  # of the VXLAN header
-    src_mac: str  # of the first frame
+    path: str  # the VXLAN header in the configuration
+    src_mac: str  # the addresses of the first frame
     dst_mac: str
     modifiers: tuple[Modifier, ...]
 
@@ -79,11 +80,11 @@ class Headers:
 
     cycle: Cycle
     ip_version: int
-    counted: tuple[tuple[str, int], ...]  # fields with more than one value that count up by 1
-    others: bool  # whether there are fields that do not, or a port 0, which the engine refuses
-    several: tuple[Modifier, ...] = ()  # addresses and ports with several values, or 0
+    counted: tuple[tuple[str, int], ...]  # fields that count up by 1, and how many values they have
+    has_uncounted: bool  # a field has several values that do not count up, or a port is 0
+    several: tuple[Modifier, ...] = ()  # addresses and ports that have several values, or are 0
     further: tuple[Modifier, ...] = ()  # all other fields that are set
-    outer: OuterHeaders | None = None  # of VXLAN; the other fields are those of the inner frame
+    outer: OuterHeaders | None = None  # if set, the other attributes describe the inner frame
 
     @property
     def outer_bytes(self) -> int:
@@ -92,8 +93,8 @@ class Headers:
 
     @property
     def modifiers(self) -> tuple[Modifier, ...]:
-        """The fields that the engine modifies. Fields that count up by 1 are its flows, unless
-        another field is modified."""
+        """The fields that the engine modifies. If all fields with several values count up by 1, the
+        engine makes them as flows instead."""
         if self.flows() is not None:
             return self.further
         return (*self.several, *self.further, *(self.outer.modifiers if self.outer else ()))
@@ -101,84 +102,90 @@ class Headers:
     @property
     def are_short(self) -> bool:
         """Return True if a command line has room for the modifiers."""
-        return sum(len(one.text) for one in self.modifiers) <= MOST_MODIFIER_CHARACTERS
+        return sum(len(modifier.text) for modifier in self.modifiers) <= MOST_MODIFIER_CHARACTERS
 
     def flows(self) -> str | None:
-        """The engine's `--flows`, empty for one flow; None if it cannot describe them."""
-        if self.others or self.outer is not None:
+        """Return the engine's `--flows`, empty for one flow; None if it cannot describe them."""
+        if self.has_uncounted or self.outer is not None:
             return None
         if not self.counted:
             return ""
-        count = lcm(*(many for _, many in self.counted))
-        if count > MOST_FLOWS:
+        flow_count = lcm(*(count for _, count in self.counted))
+        if flow_count > MOST_FLOWS:
             return None
-        return f"{count}:" + "+".join(f"{name}={many}" for name, many in self.counted)
+        return f"{flow_count}:" + "+".join(f"{name}={count}" for name, count in self.counted)
 
     def sender_arguments(self, *, replays: bool) -> list[str]:
-        """The engine's options for the addresses of the first frame and its tags, which frames of a
-        file have already."""
+        """Return the sender's options for the headers. Frames from a file have tags and modified
+        fields already."""
         if replays:
-            return self._addresses(turned=False)
-        modified = [word for one in self.modifiers for word in one.arguments]
+            return self._addresses(mirrored=False)
+        modified = [text for modifier in self.modifiers for text in modifier.arguments]
         tunnel: list[str] = []
         if self.outer is not None:
             tunnel = ["--encap", "vxlan", "--outer-src-mac", self.outer.src_mac,
                       "--outer-dst-mac", self.outer.dst_mac]  # fmt: skip
-        return [*self._addresses(turned=False), *self._vlan(), *tunnel, *modified]
+        return [*self._addresses(mirrored=False), *self._vlan(), *tunnel, *modified]
 
     def receiver_arguments(self, flows: str | None, *, replays: bool) -> list[str]:
-        """The receiver's options: the same from the other end. Where frames come from a file, only
-        the fields that are the same in all are verified. Modified fields that a router changes are
-        not compared."""
-        found = [
-            *self._addresses(turned=True, constant_only=replays or flows is None),
+        """Return the receiver's options, in which source and destination are exchanged. Of frames
+        from a file, the engine verifies only the fields that are the same in all. It does not
+        compare modified fields that a router changes."""
+        arguments = [
+            *self._addresses(mirrored=True, constant_only=replays or flows is None),
             *self._vlan(),
             *(["--decap", "vxlan"] if self.outer is not None else []),
         ]
         if not replays:
-            compared = [one for one in self.modifiers if one.name in _COMPARED | _OUTER_COMPARED]
-            found += [word for one in compared for word in one.arguments]
+            for modifier in self.modifiers:
+                if modifier.name in _COMPARED | _OUTER_COMPARED:
+                    arguments += modifier.arguments
         if flows and not replays:
             count, _, fields = flows.partition(":")
-            turned = "+".join(_MIRRORED[one[:3]] + one[3:] for one in fields.split("+"))
-            found += ["--flows", f"{count}:{turned}"]
-        return found
+            arguments += ["--flows", f"{count}:" + "+".join(map(_mirrored, fields.split("+")))]
+        return arguments
 
-    def _addresses(self, *, turned: bool, constant_only: bool = False) -> list[str]:
+    def _addresses(self, *, mirrored: bool, constant_only: bool = False) -> list[str]:
         cycle = self.cycle
-        found: list[str] = []
+        arguments: list[str] = []
         for name, values in zip(_ENGINE_FIELDS, cycle.fields, strict=True):
-            if (constant_only and len(values) > 1) or values[0] == 0:  # (a port)
+            if (constant_only and len(values) > 1) or values[0] == 0:  # the engine refuses port 0
                 continue
-            own = _MIRRORED[name[:3]] + name[3:] if turned else name
-            found += [f"--{own}", str(values[0])]
+            arguments += [f"--{_mirrored(name) if mirrored else name}", str(values[0])]
         if constant_only and (len(cycle.src_ip) > 1 or len(cycle.dst_ip) > 1):
-            found += ["--ip-version", str(self.ip_version)]
-        return found
+            arguments += ["--ip-version", str(self.ip_version)]
+        return arguments
 
     def _vlan(self) -> list[str]:
         tags = ".".join(map(str, self.cycle.vlans))
         return ["--vlan", tags] if tags else []
 
 
+def _mirrored(field: str) -> str:
+    """Return a field of the engine with source and destination exchanged."""
+    return _MIRRORED[field[:3]] + field[3:]
+
+
 def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Headers:
-    """Read the headers of a flow. Raises `Refused` for what is not UDP over IP over Ethernet."""
-    parts = [(chosen(one), one, f"{path}[{n}]") for n, one in enumerate(packet or ())]
+    """Read the headers of a flow. Raises `Refused` unless they are UDP over IP over Ethernet."""
+    parts = [(chosen(header), header, f"{path}[{n}]") for n, header in enumerate(packet or ())]
     outer, parts = _outer_headers(parts, path)
     kinds = [kind for kind, _, _ in parts]
     vlans = kinds.count("vlan")
-    wanted = ["ethernet", *["vlan"] * vlans]
-    tail = kinds[len(wanted) :]
+    link = ["ethernet", *["vlan"] * vlans]
+    tail = kinds[len(link) :]
     if (
-        kinds[: len(wanted)] != wanted
+        kinds[: len(link)] != link
         or vlans > 2
         or tail[:2] not in (["ipv4", "udp"], ["ipv6", "udp"])
         or tail[2:] not in ([], ["custom"])
     ):
-        told = ", ".join(kinds) or "nothing"
+        given = ", ".join(kinds) or "nothing"
         behind = " behind vxlan" if outer is not None else ""
-        raise Refused(f"{path}: supported are {_ORDER}{behind}, in this order; not {told}")
-    held = {kind: getattr(one, kind) or _empty(kind) for kind, one, _ in parts if kind != "vlan"}
+        raise Refused(f"{path}: supported are {_ORDER}{behind}, in this order; not {given}")
+    headers = {
+        kind: getattr(header, kind) or _empty(kind) for kind, header, _ in parts if kind != "vlan"
+    }
     at = {kind: f"{where}.{kind}" for kind, _, where in parts}
     network = tail[0]
     address = _address(4 if network == "ipv4" else 6)
@@ -188,40 +195,42 @@ def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Header
         ("udp", "src_port", _PORT), ("udp", "dst_port", _PORT),
     )  # fmt: skip
     fields = {
-        own: _field(getattr(held[part], name), f"{at[part]}.{name}", kind)
-        for own, (part, name, kind) in zip(_ENGINE_FIELDS, places, strict=True)
+        field: _field(getattr(headers[part], name), f"{at[part]}.{name}", kind)
+        for field, (part, name, kind) in zip(_ENGINE_FIELDS, places, strict=True)
     }
-    tags = [_vlan_id(one.vlan, where) for kind, one, where in parts if kind == "vlan"]
+    tags = [_vlan_id(header.vlan, where) for kind, header, where in parts if kind == "vlan"]
     further = [
         Modifier(_tag_field("vlan", n, vlans), text, f"{parts[1 + n][2]}.vlan.id")
         for n, (_, text) in enumerate(tags)
         if text
     ]
-    for n, (kind, one, where) in enumerate(parts):
-        for name, field in _FURTHER.get(kind, ()):
-            pattern = _attribute(getattr(one, kind), name)
+    for n, (kind, header, where) in enumerate(parts):
+        for name, engine_name in _FURTHER.get(kind, ()):
+            pattern = _attribute(getattr(header, kind), name)
             if pattern is not None:
-                own = _tag_field(field, n - 1, vlans) if kind == "vlan" else field
+                modified = _tag_field(engine_name, n - 1, vlans) if kind == "vlan" else engine_name
                 spot = f"{where}.{kind}.{name}"
-                further.append(Modifier(own, _modifier_text(pattern, spot), spot))
+                further.append(Modifier(modified, _modifier_text(pattern, spot), spot))
     cycle = Cycle(
-        **{name.replace("-", "_"): one.values for name, one in fields.items()},
+        **{name.replace("-", "_"): field.values for name, field in fields.items()},
         vlans=tuple(tag for tag, _ in tags),
-        payload=_payload(held["custom"], at["custom"]) if "custom" in held else b"",
+        payload=_payload(headers["custom"], at["custom"]) if "custom" in headers else b"",
     )
-    several = {name: one for name, one in fields.items() if len(one.values) > 1}
+    several = {name: field for name, field in fields.items() if len(field.values) > 1}
     return Headers(
         cycle=cycle,
         ip_version=4 if network == "ipv4" else 6,
-        counted=tuple((name, len(one.values)) for name, one in several.items() if one.counts_up),
-        others=any(not one.counts_up for one in several.values())
+        counted=tuple(
+            (name, len(field.values)) for name, field in several.items() if field.counts_up
+        ),
+        has_uncounted=any(not field.counts_up for field in several.values())
         or any(0 in fields[name].values for name in ("src-port", "dst-port")),
         several=tuple(
-            Modifier(own, _modifier_text(pattern, spot), spot)
-            for own, (part, name, _) in zip(_ENGINE_FIELDS, places, strict=True)
-            if (own in several or 0 in fields[own].values)
+            Modifier(field, _modifier_text(pattern, spot), spot)
+            for field, (part, name, _) in zip(_ENGINE_FIELDS, places, strict=True)
+            if (field in several or 0 in fields[field].values)
             for spot in [f"{at[part]}.{name}"]
-            for pattern in [getattr(held[part], name)]
+            for pattern in [getattr(headers[part], name)]
         ),
         further=tuple(further),
         outer=outer,
@@ -232,8 +241,8 @@ _Part = tuple[str, types.FlowHeader, str]  # kind, header, path
 
 
 def _outer_headers(parts: list[_Part], path: str) -> tuple[OuterHeaders | None, list[_Part]]:
-    """Split off the headers up to that of VXLAN. Raises `Refused` for what the engine cannot
-    send."""
+    """Split the headers behind that of VXLAN. Raises `Refused` for outer headers that the engine
+    cannot send."""
     kinds = [kind for kind, _, _ in parts]
     if "vxlan" not in kinds:
         return None, parts
@@ -244,7 +253,7 @@ def _outer_headers(parts: list[_Part], path: str) -> tuple[OuterHeaders | None, 
             + ", ".join(kinds[: count - 1])
         )
     (ethernet, ipv4, udp, vxlan), at = (
-        [getattr(one, kind) or _empty(kind) for kind, one, _ in parts[:count]],
+        [getattr(header, kind) or _empty(kind) for kind, header, _ in parts[:count]],
         [f"{where}.{kind}" for kind, _, where in parts[:count]],
     )
     _check_constant(udp.dst_port, f"{at[2]}.dst_port", 0, VXLAN_PORT)
@@ -277,13 +286,14 @@ def _check_constant(pattern: Any, path: str, default: int, supported: int) -> No
     """Refuse a field of VXLAN that has another value than the engine writes."""
     if pattern is None:
         if default != supported:
-            raise Refused(f"{path}: is missing, which is {default}; VXLAN has {supported}")
+            raise Refused(f"{path}: is missing, so its value is {default}; set it to {supported}")
     elif chosen(pattern) != "value" or pattern.value != supported:
-        raise Refused(f"{path}: the value {supported} is supported alone; use it")
+        raise Refused(f"{path}: only the value {supported} is supported; use it")
 
 
 def _attribute(part: Any, name: str) -> Any:
-    """Return a part of a part, or None if it, or a part around it, is not given or not meant."""
+    """Return an attribute by its dotted name; None if a step of the name is missing, or if another
+    alternative is chosen."""
     for step in name.split("."):
         if part is None or (step in ("raw", "dscp") and chosen(part) != step):
             return None
@@ -297,8 +307,8 @@ def _tag_field(name: str, place: int, vlans: int) -> str:
 
 
 def _modifier_text(pattern: Any, path: str, default: str = "0") -> str:
-    """Return a pattern as the value of the engine's `--modify`; `default`: of a field of which
-    nothing is given."""
+    """Return a pattern as the value of the engine's `--modify`; `default` if there is no
+    pattern."""
     if pattern is None:
         return default
     choice = chosen(pattern)
@@ -311,46 +321,46 @@ def _modifier_text(pattern: Any, path: str, default: str = "0") -> str:
             return "values," + ",".join(map(str, pattern.values))
     part = getattr(pattern, choice) or type(pattern).model_fields[choice].annotation.__args__[0]()
     if part.count < 1:
-        raise Refused(f"{path}.{choice}: count {part.count} cannot be; use 1 or more")
+        raise Refused(f"{path}.{choice}: count is {part.count}; use 1 or more")
     if choice == "random":
         return f"random,{part.min},{part.max},{part.count},{part.seed}"
     return f"{choice},{part.start},{part.step},{part.count}"
 
 
 def _empty(kind: str) -> Any:
-    makes: dict[str, Callable[[], Any]] = {
+    makers: dict[str, Callable[[], Any]] = {
         "ethernet": types.FlowEthernet, "ipv4": types.FlowIpv4, "ipv6": types.FlowIpv6,
         "udp": types.FlowUdp, "vxlan": types.FlowVxlan,
         "custom": lambda: types.FlowCustom(bytes=""),
     }  # fmt: skip
-    return makes[kind]()
+    return makers[kind]()
 
 
 def _payload(custom: types.FlowCustom, path: str) -> bytes:
     digits = custom.bytes.replace(" ", "").replace(":", "").lower().removeprefix("0x")
     try:
-        found = bytes.fromhex(digits)
+        payload = bytes.fromhex(digits)
     except ValueError:
-        found = b""
-    if not found:
-        raise Refused(f"{path}.bytes: holds no hexadecimal bytes, such as 0a0b; {custom.bytes!r}")
-    return found
+        payload = b""
+    if not payload:
+        raise Refused(f"{path}.bytes: {custom.bytes!r} is not hexadecimal; write bytes as 0a0b")
+    return payload
 
 
 def _vlan_id(vlan: types.FlowVlan | None, path: str) -> tuple[int, str]:
-    """Return the VLAN ID, and the text of a modifier if it has a pattern of several values."""
+    """Return the VLAN ID, and the text of a modifier if the pattern has several values."""
     pattern = vlan.id if vlan is not None else None
     if pattern is not None and chosen(pattern) != "value":
         return 1, _modifier_text(pattern, f"{path}.vlan.id")
     tag = pattern.value if pattern is not None else 0
     if not 1 <= tag <= 4094:
-        raise Refused(f"{path}.vlan.id.value: {tag} is no VLAN ID; use 1 to 4094")
+        raise Refused(f"{path}.vlan.id.value: {tag} is not a VLAN ID; use 1 to 4094")
     return tag, ""
 
 
 @dataclass(frozen=True, slots=True)
 class _FieldType:
-    """How the values of a field are read, counted and written."""
+    """The functions that read and write the values of a field, and its length."""
 
     default: Any
     number: Callable[[Any], int]
@@ -361,7 +371,7 @@ class _FieldType:
 def _mac_number(value: str) -> int:
     parts = value.split(":")
     if len(parts) != 6 or any(len(part) != 2 for part in parts):
-        raise ValueError("is no MAC address; write 00:11:22:33:44:55")
+        raise ValueError(f"{value} is not a MAC address; write it as 00:11:22:33:44:55")
     return int("".join(parts), 16)
 
 
@@ -396,7 +406,7 @@ def _field(pattern: Any, path: str, kind: _FieldType) -> _Field:
             case "values":
                 if not pattern.values:
                     raise ValueError("holds no values")
-                values = tuple(kind.text(kind.number(one)) for one in pattern.values)
+                values = tuple(kind.text(kind.number(value)) for value in pattern.values)
                 return _Field(values, counts_up=False)
             case "random":
                 return _drawn(pattern.random, kind)
@@ -407,14 +417,14 @@ def _field(pattern: Any, path: str, kind: _FieldType) -> _Field:
 
 
 def _drawn(draw: Any, kind: _FieldType) -> _Field:
-    """Return random values for a file; the engine draws its values itself."""
+    """Return the random values for frames in a file; frames of the engine have its own."""
     if draw is None:
         return _Field((kind.default,), counts_up=True)
     lowest, highest = kind.number(draw.min), kind.number(draw.max)
     if highest < lowest:
         raise ValueError(f"max {draw.max} is below min {draw.min}")
     if not 1 <= draw.count <= MOST_FLOWS:
-        raise ValueError(f"count {draw.count} cannot be; use 1 to {MOST_FLOWS}")
+        raise ValueError(f"count is {draw.count}; use 1 to {MOST_FLOWS}")
     source = random.Random(draw.seed)
     values = tuple(kind.text(source.randint(lowest, highest)) for _ in range(draw.count))
     return _Field(values, counts_up=False)
@@ -425,10 +435,10 @@ def _counted(counter: Any, kind: _FieldType, *, down: bool) -> _Field:
         return _Field((kind.default,), counts_up=True)
     start, step = kind.number(counter.start), kind.number(counter.step)
     if not 1 <= counter.count <= MOST_FLOWS:
-        raise ValueError(f"count {counter.count} cannot be; use 1 to {MOST_FLOWS}")
-    by = -step if down else step
-    whole = 1 << kind.bits
-    values = tuple(kind.text((start + by * n) % whole) for n in range(counter.count))
+        raise ValueError(f"count is {counter.count}; use 1 to {MOST_FLOWS}")
+    increment = -step if down else step
+    modulus = 1 << kind.bits
+    values = tuple(kind.text((start + increment * n) % modulus) for n in range(counter.count))
     span = 1 << min(kind.bits, ENGINE_BITS)
     wraps = start % span + counter.count > span
-    return _Field(values, counts_up=by == 1 and not wraps)
+    return _Field(values, counts_up=increment == 1 and not wraps)

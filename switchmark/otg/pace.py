@@ -1,4 +1,4 @@
-"""How fast a flow is sent, and for how long or how many frames."""
+"""The rate of a flow, and its duration or number of frames."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from switchmark.otg import types
 from switchmark.otg.frames import MOST_FRAMES
 from switchmark.otg.refusal import Refused, chosen
 
-USUAL_GAP_BYTES = 12  # the least there is on a wire, and OTG's default
+USUAL_GAP_BYTES = 12  # the smallest gap on a wire, and OTG's default
 LONGEST_NS = 10**15  # the longest time that the engine takes
-NEVER_TOO_LATE_US = 1_000_000_000  # the engine's largest bound: no frame is given up
+NEVER_TOO_LATE_US = 1_000_000_000  # the engine's largest bound: it skips no frame
 _UNITS = {"bps": ("", 1), "kbps": ("k", 10**3), "mbps": ("M", 10**6), "gbps": ("G", 10**9)}
 
 
 def plain(number: float) -> str:
-    """The number in digits, without an exponent, which the engine does not read."""
+    """Return the number without an exponent, which the engine cannot read."""
     return f"{Decimal(repr(number)):f}"
 
 
@@ -29,8 +29,8 @@ def rate_arguments(
     mean_bytes: Fraction,
     outer_bytes: int = 0,
 ) -> list[str]:
-    """The engine's options for a load; bits are those of the frames with FCS, which have the mean
-    size `mean_bytes`. The engine counts bits without the outer headers of tunnels."""
+    """Return the engine's options for a load. Its bits are those of the frames with FCS, whose mean
+    size is `mean_bytes`. The engine counts bits without the outer headers of tunnels."""
     rate = rate or types.FlowRate()
     inner_share = (mean_bytes - outer_bytes) / mean_bytes
     match kind := chosen(rate):
@@ -38,7 +38,9 @@ def rate_arguments(
             return ["--rate", str(rate.pps)]
         case "percentage":
             if speed_mbps is None:
-                raise Refused(f"{path}.percentage: the port has no known speed; say it in layer1")
+                raise Refused(
+                    f"{path}.percentage: the speed of the port is unknown; give it in layer1"
+                )
             if rate.percentage <= 0:
                 raise Refused(f"{path}.percentage: must be above 0")
             if outer_bytes:
@@ -58,11 +60,11 @@ def rate_arguments(
 
 @dataclass(frozen=True, slots=True)
 class SendingTime:
-    """How long a flow is sent, or how many frames of it."""
+    """The duration of a flow, or its number of frames."""
 
     arguments: tuple[str, ...]
-    frames: int | None = None  # a set number of frames
-    step_ns: tuple[int, ...] | None = None  # when each of them is due
+    frames: int | None = None
+    step_ns: tuple[int, ...] | None = None  # the due time of each frame
 
     @classmethod
     def of(
@@ -76,7 +78,10 @@ class SendingTime:
         kind = chosen(duration)
         part = getattr(duration, kind)
         if part is not None and part.gap != USUAL_GAP_BYTES:
-            raise Refused(f"{path}.{kind}.gap: {USUAL_GAP_BYTES} is supported; the rate says more")
+            raise Refused(
+                f"{path}.{kind}.gap: only {USUAL_GAP_BYTES} is supported; set the distance of "
+                "frames by the rate"
+            )
         match kind:
             case "continuous":
                 return cls(("--duration", "0", "--burst", "1"))
@@ -99,10 +104,10 @@ class SendingTime:
             raise Refused(f"{path}: bursts need a rate in pps")
         gap_ns = _gap_ns(burst.inter_burst_gap, f"{path}.inter_burst_gap")
         frames = burst.bursts * burst.packets
-        if gap_ns == 0:  # one burst follows the other at the rate
+        if gap_ns == 0:  # the bursts follow each other at the rate
             endless = () if frames else ("--duration", "0")
             return cls((*endless, "--burst", "1"), frames or None)
-        # A remainder is cut off: a longer time would hold the first frame of the next burst.
+        # The remainder is cut: a longer time would include the first frame of the next burst.
         on_ns, remainder = divmod(burst.packets * 10**9, rate.pps)
         if on_ns > LONGEST_NS:
             raise Refused(f"{path}.packets: a burst would take more than {LONGEST_NS // 10**9} s")
@@ -123,7 +128,7 @@ class SendingTime:
             for number in range(burst.bursts)
             for place in range(burst.packets)
         )
-        # A frame that is given up would be missing in the count.
+        # A skipped frame would be missing in the count.
         late = ("--catch-up-us", str(NEVER_TOO_LATE_US))
         return cls(("--schedule", "recorded", *late), frames, due)
 

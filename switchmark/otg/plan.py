@@ -1,6 +1,6 @@
-"""From the flow of a configuration to the command lines of its sender and its receiver.
+"""The command lines of sender and receiver for each flow of a configuration.
 
-Everything that cannot be done exactly is refused by its path.
+A part that cannot be followed exactly is refused by its path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from switchmark.otg.refusal import Refused, chosen
 from switchmark.otg.sizes import FlowSizes
 
 MOST_FLOWS_AT_ONCE = 256
-MOST_FILE_BYTES = 1 << 30  # of all flows together: the engine reads each file into memory
+MOST_FILE_BYTES = 1 << 30  # all files together: each engine reads its file into memory
 _ETHERNET_BYTES, _TAG_BYTES, _FCS_BYTES = 14, 4, 4
 
 
@@ -29,25 +29,25 @@ class ReplayPlan:
     """Frames that the engine sends from a file."""
 
     cycle: Cycle
-    sizes: Sequence[int]  # in turn
-    frames: int  # in the file
-    step_ns: Sequence[int] | None = None  # their times, if the schedule is the file's own
-    repeats: bool = True  # from the beginning, until the flow ends
+    sizes: Sequence[int]  # taken in turn
+    frames: int  # the number in the file
+    step_ns: Sequence[int] | None = None  # the due times, if the file has the schedule
+    repeats: bool = True  # the engine repeats the file until the flow ends
 
     @property
     def is_stamped(self) -> bool:
-        """Whether the engine puts its stamp in the place of the payload."""
+        """Return True if the engine puts its stamp into the payload."""
         return not self.cycle.payload
 
     @property
     def size_bytes(self) -> int:
-        """The size of the file."""
+        """The size of all frames in the file."""
         rounds, rest = divmod(self.frames, len(self.sizes))
         return rounds * sum(self.sizes) + sum(self.sizes[:rest])
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The engine's options for it, except its path."""
+        """The engine's options for the replay, except the path of the file."""
         stamp = ("--stamp",) if self.is_stamped else ()
         return (*stamp, "--loops", "0" if self.repeats else "1")
 
@@ -59,26 +59,26 @@ class ReplayPlan:
 
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
-    """How one flow is sent and received."""
+    """The engines of one flow, and their options."""
 
     name: str
     tx_name: str
-    rx_name: str | None  # None: nobody counts it
+    rx_name: str | None  # None: there is no receiver
     tx: TrafficPort
     rx: TrafficPort | None
-    sender: tuple[str, ...]  # arguments of the engine, but for a file to replay
+    sender: tuple[str, ...]  # arguments of the engine, without those of a replay
     receiver: tuple[str, ...]
     replay: ReplayPlan | None
     is_timed: bool
     counts_loss: bool
-    outer_bytes: int  # of the outer headers of VXLAN, which the engine does not count
-    tunnel_row: bytes  # which the sender gets before it starts, or none
+    outer_bytes: int  # the length of the outer headers of VXLAN, which the engine does not count
+    tunnel_row: bytes  # the table that the sender gets before it starts; empty: there is no tunnel
     paths: Mapping[str, str]  # from an option of the engine to the part of the configuration
-    path: str  # of the flow
+    path: str  # the flow in the configuration
 
 
 def plan_flows(config: types.Config, ports: Mapping[str, TrafficPort]) -> list[FlowPlan]:
-    """Plan all flows. Raises `Refused` for what cannot be done."""
+    """Plan all flows. Raises `Refused` for an unsupported part of the configuration."""
     options = config.options and config.options.port_options
     if options and options.data_integrity:
         raise Refused("options.port_options.data_integrity: true is not supported; leave it out")
@@ -90,11 +90,11 @@ def plan_flows(config: types.Config, ports: Mapping[str, TrafficPort]) -> list[F
         )
     named = _ports_of(config, ports)
     speeds = _speeds(config, named)
-    found = [_plan(flow, f"flows[{n}]", n + 1, named, speeds) for n, flow in enumerate(flows)]
+    plans = [_plan(flow, f"flows[{n}]", n + 1, named, speeds) for n, flow in enumerate(flows)]
     _check_names(config)
-    _check_shared(found)
-    _check_memory(found)
-    return found
+    _check_shared(plans)
+    _check_memory(plans)
+    return plans
 
 
 def _check_memory(plans: Sequence[FlowPlan]) -> None:
@@ -105,43 +105,43 @@ def _check_memory(plans: Sequence[FlowPlan]) -> None:
         if used > MOST_FILE_BYTES:
             raise Refused(
                 f"{plan.paths['replay']}: the files of frames that the engine cannot make itself "
-                f"would have more than {MOST_FILE_BYTES >> 20} MiB; use smaller sizes, or fields "
-                "that count up by 1"
+                f"are larger than {MOST_FILE_BYTES >> 20} MiB; use smaller sizes, or fields that "
+                "count up by 1"
             )
 
 
 def _ports_of(config: types.Config, ports: Mapping[str, TrafficPort]) -> dict[str, TrafficPort]:
-    found = {}
-    places: dict[str, str] = {}
+    named = {}
+    names: dict[str, str] = {}  # by location
     for n, port in enumerate(config.ports or ()):
         if port.location is None or port.location not in ports:
             known = ", ".join(ports)
-            raise Refused(f"ports[{n}].location: {port.location} is not offered; there is {known}")
-        if port.location in places:
+            raise Refused(f"ports[{n}].location: {port.location} is not offered; use {known}")
+        if port.location in names:
             raise Refused(
-                f"ports[{n}].location: {port.location} is the location of port "
-                f"{places[port.location]} already; give each port a location of its own"
+                f"ports[{n}].location: {port.location} is also the location of port "
+                f"{names[port.location]}; give each port a different location"
             )
-        places[port.location] = port.name
-        found[port.name] = ports[port.location]
-    return found
+        names[port.location] = port.name
+        named[port.name] = ports[port.location]
+    return named
 
 
 def _check_names(config: types.Config) -> None:
     named = [
-        (one.name, f"{kind}[{n}].name")
+        (part.name, f"{kind}[{n}].name")
         for kind in ("ports", "flows", "layer1", "captures")
-        for n, one in enumerate(getattr(config, kind) or ())
+        for n, part in enumerate(getattr(config, kind) or ())
     ]
-    seen: set[str] = set()
+    paths: dict[str, str] = {}
     for name, path in named:
-        if name in seen:
-            raise Refused(f"{path}: {name} is the name of something else, too")
-        seen.add(name)
+        if name in paths:
+            raise Refused(f"{path}: {name} is also {paths[name]}; give each part a different name")
+        paths[name] = path
 
 
 def _check_shared(plans: Iterable[FlowPlan]) -> None:
-    """Refuse a second flow at a port that one program takes whole."""
+    """Refuse a second flow at a port that only one program can open."""
     used: dict[str, str] = {}
     for n, plan in enumerate(plans):
         for end, name, port in (("tx", plan.tx_name, plan.tx), ("rx", plan.rx_name, plan.rx)):
@@ -150,14 +150,14 @@ def _check_shared(plans: Iterable[FlowPlan]) -> None:
             if name in used:
                 raise Refused(
                     f"flows[{n}].tx_rx.port.{end}_name: {port.spec.partition(':')[0]} gives port "
-                    f"{name} to one flow alone, which is {used[name]}; offer it as raw"
+                    f"{name} to one flow, and flow {used[name]} has it; offer it as raw"
                 )
             used[name] = plan.name
 
 
 def _speeds(config: types.Config, named: Mapping[str, TrafficPort]) -> dict[str, int]:
-    """The speed of each port in Mbit/s: layer1's, else its device's."""
-    found = {name: speed for name, port in named.items() if (speed := port.speed_mbps)}
+    """Return the speed of each port in Mbit/s: from `layer1`, otherwise from its device."""
+    speeds = {name: speed for name, port in named.items() if (speed := port.speed_mbps)}
     for n, layer in enumerate(config.layer1 or ()):
         if not layer.promiscuous:
             raise Refused(f"layer1[{n}].promiscuous: false is not supported")
@@ -169,8 +169,8 @@ def _speeds(config: types.Config, named: Mapping[str, TrafficPort]) -> dict[str,
                 raise Refused(f"layer1[{n}].mtu: the device of port {name} has {mtu}; raise it")
             if layer.speed is not None:
                 _, amount, *_, unit = layer.speed.split("_")
-                found[name] = int(amount) * (1000 if unit == "gbps" else 1)
-    return found
+                speeds[name] = int(amount) * (1000 if unit == "gbps" else 1)
+    return speeds
 
 
 def _plan(
@@ -184,8 +184,8 @@ def _plan(
     headers = read_headers(flow.packet, f"{path}.packet")
     if headers.cycle.payload and rx_name is not None:
         raise Refused(
-            f"{path}.packet[{len(flow.packet or ()) - 1}].custom: flows with a receiving port are "
-            "counted by a stamp in their payload's place; leave out tx_rx.port.rx_names, or this"
+            f"{path}.packet[{len(flow.packet or ()) - 1}].custom: a flow with a receiving port has "
+            "the engine's stamp as its payload; leave out custom, or tx_rx.port.rx_names"
         )
     sizes = FlowSizes.of(flow.size, f"{path}.size", headers)
     outer = headers.outer_bytes
@@ -201,30 +201,30 @@ def _plan(
     if not is_simple and (headers.further or headers.outer):
         where = headers.outer.path if headers.outer else headers.further[0].path
         raise Refused(
-            f"{where}: is not possible in frames from a file; leave it out, or "
-            "leave out what only a file can have: gaps and bursts, a custom payload, lists of "
-            "sizes or values that are too long for the engine"
+            f"{where}: is not possible in frames from a file; leave it out, or leave out the parts "
+            "that need a file: gaps and bursts, a custom payload, lists of sizes or values that "
+            "are too long for the engine"
         )
     replay = None if is_simple else _replay(headers.cycle, sizes, duration, path)
     tx = named[tx_name]
     paths = _paths(flow, path, sizes_path := _size_path(flow, path))
-    paths |= {f"modify {one.name}": one.path for one in headers.modifiers}
+    paths |= {f"modify {modifier.name}": modifier.path for modifier in headers.modifiers}
     _check_mtu(tx, tx_name, sizes.largest, headers, sizes_path)
     metrics = flow.metrics or types.FlowMetrics()
     if metrics.timestamps:
-        why = "the engine does not tell when a flow's first and last frame arrived"
-        raise Refused(f"{path}.metrics.timestamps: is not supported: {why}; leave it out")
-    timed = bool(metrics.latency is not None and metrics.latency.enable)
+        reason = "the engine does not report when a flow's first and last frame arrived"
+        raise Refused(f"{path}.metrics.timestamps: is not supported: {reason}; leave it out")
+    is_timed = bool(metrics.latency is not None and metrics.latency.enable)
     common = ("--stream", str(stream))
     addresses = headers.sender_arguments(replays=replay is not None)
-    if replay is not None and replay.step_ns is not None:  # the file's times are the schedule
+    if replay is not None and replay.step_ns is not None:  # the times in the file are the schedule
         rate = []
     sender = [*common, "--port", tx.spec, *addresses, *rate, *duration.arguments]
     sender += ["--frames", str(duration.frames)] if duration.frames else []
     if replay is None:
         sender += ["--packet-size", str(sizes.spec)]
         sender += ["--flows", flows] if flows else []
-    # The receiver's port must have room for such a frame.
+    # The receiver's port must have room for the largest frame.
     room = ("--packet-size", str(sizes.largest - outer))
     receiver = [*common, *room, *headers.receiver_arguments(flows, replays=replay is not None)]
     rx = named[rx_name] if rx_name is not None else None
@@ -233,7 +233,7 @@ def _plan(
             f"{path}.packet[2].vlan: DPDK's af-packet port {rx_name} gives the outer of two "
             "tags as 802.1Q; receive at a raw or packet_mmap port"
         )
-    receiver += ["--latency", "1"] if timed else []
+    receiver += ["--latency", "1"] if is_timed else []
     return FlowPlan(
         name=flow.name,
         tx_name=tx_name,
@@ -243,7 +243,7 @@ def _plan(
         sender=tuple(sender),
         receiver=tuple(receiver),
         replay=replay,
-        is_timed=timed,
+        is_timed=is_timed,
         counts_loss=metrics.loss,
         outer_bytes=outer,
         tunnel_row=_tunnel_row(headers),
@@ -266,7 +266,7 @@ def _size_path(flow: types.Flow, path: str) -> str:
 
 
 def _paths(flow: types.Flow, path: str, size: str) -> dict[str, str]:
-    """The part of the configuration that each option of the engine comes from."""
+    """Return the part of the configuration that each option of the engine comes from."""
     rate = f"{path}.rate" + (f".{chosen(flow.rate)}" if flow.rate else "")
     duration = f"{path}.duration" + (f".{chosen(flow.duration)}" if flow.duration else "")
     packet, ends = f"{path}.packet", f"{path}.tx_rx.port"
@@ -286,14 +286,14 @@ def _paths(flow: types.Flow, path: str, size: str) -> dict[str, str]:
 
 
 def _check_mtu(port: TrafficPort, name: str, size: int, headers: Headers, path: str) -> None:
-    """Refuse frames that the device of the sending port does not take."""
+    """Refuse frames that are too large for the device of the sending port."""
     mtu = port.mtu_bytes
     tags = 0 if headers.outer else len(headers.cycle.vlans)  # the outer headers have no tag
-    beside = _ETHERNET_BYTES + _FCS_BYTES + (_TAG_BYTES if tags == 1 else 0)
-    if mtu is not None and size - beside > mtu:
+    overhead = _ETHERNET_BYTES + _FCS_BYTES + (_TAG_BYTES if tags == 1 else 0)
+    if mtu is not None and size - overhead > mtu:
         raise Refused(
-            f"{path}: frames of {size} bytes need an MTU of {size - beside}; the device of port "
-            f"{name} has {mtu}; raise it, or use frames of up to {mtu + beside} bytes"
+            f"{path}: frames of {size} bytes need an MTU of {size - overhead}; the device of port "
+            f"{name} has {mtu}; raise it, or use frames of up to {mtu + overhead} bytes"
         )
 
 
@@ -303,26 +303,28 @@ def _ends(flow: types.Flow, path: str, named: Mapping[str, TrafficPort]) -> tupl
     ends = flow.tx_rx.port
     receivers = list(ends.rx_names or ([ends.rx_name] if ends.rx_name else []))
     if ends.rx_name and receivers != [ends.rx_name]:
-        raise Refused(f"{path}.tx_rx.port.rx_name: {ends.rx_name} is not what rx_names has")
+        raise Refused(
+            f"{path}.tx_rx.port.rx_name: {ends.rx_name} differs from rx_names; leave out rx_name"
+        )
     if len(receivers) > 1:
         raise Refused(f"{path}.tx_rx.port.rx_names: one receiving port is supported, not several")
-    for end, name in (("tx_name", ends.tx_name), *(("rx_names", one) for one in receivers)):
+    for end, name in (("tx_name", ends.tx_name), *(("rx_names", name) for name in receivers)):
         if name not in named:
             raise Refused(f"{path}.tx_rx.port.{end}: there is no port {name}")
     if receivers == [ends.tx_name]:
-        raise Refused(f"{path}.tx_rx.port.rx_names: is the sending port itself")
+        raise Refused(f"{path}.tx_rx.port.rx_names: is the sending port; use another port")
     device = named[ends.tx_name].device
     if receivers and device is not None and named[receivers[0]].device == device:
         raise Refused(
-            f"{path}.tx_rx.port.rx_names: {receivers[0]} is device {device}, as the sending port "
-            "is; what is sent there does not arrive there"
+            f"{path}.tx_rx.port.rx_names: {receivers[0]} is device {device}, like the sending "
+            "port; frames that leave a device do not arrive there; use another port"
         )
     return ends.tx_name, receivers[0] if receivers else None
 
 
 def _replay(cycle: Cycle, sizes: FlowSizes, duration: SendingTime, path: str) -> ReplayPlan:
-    """The file for a flow that the engine's options cannot describe: one round of all different
-    frames, or all frames of a set number, if these are fewer."""
+    """Return the replay of a flow that the engine's options cannot describe. Its file has each
+    different frame once, or all frames of the flow if these are fewer."""
     if duration.step_ns is not None and duration.frames is not None:
         frames = duration.frames
         return ReplayPlan(cycle, sizes.sequence(frames), frames, duration.step_ns, repeats=False)
@@ -335,7 +337,7 @@ def _replay(cycle: Cycle, sizes: FlowSizes, duration: SendingTime, path: str) ->
             f"{path}.packet: {period} different frames{several}; {MOST_FRAMES} are supported, or "
             "fields that count up by 1 with up to 1,024 sizes; take fewer values or sizes"
         )
-    # Sizes that are drawn repeat after as many whole rounds of the fields as a file holds.
+    # Drawn sizes repeat after as many whole periods of the fields as a file has room for.
     frames = period if sizes.in_turn else MOST_FRAMES // period * period
     frames = min(frames, duration.frames or frames)
     return ReplayPlan(cycle, sizes.sequence(frames), frames)

@@ -1,5 +1,5 @@
-"""The ports that `switchmark otg --port` offers: a client's name for each (its location), and how
-the engine reaches it."""
+"""The ports that `switchmark otg --port` offers: the location by which clients name a port, and the
+option by which the engine opens it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class TrafficPort:
 
     location: str
     spec: str  # the engine's `--port`
-    device: str | None  # of the kernel; None: there is none to ask or to listen at
-    shared: bool  # whether several flows may leave by it, and arrive
+    device: str | None  # the kernel's device, which has a state and which tcpdump can capture
+    shared: bool  # several flows may use it
 
     @property
     def needs(self) -> tuple[Facility, ...]:
@@ -42,21 +42,22 @@ class TrafficPort:
 
     @property
     def loses_outer_tag(self) -> bool:
-        """Whether the outer of two VLAN tags arrives as 802.1Q, which the engine refuses there."""
+        """Return True if the port gives the outer of two VLAN tags as 802.1Q, which the engine
+        refuses there."""
         return self.spec.startswith("dpdk:af-packet=")
 
     @property
     def waiting_spec(self) -> str:
-        """The same port for a receiver that waits in the kernel, so that hundreds of receivers need
-        no core while nothing arrives; as it is where no kernel can wait."""
+        """The port for a receiver that waits in the kernel, so that hundreds of receivers need no
+        core while nothing arrives. `spec` if the kind of port cannot wait there."""
         kind = self.spec.partition(":")[0]
-        waits = kind in _SHARED and "block" not in self.spec.split(",")
-        return f"{self.spec},block" if waits else self.spec
+        can_wait = kind in _SHARED and "block" not in self.spec.split(",")
+        return f"{self.spec},block" if can_wait else self.spec
 
     @property
     def taken_device(self) -> str | None:
-        """The device of the kernel whose frames a receiver here takes before the kernel sees them;
-        None if there is no such device."""
+        """The device whose frames a receiver at this port gets before the kernel does; None if
+        there is no such device."""
         kind, _, rest = self.spec.partition(":")
         if kind == "af_xdp":
             return self.device
@@ -68,7 +69,7 @@ class TrafficPort:
 
     @property
     def is_up(self) -> bool:
-        """Whether its link is up; a port that is no device is up while it can be opened."""
+        """Return True if the link of the device is up; True for a port without a device."""
         if self.device is None:
             return True
         try:
@@ -78,22 +79,22 @@ class TrafficPort:
 
     @property
     def speed_mbps(self) -> int | None:
-        """The speed of its device; None where that is not known."""
+        """The speed of its device; None if it is unknown."""
         return self._number("speed")
 
     @property
     def mtu_bytes(self) -> int | None:
-        """The MTU of its device; None where there is none."""
+        """The MTU of its device; None if there is no device."""
         return self._number("mtu")
 
     def _number(self, name: str) -> int | None:
         if self.device is None:
             return None
         try:
-            found = int(_read(self.device, name))
+            value = int(_read(self.device, name))
         except (OSError, ValueError):
             return None
-        return found if found > 0 else None
+        return value if value > 0 else None
 
 
 def _read(device: str, name: str) -> str:
@@ -102,8 +103,8 @@ def _read(device: str, name: str) -> str:
 
 def parse_port(text: str) -> TrafficPort:
     """Read `LOCATION[=KIND[:REST]]`. Raises UsageError."""
-    location, equals, how = text.partition("=")
-    kind, _, rest = how.partition(":")
+    location, equals, access = text.partition("=")
+    kind, _, rest = access.partition(":")
     if not location or (equals and not kind):
         raise UsageError(f"--port {text}: write LOCATION=KIND, e.g. {_EXAMPLE}")
     if not equals:
@@ -122,17 +123,17 @@ def parse_port(text: str) -> TrafficPort:
     if kind in _AS_WRITTEN:
         return TrafficPort(location, f"{kind}:{rest}", None, shared=kind == "null")
     known = ", ".join((*_ON_DEVICES, *_BY_DPDK, *_AS_WRITTEN))
-    raise UsageError(f"--port {text}: {kind} is no kind of port", remedy=f"known are {known}")
+    raise UsageError(f"--port {text}: {kind} is not a kind of port", remedy=f"known are {known}")
 
 
 def parse_ports(texts: list[str]) -> dict[str, TrafficPort]:
-    """Read all ports, by location. Raises UsageError for one that is named twice, or for none."""
+    """Read all ports, by location. Raises UsageError if a location is repeated, or for no ports."""
     if not texts:
         raise UsageError(f"--port: give at least one, e.g. --port {_EXAMPLE}")
     ports: dict[str, TrafficPort] = {}
     for text in texts:
         port = parse_port(text)
         if port.location in ports:
-            raise UsageError(f"--port {text}: the location {port.location} is there already")
+            raise UsageError(f"--port {text}: the location {port.location} is repeated")
         ports[port.location] = port
     return ports

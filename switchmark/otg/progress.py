@@ -1,9 +1,9 @@
-"""The counters of a flow's two engines, at moments that fit together.
+"""The counters of a flow's two engines, at matching times.
 
-Each engine prints its counters once an interval, at times of its own. A receiver's sum up to a
-moment never exceeds the sender's sum up to that moment or a later one, unless frames were copied.
-So the metrics of a running flow are of the last interval of the receiver that the sender has
-reached, and of the first interval of the sender from then on.
+Each engine prints its counters once per interval, and the intervals of the two engines end at
+different times. Unless frames were copied, the receiver's sum at a time is never above the sender's
+sum at that time or later. So the metrics of a running flow combine the receiver's last interval
+that ended before the sender's last one, and the first interval of the sender that ended after it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 from switchmark.engine.events import IntervalEvent
 
-MOST_MOMENTS = 100  # kept of each engine; more than a receiver lags behind its sender
+MOST_MOMENTS = 100  # per engine; a receiver lags by fewer intervals behind its sender
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What one engine had counted at a time."""
+    """The sums of one engine's counters at a time."""
 
     t_ns: int = 0
     frames: int = 0
@@ -34,8 +34,8 @@ class CounterSums:
 
     frames_counter: str
     bytes_counter: str
-    outer_bytes: int = 0  # of each frame, which the engine does not count
-    taken: int = 0  # intervals
+    outer_bytes: int = 0  # outer headers of each frame, which the engine does not count
+    taken: int = 0  # the number of intervals in the sums
     moments: deque[Moment] = field(default_factory=lambda: deque([Moment()], MOST_MOMENTS))
 
     @property
@@ -44,15 +44,15 @@ class CounterSums:
         return self.moments[-1]
 
     def take(self, intervals: list[IntervalEvent]) -> None:
-        """Add the intervals that have come since the last call."""
-        for one in intervals[self.taken :]:
-            frames = getattr(one, self.frames_counter)
-            size = getattr(one, self.bytes_counter) + self.outer_bytes * frames
-            duration_s = (one.duration_ns or 1) / 1e9
+        """Add the intervals that were not there at the last call."""
+        for interval in intervals[self.taken :]:
+            frames = getattr(interval, self.frames_counter)
+            size = getattr(interval, self.bytes_counter) + self.outer_bytes * frames
+            duration_s = (interval.duration_ns or 1) / 1e9
             before = self.last
             self.moments.append(
                 Moment(
-                    one.t_ns,
+                    interval.t_ns,
                     before.frames + frames,
                     before.size_bytes + size,
                     frames / duration_s,
@@ -63,9 +63,9 @@ class CounterSums:
 
 
 def in_step(sent: Iterable[Moment], received: Iterable[Moment]) -> tuple[Moment, Moment]:
-    """The moments of sender and receiver that fit together, of moments in order of time."""
+    """Return the matching moments of sender and receiver. Both series are in order of time."""
     sent = list(sent)
     latest = sent[-1].t_ns
-    behind = [one for one in received if one.t_ns <= latest]
-    found = behind[-1] if behind else Moment()
-    return next(one for one in sent if one.t_ns >= found.t_ns), found
+    earlier = [moment for moment in received if moment.t_ns <= latest]
+    arrived = earlier[-1] if earlier else Moment()
+    return next(moment for moment in sent if moment.t_ns >= arrived.t_ns), arrived

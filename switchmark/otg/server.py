@@ -1,4 +1,4 @@
-"""HTTP and HTTPS in front of the service, with a token where others could reach it."""
+"""The HTTP and HTTPS server of the API. It requires a token if other hosts can reach it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from switchmark.otg.callers import check_caller
 from switchmark.otg.refusal import NOT_HERE, Refused, error_document, fault
 from switchmark.otg.service import Answer, Service
 
-MOST_BYTES = 64 << 20  # of a request
-MOST_DIGITS = 12  # of a length
-PIECE_BYTES = 1 << 16  # of a body that nobody will read
+MOST_BYTES = 64 << 20  # the largest request
+MOST_DIGITS = 12  # the longest Content-Length
+PIECE_BYTES = 1 << 16  # the read size for a body that is discarded
 
 
 class OtgServer(GuardedServer):
@@ -53,17 +53,17 @@ class _ApiHandler(BaseHTTPRequestHandler):
     def _answer(self, method: str) -> None:
         try:
             try:
-                self._send(200, self._answered(method))
+                self._send(200, self._result(method))
             except Refused as refused:
                 self._send(refused.code, error_document(refused.code, refused.errors))
         except (ConnectionError, TimeoutError):
             self.close_connection = True
 
-    def _answered(self, method: str) -> Answer:
+    def _result(self, method: str) -> Answer:
         try:
             self._check_caller()
         except Refused:
-            self._pass_over()
+            self._discard_body()
             raise
         body = self.rfile.read(self._length())
         route = self.server.service.routes.get((method, self.path.partition("?")[0]))
@@ -77,32 +77,37 @@ class _ApiHandler(BaseHTTPRequestHandler):
             raise fault(f"{method} {self.path}", error) from None
 
     def _check_caller(self) -> None:
-        """Raise `Refused` for a request of who may not ask, or that a browser may have been made
-        to send: no page of elsewhere can send JSON as such without asking beforehand."""
+        """Raise `Refused` for an unauthorised request, or for a request that a page of another site
+        may have made a browser send. Such a page cannot send JSON with its content type unless the
+        server permits it beforehand."""
         token = self.server.token
         if not says_token(self.headers.get("Authorization"), token):
             raise Refused("the token is missing or wrong", code=401)
         if is_foreign(self.headers, token):
-            raise Refused("Host and Origin: name another place than this server", code=403)
+            raise Refused("Host or Origin: names another server; use this one's address", code=403)
         if self.command != "GET" and self.headers.get_content_type() != "application/json":
             raise Refused("Content-Type: must be application/json", code=415)
         check_caller(self.client_address, self.connection.getsockname(), token)
 
     def _length(self) -> int:
-        """How long the request's body is. Raises `Refused`."""
+        """Return the length of the request's body. Raises `Refused`."""
         text = self.headers.get("Content-Length", "0")
         if "Transfer-Encoding" in self.headers or not (text.isascii() and text.isdecimal()):
             self.close_connection = True
             raise Refused("Content-Length: must be the number of bytes of the body", code=411)
         if len(text) > MOST_DIGITS or int(text) > MOST_BYTES:
             self.close_connection = True
-            raise Refused(f"{MOST_BYTES} bytes at most, not {text[:MOST_DIGITS]}", code=413)
+            raise Refused(
+                f"Content-Length: {text[:MOST_DIGITS]} is too long; send at most {MOST_BYTES} "
+                "bytes",
+                code=413,
+            )
         return int(text)
 
-    def _pass_over(self) -> None:
-        """Read the body of a request that is refused, and keep nothing of it: a client that still
-        sends would not see the answer."""
-        with suppress(Refused):  # of no known length: the connection is closed
+    def _discard_body(self) -> None:
+        """Read and discard the body of a refused request: a client that still sends would not read
+        the response."""
+        with suppress(Refused):  # the length is invalid, and the connection will be closed
             left = self._length()
             while left and (piece := self.rfile.read(min(left, PIECE_BYTES))):
                 left -= len(piece)

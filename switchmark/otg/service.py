@@ -1,4 +1,4 @@
-"""The operations of the API, apart from HTTP: documents in, documents out."""
+"""The operations of the API, independent of HTTP and gRPC: documents in, documents out."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from switchmark.otg.refusal import Refused, check_choices, chosen, from_validati
 from switchmark.otg.traffic import Traffic
 from switchmark.version import __version__
 
-# What clients that check it take as a condition on their own version. Within a major version fields
-# are only added, and what is not known here is refused by its path.
+# Clients that check it require that their own version satisfies this condition. Within a major
+# version fields are only added, and the server refuses unknown fields by their path.
 ACCEPTED_VERSIONS = ">=1.0.0,<2.0.0"
 T = TypeVar("T", bound=types.Part)
 Answer = dict[str, Any] | bytes
@@ -51,8 +51,8 @@ class Service:
 
     def close(self) -> None:
         """End the captures."""
-        for one in self._captures.values():
-            one.stop()
+        for capture in self._captures.values():
+            capture.stop()
 
     def _set_config(self, body: bytes) -> Answer:
         if not body.strip():
@@ -68,37 +68,40 @@ class Service:
         return _plain(types.Warning(warnings=[]))
 
     def _set_state(self, body: bytes) -> Answer:
-        asked = _read(types.ControlState, body)
-        if chosen(asked) == "traffic":
-            if asked.traffic is None or asked.traffic.flow_transmit is None:
+        request = _read(types.ControlState, body)
+        if chosen(request) == "traffic":
+            if request.traffic is None or request.traffic.flow_transmit is None:
                 raise Refused("traffic.flow_transmit: is missing")
-            transmit = asked.traffic.flow_transmit
-            act = self._traffic.start if transmit.state == "start" else self._traffic.stop
-            act(transmit.flow_names)
+            transmit = request.traffic.flow_transmit
+            change = self._traffic.start if transmit.state == "start" else self._traffic.stop
+            change(transmit.flow_names)
         else:
-            if asked.port is None or asked.port.capture is None:
+            if request.port is None or request.port.capture is None:
                 raise Refused("port.capture: is missing")
-            self._set_capture(asked.port.capture)
+            self._set_capture(request.port.capture)
         return _plain(types.Warning(warnings=self._traffic.take_warnings()))
 
-    def _set_capture(self, asked: types.StatePortCapture) -> None:
+    def _set_capture(self, request: types.StatePortCapture) -> None:
         with self._lock:
-            wanted = {
+            configured = {
                 name: capture
                 for capture in self._config.captures or ()
                 for name in capture.port_names
             }
-            names = asked.port_names or list(wanted)
+            names = request.port_names or list(configured)
             for name in names:
-                if name not in wanted:
-                    raise Refused(f"port.capture.port_names: captures has no port {name}")
+                if name not in configured:
+                    raise Refused(
+                        f"port.capture.port_names: {name} is not in the captures of the "
+                        "configuration; add it there"
+                    )
             for name in names:
                 if name in self._captures:
                     self._captures[name].stop()
-                if asked.state == "start":
+                if request.state == "start":
                     device = self._port(name).device
                     self._captures[name] = start_capture(
-                        self._traffic.session, name, device, wanted[name]
+                        self._traffic.session, name, device, configured[name]
                     )
 
     def _port(self, name: str) -> TrafficPort:
@@ -106,22 +109,24 @@ class Service:
         return self._ports[location or ""]
 
     def _metrics(self, body: bytes) -> Answer:
-        asked = _read(types.MetricsRequest, body)
+        request = _read(types.MetricsRequest, body)
         with self._traffic.lock:
             running = self._traffic.running
-            if chosen(asked) == "flow":
-                flows = flow_metrics(asked.flow, self._traffic.plans, running)
+            if chosen(request) == "flow":
+                flows = flow_metrics(request.flow, self._traffic.plans, running)
                 return _plain(types.MetricsResponse(choice="flow_metrics", flow_metrics=flows))
-            capturing = [name for name, one in self._captures.items() if not one.is_over]
-            ports = port_metrics(asked.port, self._config, self._ports, running.values(), capturing)
+            capturing = [name for name, capture in self._captures.items() if not capture.is_over]
+            ports = port_metrics(
+                request.port, self._config, self._ports, running.values(), capturing
+            )
             return _plain(types.MetricsResponse(choice="port_metrics", port_metrics=ports))
 
     def _capture(self, body: bytes) -> Answer:
-        asked = _read(types.CaptureRequest, body)
+        port = _read(types.CaptureRequest, body).port_name
         with self._lock:
-            if asked.port_name not in self._captures:
-                raise Refused(f"port_name: nothing has been captured at {asked.port_name}")
-            return with_fcs(self._captures[asked.port_name].file.read_bytes())
+            if port not in self._captures:
+                raise Refused(f"port_name: there is no capture of {port}; start one")
+            return with_fcs(self._captures[port].file.read_bytes())
 
     def _results(self) -> Answer:
         with self._traffic.lock:
@@ -130,11 +135,11 @@ class Service:
 
 def _read(kind: type[T], body: bytes) -> T:
     try:
-        found = kind.model_validate_json(body or b"{}")
+        document = kind.model_validate_json(body or b"{}")
     except ValidationError as error:
         raise from_validation(error) from None
-    check_choices(found)
-    return found
+    check_choices(document)
+    return document
 
 
 def _plain(part: types.Part) -> dict[str, Any]:

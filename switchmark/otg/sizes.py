@@ -1,4 +1,4 @@
-"""The sizes of a flow's frames, as the engine takes them or as a file holds them."""
+"""The sizes of a flow's frames, for the engine and for a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmark.otg.frames import smallest_frame_bytes
 from switchmark.otg.headers import Headers
 from switchmark.otg.refusal import Refused, chosen
 
-MOST_SIZES = 1024  # that the engine takes in turn
+MOST_SIZES = 1024  # the engine accepts no more sizes in turn
 LARGEST_FRAME = 9018
 SIZE_SEED = 1
 
@@ -22,8 +22,8 @@ SIZE_SEED = 1
 class FlowSizes:
     """The sizes of the frames of a flow, FCS counted."""
 
-    spec: str | None  # for the engine, without outer headers; None: it has no words for them
-    in_turn: tuple[int, ...]  # for a file; empty: drawn
+    spec: str | None  # the engine's option, without outer headers; None: it cannot describe them
+    in_turn: tuple[int, ...]  # for a file; empty: sizes are drawn by their weights
     weights: tuple[tuple[int, float], ...] = ()
 
     @classmethod
@@ -39,20 +39,22 @@ class FlowSizes:
                 _check_size(size.fixed, f"{path}.fixed", least)
                 return cls(str(size.fixed - outer), (size.fixed,))
             case "increment":
-                one = size.increment or types.FlowSizeIncrement()
-                _check_size(one.start, f"{path}.increment.start", least)
-                _check_size(one.end, f"{path}.increment.end", least)
-                if one.step < 1 or one.end < one.start:
-                    raise Refused(f"{path}.increment: goes nowhere; start to end by 1 or more")
-                steps = tuple(range(one.start, one.end + 1, one.step))
-                sizes = "+".join(str(one - outer) for one in steps)
-                spec = sizes if len(steps) <= MOST_SIZES else None
-                return cls(spec, steps)
+                span = size.increment or types.FlowSizeIncrement()
+                _check_size(span.start, f"{path}.increment.start", least)
+                _check_size(span.end, f"{path}.increment.end", least)
+                if span.step < 1 or span.end < span.start:
+                    raise Refused(
+                        f"{path}.increment: has no sizes; use a step of 1 or more, and an end that "
+                        "is not below the start"
+                    )
+                sizes = tuple(range(span.start, span.end + 1, span.step))
+                spec = "+".join(str(step - outer) for step in sizes)
+                return cls(spec if len(sizes) <= MOST_SIZES else None, sizes)
             case "random":
                 drawn = size.random or types.FlowSizeRandom()
                 _check_size(drawn.min, f"{path}.random.min", least)
                 _check_size(drawn.max, f"{path}.random.max", drawn.min)
-                all_sizes = tuple((one, 1.0) for one in range(drawn.min, drawn.max + 1))
+                all_sizes = tuple((length, 1.0) for length in range(drawn.min, drawn.max + 1))
                 return cls(f"random:{drawn.min - outer}-{drawn.max - outer}", (), all_sizes)
             case _:
                 pairs = size.weight_pairs or types.FlowSizeWeightPairs()
@@ -67,19 +69,19 @@ class FlowSizes:
             return cls("random:imix", (), ((64, 7.0), (570, 4.0), (1518, 1.0)))
         if not pairs.custom:
             raise Refused(f"{path}.custom: holds no sizes")
-        for n, one in enumerate(pairs.custom):
-            _check_size(one.size, f"{path}.custom[{n}].size", least)
-            if one.weight <= 0:
+        for n, pair in enumerate(pairs.custom):
+            _check_size(pair.size, f"{path}.custom[{n}].size", least)
+            if pair.weight <= 0:
                 raise Refused(f"{path}.custom[{n}].weight: must be above 0")
-        weights = tuple((one.size, one.weight) for one in pairs.custom)
+        weights = tuple((pair.size, pair.weight) for pair in pairs.custom)
         return cls(_weighted_spec([(size - outer, w) for size, w in weights]), (), weights)
 
     def sequence(self, count: int) -> tuple[int, ...]:
-        """The sizes of so many frames of a file, or those that repeat."""
+        """Return the sizes of `count` frames in a file, or the shorter sequence that repeats."""
         if self.in_turn:
             return self.in_turn
         sizes, weights = zip(*self.weights, strict=True)
-        largest = max(weights)  # their sum must be finite
+        largest = max(weights)  # the sum of shares is finite, that of weights may not be
         shares = [weight / largest for weight in weights]
         return tuple(random.Random(SIZE_SEED).choices(sizes, shares, k=count))
 
@@ -99,7 +101,8 @@ class FlowSizes:
 
 
 def _weighted_spec(weights: Sequence[tuple[int, float]]) -> str | None:
-    """The weights in the engine's form, small whole numbers; None where there are none."""
+    """Return the engine's option, whose weights are small integers; None if no such integers are
+    in the ratios of `weights`."""
     if max(weight for _, weight in weights) > MOST_SIZES:
         return None
     hundredths = [round(weight * 100) for _, weight in weights]
@@ -107,13 +110,13 @@ def _weighted_spec(weights: Sequence[tuple[int, float]]) -> str | None:
     exact = all(abs(w * 100 - n) < 1e-6 for (_, w), n in zip(weights, hundredths, strict=True))
     if not exact or not common or sum(hundredths) // common > MOST_SIZES:
         return None
-    parts = (f"{one}*{n // common}" for (one, _), n in zip(weights, hundredths, strict=True))
+    parts = (f"{size}*{n // common}" for (size, _), n in zip(weights, hundredths, strict=True))
     return "random:" + "+".join(parts)
 
 
 def _check_size(size: int, path: str, least: int) -> None:
     if not least <= size <= LARGEST_FRAME:
         raise Refused(
-            f"{path}: {size} cannot be; frames with these headers have {least} to {LARGEST_FRAME} "
-            "bytes, FCS counted"
+            f"{path}: is {size}; frames with these headers have {least} to {LARGEST_FRAME} bytes "
+            "with FCS"
         )

@@ -1,7 +1,7 @@
-"""Running flows: for each a sender and a receiver of the traffic engine, and their counts.
+"""Running flows. Each has a sender and a receiver of the traffic engine, and their counters.
 
-One thread takes in what the engines print. A flow has stopped when its receiver has waited for the
-last frames, so that the counts of a stopped flow are final.
+One thread reads the output of all engines. A flow has ended when its receiver has waited for the
+last frames, so the counts of an ended flow are final.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ READY_TIMEOUT_S = 20.0
 RESULT_TIMEOUT_S = 10.0
 RESULT_TIMEOUT_A_FLOW_S = 0.1  # in addition: many engines share the cores while they end
 SAMPLE_S = 0.1
-LEAD_NS = 20_000_000  # at least, between the command to the first sender and the common start
+LEAD_NS = 20_000_000  # the least time from the command to the first sender to the common start
 _POLL_S = 0.02
-_BUSY_SHARE = 3  # the watching thread rests so many times as long as it works
-FANOUT = "PACKET_FANOUT"  # in the error of DPDK's af-packet driver
+_BUSY_SHARE = 3  # the watching thread rests three times as long as it works
+FANOUT = "PACKET_FANOUT"  # an error of DPDK's af-packet driver contains this name
 _FANOUT_TRIES = 5
 _LOST_LINK = "its peer or device went away during the flow"
 
 
 @dataclass
 class RunningFlow:
-    """One flow, from its start until the next one."""
+    """One flow, from its start until its next start."""
 
     plan: FlowPlan
     sender: EngineProcess
     receiver: EngineProcess | None
-    is_ending: bool = False  # the sender has ended, the receiver waits for late frames
+    is_ending: bool = False  # the sender has ended, and the receiver waits for late frames
     fault: str = ""
     ended: bool = False
     warnings: list[str] = field(default_factory=list)
@@ -65,16 +65,16 @@ class RunningFlow:
     @property
     def engines(self) -> list[EngineProcess]:
         """Both engines, the receiver first: it must listen before anything is sent."""
-        return [one for one in (self.receiver, self.sender) if one is not None]
+        return [engine for engine in (self.receiver, self.sender) if engine is not None]
 
     def counts(self) -> tuple[Moment, Moment]:
-        """What was sent and received, copies included, at moments that fit together. The rates of
-        an engine that has ended are 0."""
+        """Return the sums of sent and received frames, copies included, at matching times. The
+        rates of an engine that has ended are 0."""
         sent, received = self._sent.last, self._received.last
         if not self.is_ending and not self.sender.has_result and self.receiver is not None:
             if self.receiver.has_result:
-                before = [one for one in self._received.moments if one.t_ns <= sent.t_ns]
-                received = before[-1] if before else received
+                earlier = [moment for moment in self._received.moments if moment.t_ns <= sent.t_ns]
+                received = earlier[-1] if earlier else received
             else:
                 sent, received = in_step(self._sent.moments, self._received.moments)
         if self.sender.has_result:
@@ -94,21 +94,21 @@ class RunningFlow:
 
     @property
     def is_whole(self) -> bool:
-        """Whether both engines worked to the end, so that what is missing was lost."""
+        """Return True if both engines worked to the end, so that missing frames were lost."""
         return self.ended and not self.fault
 
     def missing(self) -> tuple[int, int]:
-        """How many frames did not arrive: those lost on the way, and those that the receiver's own
-        port dropped or missed. Only of a flow that is whole and has a receiver."""
+        """Return the numbers of frames that were lost, and that the receiver's port dropped or
+        missed. The flow must be whole and have a receiver."""
         assert self.receiver is not None
         loss, totals = self.receiver.result.loss, self.receiver.result.totals
         unique = loss.received_unique if loss is not None else totals.rx_frames
         missing = max(0, self.sender.result.totals.tx_offered - unique)
-        own = min(missing, totals.rx_socket_drops + totals.rx_missed_away)
-        return missing - own, own
+        port_drops = min(missing, totals.rx_socket_drops + totals.rx_missed_away)
+        return missing - port_drops, port_drops
 
     def as_printed(self) -> dict[str, Any]:
-        """Everything that the engines printed about it: the answer of the extension."""
+        """Return all output of the engines, which is the response of the extension."""
         return {
             "fault": self.fault or None,
             "warnings": self.warnings,
@@ -117,8 +117,8 @@ class RunningFlow:
         }
 
     def take(self) -> bool:
-        """Take in what has been printed, and go on to the next state; returns whether the flow has
-        just ended."""
+        """Read the new output of the engines, and change to the next state. Return True if the flow
+        has just ended."""
         if self.ended:
             return False
         try:
@@ -143,8 +143,8 @@ class RunningFlow:
         return self.ended
 
     def _note_faults(self) -> None:
-        """An engine may end by a fault of its port, print a result that lacks a part, or go on
-        after its port was down."""
+        """Note an engine that failed, that printed an incomplete result, or whose port was down for
+        a while."""
         for engine in self.engines:
             if engine.has_result and (problem := _problem(engine.result)):
                 self._fail(f"{engine.role}: {problem}")
@@ -154,18 +154,18 @@ class RunningFlow:
     def _fail(self, fault: str) -> None:
         if not self.fault:
             self.fault = fault
-            self.warnings.append(f"{fault}; no loss can be told")
+            self.warnings.append(f"{fault}; the loss is unknown")
 
     def _judge(self) -> None:
-        """Warn of what the client could take for the work of the device under test."""
+        """Warn of losses and delays that the device under test did not cause."""
         if self.sender.has_result:
             self.warnings += _late(self.sender.result)
         if self.is_whole and self.receiver is not None:
-            lost, own = self.missing()
-            if own:
+            lost, port_drops = self.missing()
+            if port_drops:
                 self.warnings.append(
-                    f"{own} of {lost + own} missing frames were dropped by the receiver's own "
-                    "port, or missed while it had no core; they do not count as loss"
+                    f"{port_drops} of {lost + port_drops} missing frames were dropped by the "
+                    "receiver's own port, or missed while it had no core; they do not count as loss"
                 )
             if lost and (other := self.receiver.result.totals.rx_other):
                 self.warnings.append(
@@ -176,35 +176,36 @@ class RunningFlow:
 
 
 def _problem(result: Result) -> str:
-    """What makes a result less than whole; empty if it is whole."""
+    """Return the reason why a result is incomplete; empty if it is complete."""
     if not result.partial and result.reason != "failure":
         return ""
     return result.fault or "its port failed"
 
 
 def _late(result: Result) -> list[str]:
-    """By how much a sender missed its schedule, if it did."""
+    """Return a warning if the sender missed its schedule."""
     totals = result.totals
     missed = totals.tx_intended - totals.tx_offered
     if missed * 1000 <= totals.tx_intended:
         return []
-    why = (
+    reason = (
         "the sender had no core in time"
         if 2 * totals.tx_late >= missed
         else "the port did not take them"
     )
     return [
         f"the rate was missed by {100 * missed / totals.tx_intended:.2g} %: "
-        f"{missed} of {totals.tx_intended} frames did not leave when they were due: {why}"
+        f"{missed} of {totals.tx_intended} frames did not leave when they were due: {reason}"
     ]
 
 
 @dataclass
 class Traffic:
-    """All flows of a configuration. A context manager; safe to call from several threads.
+    """All flows of a configuration. A context manager; several threads can call it.
 
-    `idle`: the engines' idle strategy; None: as the free cores allow, at each start. `notify` gets
-    each warning when it arises. `small_pages`: DPDK ports use ordinary pages, not hugepages."""
+    `idle`: the engines' idle strategy; None: each start chooses it by the number of free cores.
+    `notify` gets each warning when it arises. `small_pages`: DPDK ports use ordinary pages, not
+    hugepages."""
 
     session: Session
     idle: str | None = None
@@ -214,10 +215,10 @@ class Traffic:
     small_pages: bool = False
 
     def __post_init__(self) -> None:
-        self.lock = threading.RLock()  # of all that is read to answer; never held for long
-        self._changing = threading.RLock()  # of what starts, stops and replaces flows
+        self.lock = threading.RLock()  # protects the state that requests read; held for short times
+        self._changing = threading.RLock()  # serialises the start, stop and exchange of flows
         self._files: Path | None = None
-        self._untold: list[str] = []
+        self._unreported: list[str] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="switchmark-otg", daemon=True)
 
@@ -231,20 +232,21 @@ class Traffic:
         self.forget()
 
     def configure(self, plans: Sequence[FlowPlan]) -> None:
-        """Replace the flows by others, none of which runs. Raises `Refused`, and changes nothing,
-        if the engine does not accept their options."""
+        """Replace the flows by others, without starting these. Raises `Refused`, and changes
+        nothing, if the engine does not accept their options."""
         with self._changing, ExitStack() as undo:
             files = Path(tempfile.mkdtemp(prefix="flows-", dir=self.session.run_dir))
             undo.callback(shutil.rmtree, files, ignore_errors=True)
             for n, plan in enumerate(plans):
                 if plan.replay is not None:
                     plan.replay.write(files / _file_name(n))
-            ends = [
+            common = self._common_options(len(plans))
+            engines = [
                 (plan, [role, *arguments])
                 for n, plan in enumerate(plans)
-                for role, arguments in _roles(plan, files / _file_name(n), self._usual(len(plans)))
+                for role, arguments in _roles(plan, files / _file_name(n), common)
             ]
-            check_plans(self.session.host, [one for one, _ in ends], [two for _, two in ends])
+            check_plans(self.session.host, [plan for plan, _ in engines], [a for _, a in engines])
             undo.pop_all()
             self.forget()
             with self.lock:
@@ -262,8 +264,8 @@ class Traffic:
                 self._files = None
 
     def start(self, names: Iterable[str] | None) -> None:
-        """Begin these flows, or all, at one moment. Raises `Refused` if one runs already or cannot
-        begin."""
+        """Start these flows, or all, at the same time. Raises `Refused` if a flow runs already or
+        cannot start."""
         with self._changing:
             plans = self._named(names)
             with self.lock:
@@ -271,53 +273,53 @@ class Traffic:
             for plan in plans:
                 if plan.name in active:
                     raise Refused(f"flow {plan.name}: runs already")
-            usual = self._usual(len(active) + len(plans))
-            begun: list[RunningFlow] = []
+            common = self._common_options(len(active) + len(plans))
+            started: list[RunningFlow] = []
             with ExitStack() as undo:
-                undo.callback(lambda: close_engines([e for one in begun for e in one.engines]))
+                undo.callback(lambda: close_engines([e for flow in started for e in flow.engines]))
                 try:
-                    begun += [self._spawned(plan, usual) for plan in plans]
-                    self._begin(begun)
+                    started += [self._spawned(plan, common) for plan in plans]
+                    self._begin(started)
                 except SwitchmarkError as error:
                     raise Refused(str(error), code=500) from error
                 undo.pop_all()
             with self.lock:
-                self.running = self.running | {flow.plan.name: flow for flow in begun}
+                self.running = self.running | {flow.plan.name: flow for flow in started}
 
     def stop(self, names: Iterable[str] | None) -> None:
-        """End these flows, or all; returns when they have ended."""
+        """End these flows, or all; return when they have ended."""
         with self._changing:
             with self.lock:
-                wanted = [plan.name for plan in self._named(names)]
-                flows = [self.running[name] for name in wanted if name in self.running]
+                plans = self._named(names)
+                flows = [self.running[plan.name] for plan in plans if plan.name in self.running]
                 for flow in flows:
                     if not flow.ended and not flow.sender.has_result:
                         flow.sender.request_stop()
-            patience_s = RESULT_TIMEOUT_S + RESULT_TIMEOUT_A_FLOW_S * len(flows)
-            deadline = time.monotonic() + patience_s
+            timeout_s = RESULT_TIMEOUT_S + RESULT_TIMEOUT_A_FLOW_S * len(flows)
+            deadline = time.monotonic() + timeout_s
             while any(not flow.ended for flow in flows):
                 if time.monotonic() > deadline:
                     raise Refused("a flow did not end in time", code=500)
                 time.sleep(_POLL_S)
 
     def take_warnings(self) -> list[str]:
-        """The warnings of flows that no answer has had so far."""
+        """Return the warnings that no earlier call returned."""
         with self.lock:
-            found, self._untold = self._untold, []
-            return found
+            warnings, self._unreported = self._unreported, []
+            return warnings
 
     def _named(self, names: Iterable[str] | None) -> list[FlowPlan]:
-        wanted = list(names or ())
+        requested = list(names or ())
         known = {plan.name: plan for plan in self.plans}
-        for name in wanted:
+        for name in requested:
             if name not in known:
                 raise Refused(f"there is no flow {name}")
-        return [known[name] for name in wanted] if wanted else self.plans
+        return [known[name] for name in requested] if requested else self.plans
 
-    def _usual(self, flows: int) -> tuple[str, ...]:
-        """The options of all engines, which depend on whether each has a core of its own."""
+    def _common_options(self, flows: int) -> tuple[str, ...]:
+        """Return the options of all engines, which depend on whether each can have a whole core."""
         crowded = 2 * flows + 1 > len(os.sched_getaffinity(0))
-        shared = "yield" if flows == 1 else "sleep"  # those that yield take whole cores together
+        shared = "yield" if flows == 1 else "sleep"  # several that yield would use whole cores
         idle = self.idle or (shared if crowded else "poll")
         late_us = SHARED_CATCH_UP_US if crowded else CATCH_UP_US
         pages = ("--dpdk-pages", PageSize.SMALL.value) if self.small_pages else ()
@@ -326,12 +328,12 @@ class Traffic:
             *pages,
         )
 
-    def _spawned(self, plan: FlowPlan, usual: Sequence[str]) -> RunningFlow:
+    def _spawned(self, plan: FlowPlan, common: Sequence[str]) -> RunningFlow:
         assert self._files is not None
         file = self._files / _file_name(self.plans.index(plan))
         engines = {
             role: self._engine(plan, role, arguments)
-            for role, arguments in _roles(plan, file, usual)
+            for role, arguments in _roles(plan, file, common)
         }
         return RunningFlow(plan, engines["sender"], engines.get("receiver"))
 
@@ -345,16 +347,17 @@ class Traffic:
         for flow in flows:
             if flow.plan.tunnel_row:
                 flow.sender.send_table(flow.plan.tunnel_row, 1, "tunnels")
-        begun_ns = time.monotonic_ns()
+        before_ns = time.monotonic_ns()
         for flow in flows:
             if flow.receiver is not None:
                 flow.receiver.ask_start({})
         for flow in flows:
             if flow.receiver is not None:
                 flow.receiver.wait_started()
-        # No sender begins while others are still commanded, which takes as long as for receivers.
+        # No sender must begin before all senders have their command. This takes about as long as
+        # the commands to the receivers took.
         now_ns = time.monotonic_ns()
-        at_ns = now_ns + LEAD_NS + 2 * (now_ns - begun_ns)
+        at_ns = now_ns + LEAD_NS + 2 * (now_ns - before_ns)
         for flow in flows:
             flow.sender.ask_start({"at": at_ns})
         for flow in flows:
@@ -363,9 +366,9 @@ class Traffic:
     def _wait_ready(self, flow: RunningFlow) -> None:
         """Wait until both engines have opened their ports.
 
-        DPDK's af-packet driver joins a fanout group of a number made from its process ID and its
-        device's index, and the kernel refuses a group that has another device: another process has
-        another number."""
+        DPDK's af-packet driver computes the number of its fanout group from the process ID and the
+        index of the device. The kernel refuses a group that another device uses. So this starts
+        another process, whose group has another number."""
         for role in ("receiver", "sender"):
             for tries_left in reversed(range(_FANOUT_TRIES)):
                 engine: EngineProcess | None = getattr(flow, role)
@@ -383,30 +386,30 @@ class Traffic:
     def _watch(self) -> None:
         rest_s = _POLL_S
         while not self._over.wait(rest_s):
-            begun = time.monotonic()
+            started = time.monotonic()
             with self.lock:
                 flows = list(self.running.values())
             for flow in flows:
                 with self.lock:
                     known = len(flow.warnings)
                     flow.take()
-                    new = [f"flow {flow.plan.name}: {one}" for one in flow.warnings[known:]]
-                    self._untold += new
-                for one in new:
-                    self.notify(one)
-            rest_s = max(_POLL_S, _BUSY_SHARE * (time.monotonic() - begun))
+                    new = [f"flow {flow.plan.name}: {text}" for text in flow.warnings[known:]]
+                    self._unreported += new
+                for warning in new:
+                    self.notify(warning)
+            rest_s = max(_POLL_S, _BUSY_SHARE * (time.monotonic() - started))
 
 
 def _file_name(number: int) -> str:
     return f"flow-{number}.pcap"
 
 
-def _roles(plan: FlowPlan, file: Path, usual: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """The roles of a flow's engines, the receiver first, and their options; what the plan says
-    comes last, and so holds."""
+def _roles(plan: FlowPlan, file: Path, common: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return the roles of a flow's engines, the receiver first, and their options. Those of the
+    plan come last, so that they override the common options."""
     replayed = () if plan.replay is None else ("--replay", str(file), *plan.replay.arguments)
-    found = [("sender", [*usual, *plan.sender, *replayed])]
+    sender = ("sender", [*common, *plan.sender, *replayed])
     if plan.rx is None:
-        return found
-    port = plan.rx.waiting_spec if "sleep" in usual else plan.rx.spec
-    return [("receiver", [*usual, *plan.receiver, "--port", port]), *found]
+        return [sender]
+    port = plan.rx.waiting_spec if "sleep" in common else plan.rx.spec
+    return [("receiver", [*common, *plan.receiver, "--port", port]), sender]

@@ -1,7 +1,7 @@
 """The part of the Open Traffic Generator API 1.61.0 that is supported.
 
-Made by tools/otg-types from the published OpenAPI document; do not edit. Every model is closed:
-what is not here is refused by its path.
+Made by tools/otg-types from the published OpenAPI document; do not edit. Every model is closed, so
+that other fields are refused by their path.
 """
 
 from __future__ import annotations

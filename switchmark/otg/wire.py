@@ -1,5 +1,5 @@
-"""The messages of gRPC: the messages and calls of the API, built from the published file's
-descriptors (wire.json, made by tools/otg-wire)."""
+"""The messages and calls of the API in gRPC, built from the descriptors of the published file
+(wire.json, made by tools/otg-wire)."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from switchmark.otg.refusal import NOT_HERE, Refused, path_of
 
-DATA = "Data"  # a piece of a message, where one is sent as a stream
+DATA = "Data"  # one piece of a message that is sent as a stream
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One remote procedure, and its operation."""
+    """One remote procedure, and the operation that it calls."""
 
     name: str
     operation: tuple[str, str]  # HTTP method and path
     request: type[Message]
     response: type[Message]
-    sends_pieces: bool  # the client does
-    gets_pieces: bool
+    sends_pieces: bool  # the client sends the request in pieces
+    gets_pieces: bool  # the client receives the response in pieces
 
 
 class PublishedMessages:
@@ -41,25 +41,26 @@ class PublishedMessages:
 
     def __init__(self) -> None:
         text = files("switchmark.otg").joinpath("wire.json").read_text(encoding="utf-8")
-        made = json.loads(text)
+        published = json.loads(text)
         pool = descriptor_pool.DescriptorPool()
         empty = descriptor_pb2.FileDescriptorProto.FromString(empty_pb2.DESCRIPTOR.serialized_pb)
         pool.Add(empty)
-        pool.Add(json_format.ParseDict(made["file"], descriptor_pb2.FileDescriptorProto()))
-        (self._service,) = pool.FindFileByName(made["file"]["name"]).services_by_name.values()
-        self._package = made["file"]["package"]
+        pool.Add(json_format.ParseDict(published["file"], descriptor_pb2.FileDescriptorProto()))
+        (self._service,) = pool.FindFileByName(published["file"]["name"]).services_by_name.values()
+        self._package = published["file"]["package"]
         self._pool = pool
-        self._operations = {name: tuple(one) for name, one in made["operations"].items()}
+        self._operations = {name: tuple(call) for name, call in published["operations"].items()}
         self.service_name = self._service.full_name
 
     def message(self, name: str) -> type[Message]:
-        """The class of a message."""
-        found = self._pool.FindMessageTypeByName(f"{self._package}.{name}")
-        made: type[Message] = message_factory.GetMessageClass(found)
-        return made
+        """Return the class of a message."""
+        descriptor = self._pool.FindMessageTypeByName(f"{self._package}.{name}")
+        message: type[Message] = message_factory.GetMessageClass(descriptor)
+        return message
 
     def calls(self) -> Iterator[Call]:
-        """All calls; one whose name begins with `stream` is another one's, in pieces."""
+        """Yield all calls. A call `stream...` does the same as the call without this prefix, but
+        with a message in pieces."""
         for method in self._service.methods:
             plain = method.name.removeprefix("stream")
             twin = self._service.methods_by_name[plain]
@@ -74,7 +75,7 @@ class PublishedMessages:
 
 
 def request_of(call: Call, content: bytes) -> Message:
-    """A request that came in pieces, in its envelope. Raises `Refused`."""
+    """Return the request that arrived in pieces, in its envelope. Raises `Refused`."""
     envelope = call.request()
     part = getattr(envelope, call.request.DESCRIPTOR.fields[0].name)
     try:
@@ -86,15 +87,15 @@ def request_of(call: Call, content: bytes) -> Message:
 
 
 def document_of(request: Message) -> bytes:
-    """The document of a call, as HTTP would have it. Raises `Refused` for content that no published
-    field of ours holds: it would be lost on the way."""
+    """Return the document of a call, as over HTTP. Raises `Refused` for content outside the
+    published fields, which would be lost."""
     if not request.DESCRIPTOR.fields:
         return b""
     field = request.DESCRIPTOR.fields[0]
     content = getattr(request, field.name)
-    strangers = list(_unknown(content, ()))
-    if strangers:
-        raise Refused(*strangers)
+    errors = list(_unknown(content, ()))
+    if errors:
+        raise Refused(*errors)
     plain = json_format.MessageToDict(content, preserving_proto_field_name=True)
     return json.dumps(plain).encode()
 
@@ -102,8 +103,8 @@ def document_of(request: Message) -> bytes:
 def _unknown(message: Message, place: tuple[int | str, ...]) -> Iterator[str]:
     if not message.DESCRIPTOR.fields:  # refused by the name of its field
         return
-    for one in UnknownFieldSet(message):
-        where = path_of((*place, f"field {one.field_number}"))
+    for unknown in UnknownFieldSet(message):
+        where = path_of((*place, f"field {unknown.field_number}"))
         yield f"{where} of {message.DESCRIPTOR.name}: {NOT_HERE}"
     for field, value in message.ListFields():
         if field.message_type is None:
@@ -111,12 +112,12 @@ def _unknown(message: Message, place: tuple[int | str, ...]) -> Iterator[str]:
         if isinstance(value, Message):
             yield from _unknown(value, (*place, field.name))
         else:
-            for n, one in enumerate(value):
-                yield from _unknown(one, (*place, field.name, n))
+            for n, item in enumerate(value):
+                yield from _unknown(item, (*place, field.name, n))
 
 
 def response_of(call: Call, answer: dict[str, Any] | bytes) -> Message:
-    """The answer in its envelope."""
+    """Return the answer in its envelope."""
     field = call.response.DESCRIPTOR.fields[0]
     envelope = call.response()
     if isinstance(answer, bytes):
@@ -129,6 +130,6 @@ def response_of(call: Call, answer: dict[str, Any] | bytes) -> Message:
 
 
 def content_bytes(response: Message) -> bytes:
-    """The content of a stream: the answer without its envelope."""
+    """Return the content of a stream: the answer without its envelope."""
     value = getattr(response, response.DESCRIPTOR.fields[0].name)
     return value if isinstance(value, bytes) else value.SerializeToString()

@@ -227,7 +227,8 @@ def test_patterns_advance_together(api: Any, server: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: setattr(f.size, "fixed", 113), r"flows\[0\]\.size\.fixed: 113 .* 114 to 9018"),
+        (lambda f: setattr(f.size, "fixed", 113),
+         r"flows\[0\]\.size\.fixed: is 113; .* 114 to 9018"),
         (lambda f: setattr(f.packet[2].dst_port, "value", 8472),
          r"packet\[2\]\.udp\.dst_port: .* 4789"),
         (lambda f: setattr(f.packet[3].flags, "value", 0), r"packet\[3\]\.vxlan\.flags: .* 8"),

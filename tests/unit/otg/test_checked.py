@@ -1,4 +1,4 @@
-"""A configuration is refused when it is set, by a path, or its flows start."""
+"""A configuration is refused by a path when a client sets it, otherwise its flows start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from switchmark.otg.service import Service
 from switchmark.otg.traffic import _roles
 
 PORTS = {name: TrafficPort(name, "null:", None, shared=True) for name in ("a", "b")}
-USUAL = ("--idle", "sleep", "--catch-up-us", "9000", "--interval", "0.1")
+COMMON = ("--idle", "sleep", "--catch-up-us", "9000", "--interval", "0.1")
 MACS = st.sampled_from(["02:00:00:00:00:01", "02:00:ff:ff:ff:fa", "ff:ff:ff:ff:ff:ff"])
 IP4 = st.sampled_from(["10.0.0.1", "255.255.255.250", "0.0.0.0"])
 IP6 = st.sampled_from(["2001:db8::1", "2001:2::ffff:fffa", "::"])
@@ -39,10 +39,10 @@ LONG = st.one_of(WHOLE, st.just(2**63 - 1))
 
 
 def choices(**parts: Any) -> Any:
-    """A part of which one of these is chosen."""
+    """Return a strategy for a part that has one of these alternatives."""
     return st.one_of(
         *(
-            value.map(lambda found, name=name: {"choice": name, name: found})
+            value.map(lambda chosen, name=name: {"choice": name, name: chosen})
             for name, value in parts.items()
         )
     )
@@ -66,7 +66,9 @@ ADDRESSES = {
     "udp": {"src_port": pattern(UDP, UDP), "dst_port": pattern(UDP, UDP)},
 }
 HEADERS = {
-    name: st.fixed_dictionaries(fields).map(lambda found, name=name: {"choice": name, name: found})
+    name: st.fixed_dictionaries(fields).map(
+        lambda header, name=name: {"choice": name, name: header}
+    )
     for name, fields in ADDRESSES.items()
 }
 TAG = st.sampled_from([1, 100, 200, 300, 4094, 4095]).map(
@@ -87,7 +89,7 @@ PACKETS = st.tuples(
     st.lists(TAG, max_size=2),
     st.one_of(HEADERS["ipv4"], HEADERS["ipv6"]),
     HEADERS["udp"],
-).map(lambda one: [*one[0], one[1], *one[2], one[3], one[4]])
+).map(lambda parts: [*parts[0], parts[1], *parts[2], parts[3], parts[4]])
 TUNNELS = f"tunnels rows=1\ntunnels {b64encode(bytes(24)).decode()}\n"
 FLOWS = st.fixed_dictionaries(
     {
@@ -131,12 +133,12 @@ def document(**flow: Any) -> Any:
 
 
 def accepted(flow: Any, folder: Any) -> Any:
-    """The commands of a flow that is accepted; raises `Refused`."""
+    """Return the commands of a flow; raise `Refused` if the flow is refused."""
     (plan,) = plan_flows(types.Config.model_validate(document(**flow)), PORTS)
     file = folder / "flow.pcap"
     if plan.replay is not None:
         plan.replay.write(file)
-    commands = [[role, *words] for role, words in _roles(plan, file, USUAL)]
+    commands = [[role, *options] for role, options in _roles(plan, file, COMMON)]
     check_plans(LocalHost(), [plan] * len(commands), commands)
     return commands
 
@@ -148,7 +150,7 @@ def accepted(flow: Any, folder: Any) -> Any:
 def test_a_configuration_is_refused_by_path_or_starts(tmp_path: Path, flow: Any) -> None:
     try:
         types.Config.model_validate(document(**flow))
-    except ValueError:  # by the published bounds, whose refusals have paths of their own
+    except ValueError:  # outside the published bounds, which other tests check
         return
     try:
         commands = accepted(flow, tmp_path)
@@ -166,7 +168,7 @@ def test_a_configuration_is_refused_by_path_or_starts(tmp_path: Path, flow: Any)
 
 
 @pytest.mark.parametrize(
-    ("flow", "words"),
+    ("flow", "message"),
     [
         ({"rate": {"pps": 2 * 10**10}}, "flows[0].rate.pps: '20000000000' is neither"),
         ({"rate": {"gbps": 20_000}}, "flows[0].rate.gbps: "),
@@ -176,11 +178,11 @@ def test_a_configuration_is_refused_by_path_or_starts(tmp_path: Path, flow: Any)
         ),
     ],
 )
-def test_a_refusal_of_the_engine_names_the_field(tmp_path: Path, flow: Any, words: Any) -> None:
+def test_a_refusal_of_the_engine_names_the_field(tmp_path: Path, flow: Any, message: Any) -> None:
     packet: list[Any] = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
     with pytest.raises(Refused) as caught:
         accepted({"packet": packet, **flow}, tmp_path)
-    assert str(caught.value).startswith(words)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_share_below_a_thousandth_of_a_percent_is_accepted(tmp_path: Path) -> None:
@@ -193,15 +195,15 @@ def test_a_message_without_an_option_keeps_the_path_of_its_flow() -> None:
     packet: list[Any] = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
     (plan,) = plan_flows(types.Config.model_validate(document(packet=packet)), PORTS)
     assert refusal_of(plan, "sender", "out of memory") == "flows[0]: out of memory"
-    told = refusal_of(plan, "receiver", "--port null:x: no such key")
-    assert told == "flows[0].tx_rx.port.rx_names: no such key"
+    message = refusal_of(plan, "receiver", "--port null:x: no such key")
+    assert message == "flows[0].tx_rx.port.rx_names: no such key"
 
 
 @pytest.mark.parametrize(
-    ("part", "words"),
+    ("part", "message"),
     [
         (types.FlowRate(choice="pps", mbps=3), "mbps: choice is pps; leave out"),
-        (types.FlowRate(pps=5, mbps=3), "mbps: pps is there, too; leave out"),
+        (types.FlowRate(pps=5, mbps=3), "mbps: pps is also given; leave out"),
         (
             types.FlowHeader(choice="ipv4", ipv6=types.FlowIpv6()),
             "ipv6: choice is ipv4; leave out",
@@ -212,10 +214,10 @@ def test_a_message_without_an_option_keeps_the_path_of_its_flow() -> None:
         ),
     ],
 )
-def test_a_value_beside_another_choice_is_refused(part: Any, words: Any) -> None:
+def test_a_value_beside_another_choice_is_refused(part: Any, message: Any) -> None:
     with pytest.raises(Refused) as caught:
         check_choices(part)
-    assert str(caught.value).startswith(words)
+    assert str(caught.value).startswith(message)
 
 
 def test_a_choice_deep_in_a_document_has_its_path() -> None:
@@ -227,43 +229,43 @@ def test_a_choice_deep_in_a_document_has_its_path() -> None:
 def test_an_address_with_a_zone_is_refused(tmp_path: Path) -> None:
     address = {"src": {"value": "fe80::1%eth0"}}
     packet = [{"ethernet": {}}, {"ipv6": address}, {"udp": {}}]
-    words = r"flows\[0\]\.packet\[1\]\.ipv6\.src\.value: fe80::1%eth0 names a zone"
-    with pytest.raises(Refused, match=words):
+    message = r"flows\[0\]\.packet\[1\]\.ipv6\.src\.value: fe80::1%eth0 names a zone"
+    with pytest.raises(Refused, match=message):
         accepted({"packet": packet}, tmp_path)
 
 
 def test_a_location_of_two_ports_is_refused() -> None:
-    found = document(packet=[])
-    found["ports"][1]["location"] = "a"
-    with pytest.raises(Refused, match=r"ports\[1\]\.location: a is the location of port p1"):
-        plan_flows(types.Config.model_validate(found), PORTS)
+    config = document(packet=[])
+    config["ports"][1]["location"] = "a"
+    with pytest.raises(Refused, match=r"ports\[1\]\.location: a is also the location of port p1"):
+        plan_flows(types.Config.model_validate(config), PORTS)
 
 
 def test_frames_above_the_mtu_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TrafficPort, "mtu_bytes", property(lambda port: 1500))
     packet: list[Any] = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
-    for size, good in ((1518, True), (1519, False)):
-        found = types.Config.model_validate(document(packet=packet, size={"fixed": size}))
-        if good:
-            plan_flows(found, PORTS)
-            continue
-        words = r"flows\[0\]\.size\.fixed: frames of 1519 bytes need an MTU of 1501; the device of"
-        with pytest.raises(Refused, match=words):
-            plan_flows(found, PORTS)
+    fitting, too_large = (
+        types.Config.model_validate(document(packet=packet, size={"fixed": size}))
+        for size in (1518, 1519)
+    )
+    plan_flows(fitting, PORTS)
+    message = r"flows\[0\]\.size\.fixed: frames of 1519 bytes need an MTU of 1501; the device of"
+    with pytest.raises(Refused, match=message):
+        plan_flows(too_large, PORTS)
 
 
 def test_files_of_all_flows_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(headers, "MOST_MODIFIER_CHARACTERS", 0)  # so that files have the frames
+    monkeypatch.setattr(headers, "MOST_MODIFIER_CHARACTERS", 0)  # forces the frames into files
     packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {"src_port": {"values": [1, 5]}}}]
-    found = document(packet=packet, size={"random": {"min": 9000, "max": 9018}})
-    found["flows"] = [{**found["flows"][0], "name": f"f{n}"} for n in range(3)]
+    config = document(packet=packet, size={"random": {"min": 9000, "max": 9018}})
+    config["flows"] = [{**config["flows"][0], "name": f"f{n}"} for n in range(3)]
     assert 2 * 65_536 * 9018 > MOST_FILE_BYTES > 65_536 * 9018
     with pytest.raises(Refused, match=r"flows\[1\]\.size\.random: the files of frames"):
-        plan_flows(types.Config.model_validate(found), PORTS)
+        plan_flows(types.Config.model_validate(config), PORTS)
 
 
 def test_captures_of_frames_that_pass_the_kernel_are_refused() -> None:
-    """By the device, of which the captured port may be another one."""
+    """The captured port may be another port of the device at which the flow receives."""
     ports = {
         "a": TrafficPort("a", "raw:dev=e1", "e1", shared=True),
         "b": TrafficPort("b", "raw:dev=e2", "e2", shared=True),
@@ -272,29 +274,29 @@ def test_captures_of_frames_that_pass_the_kernel_are_refused() -> None:
         "d": TrafficPort("d", "dpdk:af-xdp=e2,queue-size=64", None, shared=False),
     }
     packet: list[Any] = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
-    for receiver, captured, words in (
+    for receiver, captured, message in (
         ("b", "b", None),
         ("x", "x", "flow f receives at device e2 past the kernel (port p2)"),
         ("x", "b", "flow f receives at device e2 past the kernel (port p2)"),
         ("d", "b", "flow f receives at device e2 past the kernel (port p2)"),
         ("b", "v", "port p3 is not a device of the kernel"),
     ):
-        found = document(packet=packet)
-        found["layer1"] = []
-        found["ports"][1]["location"] = receiver
+        body = document(packet=packet)
+        body["layer1"] = []
+        body["ports"][1]["location"] = receiver
         name = "p2"
         if captured != receiver:
-            found["ports"].append({"name": "p3", "location": captured})
+            body["ports"].append({"name": "p3", "location": captured})
             name = "p3"
-        found["captures"] = [{"name": "c", "port_names": [name]}]
-        config = types.Config.model_validate(found)
+        body["captures"] = [{"name": "c", "port_names": [name]}]
+        config = types.Config.model_validate(body)
         plans = plan_flows(config, ports)
-        if words is None:
+        if message is None:
             check_captures(config, ports, plans)
             continue
         with pytest.raises(Refused) as caught:
             check_captures(config, ports, plans)
-        assert f"captures[0].port_names: {words}" in str(caught.value)
+        assert f"captures[0].port_names: {message}" in str(caught.value)
 
 
 def test_an_empty_body_does_not_erase_the_configuration() -> None:

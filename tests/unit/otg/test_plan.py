@@ -1,4 +1,4 @@
-"""OTG configurations as command lines of the engine, and refusals by path."""
+"""The engine's command lines for OTG configurations, and refusals by path."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ PORTS = {
 
 @pytest.fixture
 def config() -> Any:
-    made = snappi.Api().config()
-    made.ports.add(name="p1", location="eth1")
-    made.ports.add(name="p2", location="eth2")
-    flow = made.flows.add(name="f")
+    config = snappi.Api().config()
+    config.ports.add(name="p1", location="eth1")
+    config.ports.add(name="p2", location="eth2")
+    flow = config.flows.add(name="f")
     flow.tx_rx.port.tx_name, flow.tx_rx.port.rx_names = "p1", ["p2"]
     eth, ip, udp = flow.packet.ethernet().ipv4().udp()
     eth.src.value, eth.dst.value = "02:00:00:00:00:01", "02:00:00:00:00:02"
     ip.src.value, ip.dst.value = "10.0.0.1", "10.0.0.2"
     udp.src_port.value, udp.dst_port.value = 1, 2
-    return made
+    return config
 
 
 def planned(config: Any) -> Any:
@@ -52,7 +52,7 @@ def option(arguments: Any, name: Any) -> Any:
     return arguments[arguments.index(name) + 1]
 
 
-def test_a_plain_flow_is_the_engine_s_own(config: Any) -> None:
+def test_plain_flow_needs_no_file(config: Any) -> None:
     plan = planned(config)
     assert plan.replay is None
     assert option(plan.sender, "--rate") == "1000"  # OTG's defaults
@@ -75,7 +75,7 @@ def test_counting_addresses_are_flows(config: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "wanted"),
+    ("change", "expected"),
     [
         (lambda r: setattr(r, "pps", 5), ["--rate", "5"]),
         (lambda r: setattr(r, "mbps", 5), ["--rate", "5Mbps-l2"]),
@@ -83,16 +83,16 @@ def test_counting_addresses_are_flows(config: Any) -> None:
         (lambda r: setattr(r, "percentage", 100), ["--rate", "25000Mbps-l1"]),
     ],
 )
-def test_rates(config: Any, change: Any, wanted: Any) -> None:
+def test_rates(config: Any, change: Any, expected: Any) -> None:
     config.layer1.add(name="l", port_names=["p1"]).speed = "speed_25_gbps"
     change(config.flows[0].rate)
     sender = list(planned(config).sender)
     place = sender.index("--rate")
-    assert sender[place : place + len(wanted)] == wanted
+    assert sender[place : place + len(expected)] == expected
 
 
 @pytest.mark.parametrize(
-    ("change", "wanted"),
+    ("change", "expected"),
     [
         (lambda s: setattr(s.weight_pairs, "predefined", "imix"), "random:imix"),
         (
@@ -105,32 +105,32 @@ def test_rates(config: Any, change: Any, wanted: Any) -> None:
         (lambda s: setattr(s.increment, "step", 727), "64+791+1518"),
     ],
 )
-def test_sizes(config: Any, change: Any, wanted: Any) -> None:
+def test_sizes(config: Any, change: Any, expected: Any) -> None:
     change(config.flows[0].size)
-    assert option(planned(config).sender, "--packet-size") == wanted
+    assert option(planned(config).sender, "--packet-size") == expected
 
 
-def test_a_set_number_of_frames_needs_no_file(config: Any) -> None:
-    """The engine counts them itself, whatever their sizes are."""
+def test_fixed_number_of_frames_needs_no_file(config: Any) -> None:
+    """The engine counts the frames itself, also if their sizes differ."""
     flow = config.flows[0]
     flow.size.weight_pairs.predefined = "imix"
     flow.duration.fixed_packets.packets = 1_000_001
     plan = planned(config)
     assert plan.replay is None
     assert option(plan.sender, "--frames") == "1000001"
-    assert option(plan.receiver, "--packet-size") == "1518", "for which the port must have room"
+    assert option(plan.receiver, "--packet-size") == "1518", "the largest frame"
 
 
 @pytest.fixture
-def file_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No modifier fits a command line, so that a file has the frames."""
+def replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No modifier fits into a command line, so that the frames come from a file."""
     monkeypatch.setattr(headers, "MOST_MODIFIER_CHARACTERS", 0)
 
 
-@pytest.mark.usefixtures("file_alone")
+@pytest.mark.usefixtures("replayed")
 @pytest.mark.parametrize("packets", [30, 65_537, 1_000_000])
-def test_a_set_number_of_frames_of_a_file(config: Any, tmp_path: Path, packets: Any) -> None:
-    """The file holds each different frame once; its last round may be a part."""
+def test_fixed_number_of_frames_repeats_the_file(config: Any, tmp_path: Path, packets: Any) -> None:
+    """The file has each different frame once; the last replay may be partial."""
     flow = config.flows[0]
     flow.packet[2].src_port.values = [5, 6, 7]
     flow.size.fixed = 100
@@ -144,8 +144,8 @@ def test_a_set_number_of_frames_of_a_file(config: Any, tmp_path: Path, packets: 
     assert len(data) == 24 + 3 * (16 + 96)
 
 
-@pytest.mark.usefixtures("file_alone")
-def test_drawn_sizes_with_a_list_fill_whole_rounds(config: Any) -> None:
+@pytest.mark.usefixtures("replayed")
+def test_drawn_sizes_with_a_list_fill_whole_periods(config: Any) -> None:
     flow = config.flows[0]
     flow.packet[2].src_port.values = [5, 6, 7]
     flow.size.weight_pairs.predefined = "imix"
@@ -157,8 +157,8 @@ def test_drawn_sizes_with_a_list_fill_whole_rounds(config: Any) -> None:
     assert planned(config).replay.frames == 10
 
 
-@pytest.mark.usefixtures("file_alone")
-def test_too_many_different_frames_name_the_sizes(config: Any) -> None:
+@pytest.mark.usefixtures("replayed")
+def test_refusal_of_too_many_frames_names_the_sizes(config: Any) -> None:
     flow = config.flows[0]
     flow.packet[2].src_port.values = list(range(1, 101))
     flow.size.increment.step = 1
@@ -168,8 +168,8 @@ def test_too_many_different_frames_name_the_sizes(config: Any) -> None:
         planned(config)
 
 
-def test_a_file_s_frames_are_those_of_the_reference(tmp_path: Path) -> None:
-    """Written by columns, with every part of a frame that may be there."""
+def test_frames_in_a_file_equal_single_frames(tmp_path: Path) -> None:
+    """`write_pcap` makes them by columns. The cases cover all optional parts of a frame."""
     sizes = [128, 111, 1518, 97]
     for version, vlans, payload in itertools.product((4, 6), ((), (5,), (7, 9)), (b"", b"abc")):
         ips = ["10.0.0.255", "10.255.0.1"] if version == 4 else ["2001:db8::ffff", "::1"]
@@ -179,15 +179,20 @@ def test_a_file_s_frames_are_those_of_the_reference(tmp_path: Path) -> None:
         data = (tmp_path / "f.pcap").read_bytes()
         at = 24
         for n in range(30):
-            wanted = frame(cycle.at(n), vlans, sizes[n % 4], payload)
-            assert struct.unpack_from("<IIII", data, at) == (0, 1000 * n, len(wanted), len(wanted))
-            assert data[at + 16 : at + 16 + len(wanted)] == wanted, (version, vlans, n)
-            at += 16 + len(wanted)
+            expected = frame(cycle.at(n), vlans, sizes[n % 4], payload)
+            assert struct.unpack_from("<IIII", data, at) == (
+                0,
+                1000 * n,
+                len(expected),
+                len(expected),
+            )
+            assert data[at + 16 : at + 16 + len(expected)] == expected, (version, vlans, n)
+            at += 16 + len(expected)
         assert at == len(data)
 
 
-@pytest.mark.usefixtures("file_alone")
-def test_addresses_that_pass_32_bits_come_from_a_file(config: Any) -> None:
+@pytest.mark.usefixtures("replayed")
+def test_addresses_beyond_32_bits_come_from_a_file(config: Any) -> None:
     """The engine counts in the lowest 32 bits of a MAC or IPv6 address."""
     src = config.flows[0].packet[0].src
     src.increment.start, src.increment.step = "02:00:ff:ff:ff:fa", "00:00:00:00:00:01"
@@ -197,7 +202,7 @@ def test_addresses_that_pass_32_bits_come_from_a_file(config: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gap_us", "pps", "bursts", "wanted"),
+    ("gap_us", "pps", "bursts", "expected"),
     [
         (1000, 100_000, 5, ("--schedule", "on-off:40000ns:1000000ns")),
         (0, 100_000, 5, ("--rate", "100000")),
@@ -205,23 +210,23 @@ def test_addresses_that_pass_32_bits_come_from_a_file(config: Any) -> None:
     ],
 )
 def test_bursts_have_exact_counts(
-    config: Any, gap_us: Any, pps: Any, bursts: Any, wanted: Any
+    config: Any, gap_us: Any, pps: Any, bursts: Any, expected: Any
 ) -> None:
-    """A recorded schedule, which leaves out late frames, has a bound that no frame exceeds."""
+    """A recorded schedule skips late frames, so its bound is above every delay."""
     flow = config.flows[0]
     flow.rate.pps = pps
     flow.duration.burst.bursts, flow.duration.burst.packets = bursts, 4
     flow.duration.burst.inter_burst_gap.microseconds = gap_us
     sender = planned(config).sender
-    assert option(sender, wanted[0]) == wanted[1]
+    assert option(sender, expected[0]) == expected[1]
     assert option(sender, "--frames") == "20"
-    if wanted[1] == "recorded":
+    if expected[1] == "recorded":
         assert option(sender, "--catch-up-us") == "1000000000"
 
 
-@pytest.mark.usefixtures("file_alone")
-def test_a_tag_is_said_to_the_sender_or_in_its_file(config: Any) -> None:
-    """The engine refuses tags beside a file, whose frames have their own."""
+@pytest.mark.usefixtures("replayed")
+def test_sender_has_the_tag_as_option_or_in_its_file(config: Any) -> None:
+    """The engine refuses the option beside a file, whose frames have their tags."""
     flow = config.flows[0]
     flow.packet.clear()
     flow.packet.ethernet().vlan().ipv4().udp()
@@ -238,27 +243,27 @@ def test_a_tag_is_said_to_the_sender_or_in_its_file(config: Any) -> None:
     assert option(plan.receiver, "--vlan") == "100"
 
 
-def ones(words: Any) -> Any:
-    """The sum in ones' complement, as of RFC 1071."""
-    value = sum(struct.unpack(f"!{len(words) // 2}H", words))
+def ones_complement_sum(data: Any) -> Any:
+    """Return the sum in ones_complement_sum' complement (RFC 1071)."""
+    value = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while value >> 16:
         value = (value & 0xFFFF) + (value >> 16)
     return value
 
 
 def test_frames_have_their_checksums() -> None:
-    """Sums over header and pseudo-header with the checksum in them are all ones (RFC 1071)."""
-    where = Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2", 7, 9)
-    data = frame(where, (100,), 80)
+    """Sums over headers that include the checksum have all bits set (RFC 1071)."""
+    addresses = Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2", 7, 9)
+    data = frame(addresses, (100,), 80)
     assert len(data) == 76
     assert data[12:16] == bytes.fromhex("81000064")
     ip, udp = data[18:38], data[38:]
-    assert ones(ip) == 0xFFFF
-    assert ones(ip[12:20] + struct.pack("!HH", 17, len(udp)) + udp) == 0xFFFF
+    assert ones_complement_sum(ip) == 0xFFFF
+    assert ones_complement_sum(ip[12:20] + struct.pack("!HH", 17, len(udp)) + udp) == 0xFFFF
 
 
-def test_ports_may_be_asked_for_from_others(config: Any) -> None:
-    """Scripts for hardware do, and here they belong to nobody; other options are refused."""
+def test_location_preemption_is_accepted(config: Any) -> None:
+    """Scripts for hardware request it. Here no port has an owner. Other options are refused."""
     config.options.port_options.location_preemption = True
     assert planned(config).replay is None
     config.options.port_options.data_integrity = True
@@ -266,7 +271,7 @@ def test_ports_may_be_asked_for_from_others(config: Any) -> None:
         planned(config)
 
 
-def test_more_flows_than_processes_are_good_for_are_refused(config: Any) -> None:
+def test_too_many_flows_are_refused(config: Any) -> None:
     document = json.loads(config.serialize())
     document["flows"] = [{**document["flows"][0], "name": f"f{n}"} for n in range(257)]
     with pytest.raises(Refused, match="flows: 257 flows; 256 are supported"):
@@ -275,9 +280,9 @@ def test_more_flows_than_processes_are_good_for_are_refused(config: Any) -> None
     assert len(plan_flows(types.Config.model_validate(document), PORTS)) == 256
 
 
-@pytest.mark.usefixtures("file_alone")
-def test_ports_of_0_are_sent_from_a_file(config: Any) -> None:
-    """The API's default, which the engine has no option for."""
+@pytest.mark.usefixtures("replayed")
+def test_port_0_is_sent_from_a_file(config: Any) -> None:
+    """Port 0 is the API's default, and the engine's options refuse it."""
     config.flows[0].packet[2].src_port.value = 0
     plan = planned(config)
     assert plan.replay.cycle.at(0).src_port == 0
@@ -287,7 +292,7 @@ def test_ports_of_0_are_sent_from_a_file(config: Any) -> None:
     assert planned(config).replay is not None
 
 
-def test_two_tags_are_refused_where_the_outer_one_is_lost(config: Any) -> None:
+def test_two_tags_are_refused_at_a_port_that_loses_one(config: Any) -> None:
     config.ports[1].location = "d2"
     flow = config.flows[0]
     flow.packet.clear()
@@ -302,12 +307,12 @@ def test_two_tags_are_refused_where_the_outer_one_is_lost(config: Any) -> None:
         plan_flows(document, ports)
 
 
-def test_a_payload_of_the_client_leaves_as_it_is(config: Any, tmp_path: Path) -> None:
-    """Where nobody counts the flow: a receiver goes by the engine's stamp in its place."""
+def test_client_payload_is_sent_if_there_is_no_receiver(config: Any, tmp_path: Path) -> None:
+    """A receiver needs the engine's stamp in the place of the payload."""
     flow = config.flows[0]
     flow.packet.custom()[-1].bytes = "0x0A:0b 0c"
-    words = "flows[0].packet[3].custom: flows with a receiving port are counted by a stamp"
-    with pytest.raises(Refused, match=re.escape(words)):
+    message = "flows[0].packet[3].custom: a flow with a receiving port has the engine's stamp"
+    with pytest.raises(Refused, match=re.escape(message)):
         planned(config)
     config.flows[0].tx_rx.port.rx_names = []
     plan = planned(config)
@@ -316,71 +321,71 @@ def test_a_payload_of_the_client_leaves_as_it_is(config: Any, tmp_path: Path) ->
     plan.replay.write(tmp_path / "f.pcap")
     data = (tmp_path / "f.pcap").read_bytes()[24 + 16 : 24 + 16 + 60]
     assert data[42:] == b"\x0a\x0b\x0c" + bytes(15)
-    assert ones(data[26:34] + struct.pack("!HH", 17, 26) + data[34:]) == 0xFFFF
+    assert ones_complement_sum(data[26:34] + struct.pack("!HH", 17, 26) + data[34:]) == 0xFFFF
     flow.packet[3].bytes = "00" * 30
-    with pytest.raises(Refused, match="64 cannot be; frames with these headers have 76 to"):
+    with pytest.raises(Refused, match="is 64; frames with these headers have 76 to"):
         planned(config)
     document = json.loads(config.serialize())
     document["flows"][0]["packet"][3]["custom"]["bytes"] = "0g"
-    with pytest.raises(Refused, match=r"custom\.bytes: holds no hexadecimal bytes"):
+    with pytest.raises(Refused, match=r"custom\.bytes: '0g' is not hexadecimal"):
         plan_flows(types.Config.model_validate(document), PORTS)
 
 
-def test_captured_frames_get_their_fcs_unless_they_were_cut_short() -> None:
+def test_captured_frames_get_an_fcs_unless_they_were_cut() -> None:
     frame = bytes(range(60))
     head = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
     whole = head + struct.pack("=IIII", 1, 2, 60, 60) + frame
     whole += struct.pack("=IIII", 3, 4, 20, 60) + frame[:20]
-    found = with_fcs(whole + b"cut")
-    (link,) = struct.unpack_from("=I", found, 20)
-    assert link == 0x2400_0001, "Ethernet, with two 16-bit words of FCS (the pcap file format)"
-    first, second = found[24:104], found[104:]
+    completed = with_fcs(whole + b"cut")
+    (link,) = struct.unpack_from("=I", completed, 20)
+    assert link == 0x2400_0001, "Ethernet, with two 16-bit message of FCS (the pcap file format)"
+    first, second = completed[24:104], completed[104:]
     assert struct.unpack_from("=IIII", first) == (1, 2, 64, 64)
-    assert zlib.crc32(first[16:]) == 0x2144DF1C, "what a frame with its FCS comes to, by IEEE 802.3"
+    assert zlib.crc32(first[16:]) == 0x2144DF1C, "the CRC of a frame with its FCS, by IEEE 802.3"
     assert struct.unpack_from("=IIII", second) == (3, 4, 20, 64) and second[16:] == frame[:20]
-    with pytest.raises(ValueError, match="no pcap file"):
+    with pytest.raises(ValueError, match="not a pcap file"):
         with_fcs(b"")
 
 
-def test_a_choice_may_be_left_out(config: Any) -> None:
+def test_choice_can_be_left_out(config: Any) -> None:
     text = config.serialize().replace('"choice": "fixed",', "").replace('"choice": "pps",', "")
     (plan,) = plan_flows(types.Config.model_validate_json(text), PORTS)
     assert plan.replay is None
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         (lambda f: f.packet.clear(), "flows[0].packet: supported are"),
-        (lambda f: setattr(f.tx_rx.port, "rx_names", ["p1"]), "is the sending port itself"),
+        (lambda f: setattr(f.tx_rx.port, "rx_names", ["p1"]), "is the sending port"),
         (lambda f: setattr(f.tx_rx.port, "tx_name", "p9"), "tx_name: there is no port p9"),
-        (lambda f: setattr(f.rate, "percentage", 5), "the port has no known speed"),
-        (lambda f: setattr(f, "name", "p1"), "flows[0].name: p1 is the name of something else"),
+        (lambda f: setattr(f.rate, "percentage", 5), "the speed of the port is unknown"),
+        (lambda f: setattr(f, "name", "p1"), "flows[0].name: p1 is also ports[0].name"),
         (lambda f: setattr(f.duration.burst, "packets", 5), "inter_burst_gap"),
         (lambda f: setattr(f.metrics, "timestamps", True), "flows[0].metrics.timestamps: is not"),
     ],
 )
-def test_refusals_name_the_path(config: Any, change: Any, words: Any) -> None:
+def test_refusals_name_the_path(config: Any, change: Any, message: Any) -> None:
     change(config.flows[0])
-    if "gap" in words:
+    if "gap" in message:
         config.flows[0].duration.burst.inter_burst_gap.bytes = 100
     with pytest.raises(Refused) as caught:
         planned(config)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "words"),
+    ("old", "new", "message"),
     [
-        ("02:00:00:00:00:01", "02:00", "flows[0].packet[0].ethernet.src.value: is no MAC"),
+        ("02:00:00:00:00:01", "02:00", "flows[0].packet[0].ethernet.src.value: 02:00 is not a MAC"),
         ("10.0.0.1", "10.0.0", "flows[0].packet[1].ipv4.src.value: Expected 4 octets"),
     ],
 )
-def test_addresses_that_are_none(config: Any, old: Any, new: Any, words: Any) -> None:
+def test_invalid_addresses_are_refused(config: Any, old: Any, new: Any, message: Any) -> None:
     text = config.serialize().replace(old, new)
     with pytest.raises(Refused) as caught:
         plan_flows(types.Config.model_validate_json(text), PORTS)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_ports() -> None:
@@ -389,20 +394,20 @@ def test_ports() -> None:
     )
     assert parse_port("lo").spec == "raw:dev=lo,mmsg"
     assert parse_port("x=af_xdp:dev=lo,queues=2").spec == "af_xdp:dev=lo,queues=2"
-    for text, words in (
+    for text, message in (
         ("nodevice0", "there is no device nodevice0"),
-        ("p=parrot:x", "parrot is no kind of port; known are raw"),
+        ("p=parrot:x", "parrot is not a kind of port; known are raw"),
         ("=raw", "write LOCATION=KIND"),
     ):
-        with pytest.raises(UsageError, match=words):
+        with pytest.raises(UsageError, match=message):
             parse_port(text)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="location lo is repeated"):
         parse_ports(["lo", "lo=packet_mmap"])
     with pytest.raises(UsageError, match="give at least one"):
         parse_ports([])
 
 
-def test_nobody_listens_beyond_loopback_without_secrets(tmp_path: Path) -> None:
+def test_remote_access_requires_secrets(tmp_path: Path) -> None:
     assert is_loopback("127.0.0.1")
     assert is_loopback("::1")
     assert not is_loopback("0.0.0.0")
@@ -437,5 +442,5 @@ def test_fields_with_patterns_are_modified_by_the_engine(config: Any) -> None:
         "vlan=decrement,100,1,3",
     ]  # fmt: skip
     compared = [b for a, b in itertools.pairwise(plan.receiver) if a == "--modify"]
-    assert {one.partition("=")[0] for one in compared} == {"id", "src-ip", "vlan"}
+    assert {modifier.partition("=")[0] for modifier in compared} == {"id", "src-ip", "vlan"}
     assert plan.paths["modify ttl"] == "flows[0].packet[2].ipv4.time_to_live"

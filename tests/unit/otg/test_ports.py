@@ -44,5 +44,5 @@ def test_server_refuses_a_port_that_is_not_permitted(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("small", [True, False])
 def test_engines_use_small_pages_if_there_are_no_hugepages(small: bool) -> None:
-    usual = Traffic(Mock(), small_pages=small)._usual(1)
-    assert ("--dpdk-pages" in usual) is small
+    common = Traffic(Mock(), small_pages=small)._common_options(1)
+    assert ("--dpdk-pages" in common) is small

@@ -1,4 +1,4 @@
-"""Counters of running flows, and what is told of flows whose engines failed or were late."""
+"""Counters of running flows, and warnings of engines that failed or were late."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAN = SimpleNamespace(
 
 
 class Engine:
-    """An engine that has printed what a test says."""
+    """An engine with the output that a test gives."""
 
     def __init__(self, role: Any) -> None:
         self.role, self.stopped = role, None
@@ -74,7 +74,7 @@ def metric(flow: Any) -> Any:
     return flow_metrics(types.FlowMetricsRequest(), [PLAN], {"f": flow})[0]
 
 
-def test_received_is_of_the_last_moment_that_the_sender_reached() -> None:
+def test_in_step_returns_the_last_moment_the_sender_passed() -> None:
     sent = [Moment(0), Moment(100, 10), Moment(200, 20), Moment(300, 30)]
     received = [Moment(0), Moment(150, 14), Moment(250, 24), Moment(350, 34)]
     assert in_step(sent, received) == (Moment(300, 30), Moment(250, 24))
@@ -83,7 +83,7 @@ def test_received_is_of_the_last_moment_that_the_sender_reached() -> None:
     assert in_step(sent, received[:1]) == (Moment(0), Moment(0))
 
 
-def test_sums_and_rates_are_taken_up_once() -> None:
+def test_counter_sums_add_each_interval_once() -> None:
     progress = CounterSums("tx_offered", "tx_bytes")
     engine = Engine("sender")
     engine.prints(100, tx_offered=10, tx_bytes=640)
@@ -94,7 +94,7 @@ def test_sums_and_rates_are_taken_up_once() -> None:
     assert progress.last == Moment(200, 30, 1920, 200.0, 12800.0)
 
 
-def test_a_running_flow_never_received_more_than_was_sent(flow: Any) -> None:
+def test_running_flow_has_not_received_more_than_it_sent(flow: Any) -> None:
     flow.sender.prints(100, tx_offered=10)
     flow.receiver.prints(120, rx_frames=12)
     flow.receiver.prints(220, rx_frames=10)
@@ -105,25 +105,25 @@ def test_a_running_flow_never_received_more_than_was_sent(flow: Any) -> None:
     assert (metric(flow).frames_tx, metric(flow).frames_rx) == (20, 12)
 
 
-def test_a_receiver_that_failed_has_no_rate_and_no_loss(flow: Any) -> None:
+def test_failed_receiver_has_no_rate_and_no_loss(flow: Any) -> None:
     flow.sender.prints(100, tx_offered=10)
     flow.receiver.prints(90, rx_frames=9)
     flow.receiver.prints(110, rx_frames=2)
     flow.receiver.ends("failure", "recvmmsg: Network is down", unique=11, rx_frames=11)
     flow.take()
-    found = metric(flow)
-    assert (found.transmit, found.frames_tx, found.frames_rx) == ("started", 10, 9)
-    assert found.frames_rx_rate == 0 < found.frames_tx_rate
+    metrics = metric(flow)
+    assert (metrics.transmit, metrics.frames_tx, metrics.frames_rx) == ("started", 10, 9)
+    assert metrics.frames_rx_rate == 0 < metrics.frames_tx_rate
     assert flow.fault == "receiver: recvmmsg: Network is down"
     flow.sender.ends(tx_intended=100, tx_offered=100)
     assert flow.take()
-    found = metric(flow)
-    assert (found.transmit, found.frames_tx, found.frames_rx) == ("stopped", 100, 11)
-    assert (found.loss, found.frames_rx_rate, found.frames_tx_rate) == (None, 0, 0)
-    assert flow.warnings == ["receiver: recvmmsg: Network is down; no loss can be told"]
+    metrics = metric(flow)
+    assert (metrics.transmit, metrics.frames_tx, metrics.frames_rx) == ("stopped", 100, 11)
+    assert (metrics.loss, metrics.frames_rx_rate, metrics.frames_tx_rate) == (None, 0, 0)
+    assert flow.warnings == ["receiver: recvmmsg: Network is down; the loss is unknown"]
 
 
-def test_a_lost_link_is_a_fault_while_the_flow_runs(flow: Any) -> None:
+def test_lost_link_is_a_fault_while_the_flow_runs(flow: Any) -> None:
     flow.sender.prints(100, tx_offered=10)
     flow.receiver.prints(90, rx_frames=9)
     flow.receiver.prints(190, rx_frames=0, lost_link=True)
@@ -134,12 +134,12 @@ def test_a_lost_link_is_a_fault_while_the_flow_runs(flow: Any) -> None:
     flow.sender.ends(**ends)
     flow.receiver.ends(fault="port 0: went away and came back", **ends)
     assert flow.take() and metric(flow).loss is None
-    assert flow.warnings == [f"{flow.fault}; no loss can be told"]
+    assert flow.warnings == [f"{flow.fault}; the loss is unknown"]
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_a_partial_result_is_a_fault(flow: Any, role: Any) -> None:
-    """Of a device that went away and came back, and the flow went on."""
+def test_partial_result_is_a_fault(flow: Any, role: Any) -> None:
+    """A device went away and came back, and the flow continued."""
     ends = {"tx_intended": 10, "tx_offered": 10, "rx_frames": 10, "unique": 10}
     flow.sender.ends(fault="went away" if role == "sender" else None, **ends)
     flow.receiver.ends(fault="went away" if role == "receiver" else None, **ends)
@@ -156,7 +156,7 @@ def test_frames_of_another_kind_explain_loss(flow: Any) -> None:
     assert warning.startswith("100 frames are missing, and 100 of another kind arrived: ")
 
 
-def test_drops_of_the_receiver_are_not_loss(flow: Any) -> None:
+def test_drops_of_the_receiver_port_are_not_loss(flow: Any) -> None:
     flow.sender.ends(tx_intended=1000, tx_offered=1000)
     flow.receiver.ends(unique=400, rx_frames=400, rx_socket_drops=450, rx_missed_away=50)
     flow.take()
@@ -164,7 +164,7 @@ def test_drops_of_the_receiver_are_not_loss(flow: Any) -> None:
     assert flow.warnings[0].startswith("500 of 600 missing frames were dropped by the receiver")
 
 
-def test_a_whole_flow_has_its_loss_and_no_warning(flow: Any) -> None:
+def test_complete_flow_has_its_loss_and_no_warning(flow: Any) -> None:
     flow.sender.ends(tx_intended=1000, tx_offered=1000)
     flow.take()
     assert flow.receiver.stopped == 1000
@@ -175,15 +175,15 @@ def test_a_whole_flow_has_its_loss_and_no_warning(flow: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("late", "words"),
+    ("late", "reason"),
     [(20, "the sender had no core in time"), (0, "the port did not take them")],
 )
-def test_a_missed_rate_is_told_with_its_share(flow: Any, late: Any, words: Any) -> None:
+def test_missed_rate_warning_has_share_and_reason(flow: Any, late: Any, reason: Any) -> None:
     flow.sender.ends(tx_intended=1000, tx_offered=980, tx_late=late)
     flow.receiver.ends(unique=980, rx_frames=980)
     flow.take()
     assert flow.warnings == [
-        "the rate was missed by 2 %: 20 of 1000 frames did not leave when they were due: " + words
+        "the rate was missed by 2 %: 20 of 1000 frames did not leave when they were due: " + reason
     ]
     assert metric(flow).loss == 0
 
@@ -205,10 +205,10 @@ class Driver(Engine):
         self.is_closed = True
 
 
-def test_an_engine_in_another_s_fanout_group_is_started_again(
+def test_engine_with_a_used_fanout_group_is_started_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The group's number follows from the process ID, so another process has another one."""
+    """The number of the group depends on the process ID, so another process has another group."""
     collides = "could not set PACKET_FANOUT on AF_PACKET socket for e1: Invalid argument"
     first, second = Driver(collides), Driver("")
     monkeypatch.setattr(Traffic, "_engine", lambda self, plan, role, args: second)

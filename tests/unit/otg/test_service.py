@@ -1,5 +1,5 @@
-"""Who is refused by `switchmark otg` on loopback, where anybody can connect: other users of the
-machine, and pages that a browser shows there."""
+"""Requests that `switchmark otg` refuses on loopback, where every program can connect: those of
+other users of the machine, and of pages in a browser."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ Json = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
-def asked() -> list[bytes]:
-    """The bodies that reached the service."""
+def bodies() -> list[bytes]:
+    """The bodies that the service received."""
     return []
 
 
 @pytest.fixture
-def service(asked: list[bytes]) -> Service:
+def service(bodies: list[bytes]) -> Service:
     def take(body: bytes) -> dict[str, Any]:
-        asked.append(body)
+        bodies.append(body)
         return {"taken": 1 / len(body)}
 
     routes: dict[tuple[str, str], Callable[[bytes], Any]] = {
@@ -53,18 +53,18 @@ def service(asked: list[bytes]) -> Service:
 
 @contextmanager
 def answering(service: Service, token: str | None = None) -> Iterator[int]:
-    with OtgServer(("127.0.0.1", 0), service, token) as made:
-        thread = threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True)
+    with OtgServer(("127.0.0.1", 0), service, token) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
-        yield made.server_port
-        made.shutdown()
+        yield server.server_port
+        server.shutdown()
         thread.join()
 
 
 @pytest.fixture
 def port(service: Service) -> Iterator[int]:
-    with answering(service) as one:
-        yield one
+    with answering(service) as number:
+        yield number
 
 
 def post(port: int, body: bytes = b"{}", **headers: str) -> tuple[int, str]:
@@ -78,17 +78,17 @@ def post(port: int, body: bytes = b"{}", **headers: str) -> tuple[int, str]:
         connection.close()
 
 
-def test_a_client_of_our_own_is_answered(port: int, asked: list[bytes]) -> None:
+def test_client_of_the_same_user_is_served(port: int, bodies: list[bytes]) -> None:
     assert post(port, **Json)[0] == 200
     assert post(port, Content_Type="application/json; charset=utf-8")[0] == 200
     assert post(port, Origin=f"http://127.0.0.1:{port}", **Json)[0] == 200
-    assert asked == [b"{}"] * 3
+    assert bodies == [b"{}"] * 3
 
 
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({"Content_Type": "text/plain"}, 415),  # what a page may send without asking
+        ({"Content_Type": "text/plain"}, 415),  # a page can send this without permission
         ({}, 415),
         ({"Host": "evil.example:8080", **Json}, 403),
         ({"Origin": "http://evil.example", **Json}, 403),
@@ -100,11 +100,11 @@ def test_a_client_of_our_own_is_answered(port: int, asked: list[bytes]) -> None:
         ({"Transfer_Encoding": "chunked", **Json}, 411),
     ],
 )
-def test_a_page_and_a_malformed_request_are_refused(
-    port: int, asked: list[bytes], headers: dict[str, str], status: int, capfd: Any
+def test_page_and_malformed_request_are_refused(
+    port: int, bodies: list[bytes], headers: dict[str, str], status: int, capfd: Any
 ) -> None:
-    found, said = post(port, **headers)
-    assert (found, asked) == (status, []), said
+    code, response = post(port, **headers)
+    assert (code, bodies) == (status, []), response
     assert capfd.readouterr().err == ""
 
 
@@ -113,7 +113,7 @@ LARGE = b"x" * (8 << 20)
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of bodies, or of their pieces, as they are read."""
+    """The sizes of the reads of request bodies."""
     sizes: list[int] = []
     real = otg_server._ApiHandler.setup
 
@@ -133,38 +133,39 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize(
     ("token", "headers", "status"),
-    [("a token of theirs", Json, 401), (None, {"Origin": "http://evil.example", **Json}, 403)],
+    [("another token", Json, 401), (None, {"Origin": "http://evil.example", **Json}, 403)],
 )
-def test_who_is_refused_reads_so_and_no_body_of_his_is_held(
-    service: Service, asked: list[bytes], reads: list[int],
+def test_refused_request_gets_a_response_and_is_not_stored(
+    service: Service, bodies: list[bytes], reads: list[int],
     token: str | None, headers: dict[str, str], status: int,
 ) -> None:  # fmt: skip
     with answering(service, token) as port:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
-        for body in (LARGE, b"{}"):  # (and the connection is as good as before)
+        for body in (LARGE, b"{}"):  # the connection still works after the large body
             connection.request("POST", "/config", body, headers)
             answer = connection.getresponse()
-            assert (answer.status, asked) == (status, [])
+            assert (answer.status, bodies) == (status, [])
             assert answer.read()
         connection.close()
     assert sum(reads) >= len(LARGE)
     assert max(reads) <= otg_server.PIECE_BYTES
 
 
-def test_who_is_refused_and_gives_no_length_is_told_why_he_is_refused(service: Service) -> None:
-    with answering(service, "a token of theirs") as port:
+def test_unauthorised_request_without_length_gets_401(service: Service) -> None:
+    with answering(service, "another token") as port:
         assert post(port, Content_Length="many", **Json)[0] == 401
 
 
-def test_a_fault_of_ours_is_a_line(port: int, capfd: Any) -> None:
-    status, said = post(port, b"", **Json)
-    assert status == 500 and "division by zero" in said
+def test_fault_of_the_server_is_printed_as_one_line(port: int, capfd: Any) -> None:
+    status, response = post(port, b"", **Json)
+    assert status == 500 and "division by zero" in response
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("switchmark: POST /config: ZeroDivisionError: division by zero (")
 
 
-def nobody_posts(port: int, then: str) -> str:
-    """What another user of the machine is answered, who does this after the request."""
+def post_as_another_user(port: int, then: str) -> str:
+    """Return the response to another user of the machine, whose shell runs `then` after the
+    request."""
     request = r"POST /config HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     request += r"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
     script = f"exec 3<>/dev/tcp/127.0.0.1/{port}; printf '{request}' >&3; {then}"
@@ -177,31 +178,31 @@ def nobody_posts(port: int, then: str) -> str:
 
 
 @as_another
-def test_another_user_is_refused_with_a_remedy(port: int, asked: list[bytes]) -> None:
-    said = nobody_posts(port, "cat <&3")
-    assert said.startswith("HTTP/1.1 403 ") and asked == []
-    assert f"of another user (uid {NOBODY})" in said and "--token-file" in said
+def test_another_user_is_refused_with_a_remedy(port: int, bodies: list[bytes]) -> None:
+    response = post_as_another_user(port, "cat <&3")
+    assert response.startswith("HTTP/1.1 403 ") and bodies == []
+    assert f"to another user (uid {NOBODY})" in response and "--token-file" in response
 
 
 @as_another
-def test_who_closes_the_connection_is_not_taken_for_root(port: int, asked: list[bytes]) -> None:
-    """Of a socket that is closed the kernel says user 0."""
+def test_closed_connection_does_not_count_as_root(port: int, bodies: list[bytes]) -> None:
+    """The kernel reports user 0 for a closed socket."""
     for _ in range(20):
-        nobody_posts(port, "exec 3>&-")
+        post_as_another_user(port, "exec 3>&-")
     assert post(port, b"after", **Json)[0] == 200
-    assert asked == [b"after"]
+    assert bodies == [b"after"]
 
 
 @as_another
-def test_who_started_it_by_sudo_is_no_other_user(
-    port: int, asked: list[bytes], monkeypatch: pytest.MonkeyPatch
+def test_user_of_sudo_is_served(
+    port: int, bodies: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SUDO_UID", str(NOBODY))
-    assert nobody_posts(port, "cat <&3").startswith("HTTP/1.1 200 ")
-    assert asked == [b"{}"]
+    assert post_as_another_user(port, "cat <&3").startswith("HTTP/1.1 200 ")
+    assert bodies == [b"{}"]
 
 
-# All is imported while it may be read.
+# The imports come first: another user may not be able to read the files.
 GRPC = f"""
 import os, sys, grpc, grpc._channel
 from snappi import otg_pb2, otg_pb2_grpc
@@ -218,26 +219,26 @@ except grpc.RpcError as error:
 @as_another
 @pytest.mark.parametrize("address", ["127.0.0.1", pytest.param("::1", marks=by_ipv6), "localhost"])
 def test_another_user_is_refused_by_grpc(
-    service: Service, asked: list[bytes], address: str
+    service: Service, bodies: list[bytes], address: str
 ) -> None:
     pytest.importorskip("grpc")
     server = GrpcServer((address, 0), service)
     shown = f"[{address}]" if ":" in address else address
 
-    def said(user: str) -> str:
-        words = [sys.executable, "-c", GRPC, f"{shown}:{server.port}", user]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    def output(user: str) -> str:
+        command = [sys.executable, "-c", GRPC, f"{shown}:{server.port}", user]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
         return done.stdout + done.stderr
 
     try:
-        refused = said("nobody")
+        refused = output("nobody")
         assert refused.startswith("PERMISSION_DENIED") and "--token-file" in refused
-        assert asked == []
-        said("root")
-        assert len(asked) == 1
+        assert bodies == []
+        output("root")
+        assert len(bodies) == 1
     finally:
         server.close()
 
 
-def test_with_a_token_no_user_is_another() -> None:
+def test_token_permits_clients_of_all_users() -> None:
     callers.check_caller(("127.0.0.1", 1), ("127.0.0.1", 2), "token")

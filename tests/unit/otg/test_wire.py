@@ -1,4 +1,4 @@
-"""What gRPC carries, against the stubs that the client from PyPI ships."""
+"""The messages of gRPC, against the stubs of the client from PyPI."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ WIRE = PublishedMessages()
 CALLS = {call.name: call for call in WIRE.calls()}
 
 
-def test_it_is_of_the_version_of_the_types() -> None:
+def test_wire_file_has_the_version_of_the_types() -> None:
     text = WIRE_FILE.read_text()
     assert json.loads(text)["version"] == types.VERSION
 
 
-def test_the_client_s_fields_are_ours() -> None:
-    """By number and kind: a client of a later version is understood in what both know."""
-    theirs = otg_pb2.DESCRIPTOR.message_types_by_name
+def test_fields_have_numbers_and_types_of_the_client() -> None:
+    """The server therefore reads the fields that it shares with a later version of the client."""
+    client_messages = otg_pb2.DESCRIPTOR.message_types_by_name
     messages = WIRE.message("Config").DESCRIPTOR.file.message_types_by_name
     assert len(messages) > 80
     for name, message in messages.items():
         if name == "Unsupported":
             continue
         for field in message.fields:
-            twin = theirs[name].fields_by_number[field.number]
+            twin = client_messages[name].fields_by_number[field.number]
             assert (twin.name, twin.type) == (field.name, field.type), name
 
 
-def test_a_request_is_the_document_that_http_carries() -> None:
+def test_request_has_the_same_document_as_over_http() -> None:
     request = CALLS["SetConfig"].request()
     port = request.config.ports.add()
     port.name, port.location = "p1", "eth1"
@@ -44,18 +44,18 @@ def test_a_request_is_the_document_that_http_carries() -> None:
     assert document_of(CALLS["GetVersion"].request()) == b""
 
 
-def test_a_field_that_no_published_one_is_is_refused_by_its_place() -> None:
-    """A later version's: field 999 of a flow, a number."""
+def test_unknown_field_is_refused_with_its_path() -> None:
+    """Field 999 of a flow, a number, is from a later version."""
     request = CALLS["SetConfig"].request()
     request.config.flows.add().MergeFromString(bytes([0xB8, 0x3E, 0x01]))
     with pytest.raises(Refused, match=r"flows\[0\].field 999 of Flow: is not supported here"):
         document_of(request)
 
 
-def test_what_is_within_an_unsupported_part_is_its_own_affair() -> None:
-    theirs = otg_pb2.SetConfigRequest()
-    theirs.config.devices.add().name = "d"
-    request = CALLS["SetConfig"].request.FromString(theirs.SerializeToString())
+def test_fields_of_an_unsupported_part_are_not_reported() -> None:
+    sent = otg_pb2.SetConfigRequest()
+    sent.config.devices.add().name = "d"
+    request = CALLS["SetConfig"].request.FromString(sent.SerializeToString())
     assert json.loads(document_of(request)) == {"devices": [{}]}
 
 
