@@ -118,7 +118,7 @@ def status(
     for campaign in known[:EVENTS_SHOWN]:
         print_line(_campaign_line(campaign))
     for event in latest:
-        print_line(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.words}")
+        print_line(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.text}")
     return 0
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsEnvironment
-from switchmark.environment.support.base import Apart, Traits
+from switchmark.environment.support.base import IsolatedProgram, Traits
 from switchmark.environment.support.container import SOCKET_FOLDER_INSIDE, ContainerNode
 from switchmark.environment.support.rootfs import (
     BUSYBOX_INSIDE,
@@ -122,7 +122,7 @@ class DockerEnvironment(NetnsEnvironment):
             namespaces.name_namespace(name, pid)
         return Attached(spec, name, entries, holder=ProcessIdentity.of(pid))
 
-    def spawn_apart(self, session: Session, program: Apart) -> Spawned:
+    def spawn_apart(self, session: Session, program: IsolatedProgram) -> Spawned:
         """See `HoldsSwitches`."""
         daemon, inside, network = _daemon(session), program.inside, "none"
         if program.netns is not None:
@@ -135,7 +135,7 @@ def _daemon(session: Session) -> Daemon:
     return docker_daemon.daemon_for(session, build_root(find_engine()))
 
 
-def _take_over(session: Session, daemon: Daemon, program: Apart, netns: str) -> str:
+def _take_over(session: Session, daemon: Daemon, program: IsolatedProgram, netns: str) -> str:
     """The network of a container that only holds it. Docker joins no namespace of others, so the
     devices go into its own, which takes over the name."""
     holder = f"{program.inside.name}-net"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsEnvironment
-from switchmark.environment.support.base import Apart, Traits, needed_under
+from switchmark.environment.support.base import IsolatedProgram, Traits, needed_under
 from switchmark.environment.support.container import SOCKET_FOLDER_INSIDE, ContainerNode
 from switchmark.environment.support.rootfs import (
     BUSYBOX_INSIDE,
@@ -116,7 +116,7 @@ class LxcEnvironment(NetnsEnvironment):
         engine = find_engine()
         return partial(LxcNode, engine=engine, root=build_root(engine))
 
-    def spawn_apart(self, session: Session, program: Apart) -> Spawned:
+    def spawn_apart(self, session: Session, program: IsolatedProgram) -> Spawned:
         """See `HoldsSwitches`."""
         inside, netns = program.inside, program.netns
         program.note(Directory(str(lxc_root(session, inside.name))))

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from switchmark.engine.binary import find_engine
-from switchmark.environment.support.base import Apart, Traits
+from switchmark.environment.support.base import IsolatedProgram, Traits
 from switchmark.environment.support.batons import folder_of, with_baton
 from switchmark.host import place
 from switchmark.host.host import Session, Spawned
@@ -122,7 +122,7 @@ class NetnsEnvironment:
         """A node's place in the network, without ports so far."""
         return namespace(session, spec)
 
-    def spawn_apart(self, session: Session, program: Apart) -> Spawned:
+    def spawn_apart(self, session: Session, program: IsolatedProgram) -> Spawned:
         """See `HoldsSwitches`: in the namespace of its ports or, without ports, in a new one."""
         inside, netns = program.inside, program.netns
         if netns is None:

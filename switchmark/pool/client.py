@@ -104,7 +104,7 @@ def follow(
     while True:
         status, new_events, last = retry(read, say)
         for event in new_events:
-            say(event.words)
+            say(event.text)
             last = event.number
         done = sum(status.trials.values())
         if done != reported:

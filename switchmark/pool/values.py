@@ -115,4 +115,4 @@ class PoolEvent:
     at: datetime
     testbed: str | None
     run_name: str | None
-    words: str
+    text: str

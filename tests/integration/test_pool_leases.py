@@ -124,7 +124,7 @@ def expire(db: Connection[Any], lease: BlockLease) -> None:
 
 
 def event_texts(db: Connection[Any]) -> list[str]:
-    return [entry.words for entry in events_since(db, 0)]
+    return [entry.text for entry in events_since(db, 0)]
 
 
 def test_each_block_goes_to_one_testbed_and_a_testbed_has_one(db: Connection[Any]) -> None:

@@ -196,7 +196,7 @@ def _unpinned_refusals(sweep: Sweep) -> Iterator[Refusal]:
     if "remote" in sweep.location:
         yield Refusal(f"{subject}, which works on one host only", "leave location: remote out")
     if set(sweep.main_cpu) != {"auto"}:
-        yield Refusal(f"{subject} with its main thread", "use main_cpu: auto")
+        yield Refusal(f"{subject} and its main thread", "use main_cpu: auto")
     if "siblings" in sweep.smt:
         yield Refusal(f"{subject}, so no core is its sibling", "use smt: auto or avoid")
     if {"other", "generator-apart"} & set(sweep.numa):

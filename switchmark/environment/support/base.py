@@ -1,7 +1,7 @@
-"""Where a traffic application lives: on the bare host, in a network namespace, in a container.
+"""Interfaces of environments: the host, a network namespace, a container or a virtual machine.
 
 An environment is one file of `switchmark/environment/`, with a class of the file's name. It makes
-*nodes*; a node runs the engine with its standard streams handed to the bench.
+*nodes*. A node runs the engine, whose standard streams go to the bench.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ class Node(Protocol):
     def spawn_program(
         self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
     ) -> Spawned:
-        """Run a program of the host inside the node, pinned to the node's cores, with these
-        rights: None is all that the node has, and a container or a guest has its own,
-        whatever is asked. Raises UnavailableError where the node does not see the host's
-        programs."""
+        """Run a program of the host inside the node, pinned to the node's cores. `rights`: None
+        gives all rights of the node; containers and guests ignore it. Raises UnavailableError if
+        the node does not see the host's programs."""
         ...
 
     def device_frames(self) -> tuple[int, int] | None:
@@ -48,7 +47,7 @@ class Node(Protocol):
         ...
 
     def close(self) -> None:
-        """End what still runs in the node and remove it. Idempotent."""
+        """End all programs in the node and remove it. Idempotent."""
         ...
 
 
@@ -56,34 +55,34 @@ class Node(Protocol):
 class VirtualMachine(Protocol):
     """The further properties and methods of a node that is a virtual machine."""
 
-    boot_timeout_s: float  # until its application is ready, even on a busy host
-    patience: float  # factor of the time in which its application must answer
+    boot_timeout_s: float  # its application is ready after this time, also on a busy host
+    patience: float  # the factor of its application's timeouts
 
     @property
     def emulated(self) -> bool:
-        """True if it runs without hardware support: its rates prove function, never performance."""
+        """True if it runs without hardware support. Its rates then do not show performance."""
         ...
 
     def spawn_bridge(self) -> Spawned:
-        """Join its ports by a bridge in the guest's kernel until its standard input ends. It prints
-        one line when they are joined."""
+        """Join its ports by a bridge in the guest's kernel until the standard input of the process
+        ends. The process prints one line when the ports are joined."""
         ...
 
     def process_ids(self) -> Sequence[int]:
-        """Processes of the host whose CPU time is the machine's."""
+        """The host's processes that run the machine and use CPU time for it."""
         ...
 
     def details(self) -> dict[str, str]:
-        """The record's account of its parts."""
+        """Return the description of its parts for the record."""
         ...
 
 
 def patience_with(node: Node) -> float:
-    """The factor by which an application in this node may answer more slowly than on the host."""
+    """Return the factor of the timeouts of an application in this node."""
     return node.patience if isinstance(node, VirtualMachine) else 1.0
 
 
-PLACES_MEMORY = "sys_nice"  # the capability, where a filter asks for one
+PLACES_MEMORY = "sys_nice"  # the capability that permits memory placement in a seccomp filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +90,21 @@ class Traits:
     """Properties of an environment's nodes; planning reads them without touching the machine."""
 
     noun: str = ""  # a plural noun for the nodes, in messages
-    guests: bool = False  # virtual machines: no cable joins two, a port is a device of the guest
-    own_network: bool = True  # their devices and addresses are apart from the host's
+    guests: bool = False  # virtual machines: a port is a device of the guest; no veth joins two
+    own_network: bool = True  # they have other devices and addresses than the host
     loads_programs: bool = True  # an application may load a program into the kernel (BPF)
     own_cgroup: bool = False  # each node has its own control group
     # Docker's seccomp filter refuses calls that place memory by NUMA node without PLACES_MEMORY.
     filters_placing: bool = False
-    # The usual time that each node adds to a trial, in seconds; twice for a switch. It is
+    # The usual time in seconds that each node adds to a trial; twice for a switch. It is
     # longer on a busy machine.
     start_s: float = 0.0
     emulated_start_s: float = 0.0  # the same for a guest without KVM
 
 
 def needed_under(traits: Traits, capabilities: Iterable[str]) -> tuple[str, ...]:
-    """These capabilities, without one that no filter there asks for."""
-    return tuple(one for one in capabilities if traits.filters_placing or one != PLACES_MEMORY)
+    """Return these capabilities, without PLACES_MEMORY if no filter requires it."""
+    return tuple(c for c in capabilities if traits.filters_placing or c != PLACES_MEMORY)
 
 
 @runtime_checkable
@@ -113,16 +112,16 @@ class DiffersByPort(Protocol):
     """An environment that needs more from the operating system for some kinds of port."""
 
     def port_availability(self, kind: PortKind) -> Availability:
-        """Say whether this machine can make its nodes with ports of this kind."""
+        """Return whether this machine can make its nodes with ports of this kind."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
-    """A program of a switch, to be run apart from the host's own."""
+class IsolatedProgram:
+    """A program of a switch that runs in an environment instead of on the host."""
 
     inside: Inside
-    netns: str | None  # the network that it sees; None: one without devices
+    netns: str | None  # the network namespace that it sees; None: a namespace without devices
     log: Path | None  # for its standard error
     rights: Rights | None  # in a namespace; in a container it has the capabilities of `inside`
     note: Callable[[UndoEntry], None]  # records each change before it is made
@@ -132,7 +131,7 @@ class Apart:
 class HoldsSwitches(Protocol):
     """An environment in which the program of a switch can also run (`switch_environment`)."""
 
-    def spawn_apart(self, session: Session, program: Apart) -> Spawned:
+    def spawn_apart(self, session: Session, program: IsolatedProgram) -> Spawned:
         """Start the program. Raises SwitchmarkError, or TrialFailed with the end of the standard
         error of a program that did not start."""
         ...
@@ -145,21 +144,21 @@ class Environment(Protocol):
     traits: Traits
 
     def availability(self) -> Availability:
-        """Say whether this machine can run it. Must not change the machine."""
+        """Return whether this machine can run it. Must not change the machine."""
         ...
 
     def port_kinds(self) -> tuple[PortKind, ...]:
-        """The kinds of port that its nodes can have."""
+        """Return the kinds of port that its nodes can have."""
         ...
 
     def create(self, session: Session, spec: NodeSpec) -> Node:
-        """Make the node with its ports attached (veth made, one end inside, both ends up, IPv6 off,
-        static neighbour entry for the peer; vhost-user socket folder mounted)."""
+        """Make the node with its ports. A veth has one end inside, both ends up, no IPv6 and a
+        static neighbour entry for the peer. The folder of a vhost-user socket is mounted."""
         ...
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[Node, Node]:
-        """Make two nodes joined by one wire without any switch (veth: one pair, an end in each;
-        vhost-user: a shared socket folder). Headroom is read from this baseline."""
+        """Make two nodes that are joined without a switch, for the baseline: by a veth pair with an
+        end in each, or by a shared folder for vhost-user sockets."""
         ...
 
 

@@ -1,5 +1,5 @@
-"""A node that is a container with the engine's own root, put around a network namespace whenever an
-engine or a program is started in it."""
+"""A node that is a network namespace; each engine or program of it runs in a container, which joins
+the namespace."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SOCKET_FOLDER_INSIDE = "/run/vhost"
 
 
 class ContainerNode(NetnsNode, ABC):
-    """A container with its ports; it exists as long as the engine in it runs."""
+    """A container with its ports. It exists while an engine or a program runs in it."""
 
     def __init__(self, session: Session, attached: Attached, engine: Path) -> None:
         super().__init__(session, attached, engine)
-        self._name = str(attached.netns)  # one name for both, each in its own kind
+        self._name = str(attached.netns)  # container and namespace have the same name
 
     @abstractmethod
     def run_engine(self, args: Sequence[str]) -> Spawned:
@@ -31,18 +31,18 @@ class ContainerNode(NetnsNode, ABC):
 
     @abstractmethod
     def run_program(self, inside: Inside) -> Spawned:
-        """Start the container with a program of the host's in it."""
+        """Start the container with a program of the host in it."""
 
     def linux_capabilities(self) -> Sequence[str]:
-        """The capabilities of what runs in it."""
+        """The capabilities of its programs."""
         return self.spec.linux_capabilities
 
     def folders(self) -> list[tuple[Path, str]]:
-        """The folders of the host that the engine sees, and where."""
-        found = [(batons.folder_of(self._session), batons.FOLDER_INSIDE)]
+        """Return the folders of the host that the engine sees, and their paths in the container."""
+        folders = [(batons.folder_of(self._session), batons.FOLDER_INSIDE)]
         if self.spec.port.socket_host is not None:
-            found.append((self.spec.port.socket_host.parent, SOCKET_FOLDER_INSIDE))
-        return found
+            folders.append((self.spec.port.socket_host.parent, SOCKET_FOLDER_INSIDE))
+        return folders
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
         """See `Node`. Raises UnavailableError while an engine runs in it already."""
@@ -54,12 +54,12 @@ class ContainerNode(NetnsNode, ABC):
     def spawn_program(
         self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
     ) -> Spawned:
-        """See `Node`: the container then sees the host's /usr and the program's own folder, too,
-        read-only. It has capabilities of its own. Raises TrialFailed."""
+        """See `Node`. The container also sees the host's /usr and the folder of the program, both
+        read-only. Its capabilities are those of the node, not `rights`. Raises TrialFailed."""
         del rights
         shown = sockets_shown(self.spec.port.socket_host, SOCKET_FOLDER_INSIDE)
-        held = self.linux_capabilities()
+        capabilities = self.linux_capabilities()
         self._spawned.append(
-            self.run_program(Inside(self._name, args, held, shown, self.spec.cores, env))
+            self.run_program(Inside(self._name, args, capabilities, shown, self.spec.cores, env))
         )
         return self._spawned[-1]

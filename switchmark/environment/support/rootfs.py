@@ -1,9 +1,9 @@
-"""The root of our containers: read-only, shared by all, with only what the engine needs.
+"""The root file system of the containers, which is read-only and shared by all.
 
-It holds a static BusyBox, the engine, the shared libraries it loads and the DPDK drivers it
-may load. It is built once for each set of these files and kept in the cache directory, under
-a key of the engine's content, and of the paths, sizes and times of the others: on another host the
-engine lies in the folder of each session.
+It has a static BusyBox, the engine, its shared libraries and the DPDK drivers that it may load. It
+is built once for each set of these files and stored in the cache directory. Its key depends on the
+content of the engine, whose path on a remote host differs between sessions, and on the paths, sizes
+and times of the other files.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ENGINE_INSIDE = "/usr/bin/switchmark-traffic"
 BUSYBOX_INSIDE = "/usr/bin/busybox"
 APPLETS = ("sh", "cat", "ls", "ip", "mount", "ps", "sleep", "taskset")
 
-# Every DPDK driver that the engine may load, in this one place: buses, the default mempool,
-# and the ports of the engine's `dpdk` backend. EAL must find each exactly once.
+# All DPDK drivers that the engine may load: buses, the default mempool, and the ports of the
+# engine's `dpdk` backend. EAL must find each exactly once.
 DPDK_DRIVERS = (
     "bus_vdev",
     "bus_pci",
@@ -42,7 +42,7 @@ DPDK_DRIVERS = (
     "net_ring",
     "net_tap",
 )
-# Those of virtual functions, for guests that have some: the ports of all others are none.
+# The drivers of virtual functions, for guests that have such ports.
 OF_FUNCTIONS = ("net_e1000", "net_ixgbe", "net_iavf")
 
 LDD_TIMEOUT_S = 30.0
@@ -50,7 +50,8 @@ FORMAT = "4"  # raise when the layout changes, so that old roots are not used
 
 
 def build_root(engine: Path, drivers: Sequence[str] = DPDK_DRIVERS) -> Path:
-    """The root directory for this engine, built now or before. Raises UnavailableError."""
+    """Return the root directory for this engine; build it if it is missing. Raises
+    UnavailableError."""
     busybox = find_busybox()
     needed = _needed(engine, engine.stat().st_mtime_ns, tuple(drivers))
     root = cache_folder("roots") / key_of(f"{FORMAT} {digest(engine)}", [busybox, *needed])
@@ -61,7 +62,7 @@ def build_root(engine: Path, drivers: Sequence[str] = DPDK_DRIVERS) -> Path:
 
 @cache
 def _needed(engine: Path, _mtime_ns: int, names: tuple[str, ...]) -> tuple[Path, ...]:
-    """The files that the engine loads. `ldd` takes some milliseconds, so it is asked once."""
+    """Return the files that the engine loads. `ldd` needs some milliseconds, so this is cached."""
     libraries = shared_libraries(engine)
     drivers = dpdk_drivers(libraries, names)
     for driver in drivers:
@@ -71,8 +72,7 @@ def _needed(engine: Path, _mtime_ns: int, names: tuple[str, ...]) -> tuple[Path,
 
 @cache
 def find_busybox() -> Path:
-    """The path of the static BusyBox; a dynamic one would need libraries. Raises
-    UnavailableError."""
+    """Return the path of BusyBox. It must be static, without libraries. Raises UnavailableError."""
     path = shutil.which("busybox")
     if path is None or shared_libraries(Path(path)):
         raise UnavailableError(
@@ -82,7 +82,8 @@ def find_busybox() -> Path:
 
 
 def no_busybox() -> Availability | None:
-    """Unavailable without the BusyBox that containers and guests have their tools of; else None."""
+    """Return None if there is a BusyBox, which has the tools of containers and guests; otherwise
+    the remedy."""
     try:
         find_busybox()
     except UnavailableError as error:
@@ -91,20 +92,21 @@ def no_busybox() -> Availability | None:
 
 
 def shared_libraries(program: Path) -> list[Path]:
-    """The shared libraries and the loader of a program, as `ldd` finds them (empty: static)."""
+    """Return the shared libraries and the loader of a program, by `ldd`; empty for a static
+    program."""
     try:
         done = subprocess.run(
             ["ldd", str(program)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            errors="surrogateescape",  # (names of files are bytes)
+            errors="surrogateescape",  # file names are bytes
             check=False,
             timeout=LDD_TIMEOUT_S,
             env={**os.environ, "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError(f"{program}: ldd cannot tell what it loads: {error}") from None
+        raise UnavailableError(f"{program}: ldd cannot list its libraries: {error}") from None
     if done.returncode != 0:
         return []  # "not a dynamic executable"
     missing = re.findall(r"(\S+) => not found", done.stdout)
@@ -114,19 +116,19 @@ def shared_libraries(program: Path) -> list[Path]:
 
 
 def dpdk_drivers(libraries: Sequence[Path], names: Sequence[str] = DPDK_DRIVERS) -> list[Path]:
-    """The DPDK drivers that belong to the EAL among these libraries (empty without DPDK)."""
+    """Return the DPDK drivers that belong to the EAL among these libraries; empty without DPDK."""
     eal = [path for path in libraries if path.name.startswith("librte_eal.so.")]
     if not eal:
         return []
     abi = eal[0].name.removeprefix("librte_eal.so.").split(".")[0]
     folders = sorted(eal[0].resolve().parent.glob(f"dpdk/pmds-{abi}.*"))
-    found = [folder / f"librte_{name}.so" for folder in folders for name in names]
-    return [path for path in found if path.exists()]
+    paths = [folder / f"librte_{name}.so" for folder in folders for name in names]
+    return [path for path in paths if path.exists()]
 
 
-def key_of(what: str, files: Iterable[Path]) -> str:
-    """A name in the cache for what is made of these files, by their paths, sizes and times."""
-    key = hashlib.sha256(what.encode())
+def key_of(content: str, files: Iterable[Path]) -> str:
+    """Return a key of the cache, from a text and the paths, sizes and times of these files."""
+    key = hashlib.sha256(content.encode())
     for path in files:
         status = path.stat()
         key.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
@@ -134,27 +136,27 @@ def key_of(what: str, files: Iterable[Path]) -> str:
 
 
 def _build(root: Path, engine: Path, busybox: Path, libraries: Sequence[Path]) -> None:
-    """Build a root, whole or not at all."""
-    with building(root) as made:
+    with building(root) as new_root:
         for folder in ("usr/bin", "usr/lib", "dev", "proc", "sys", "run", "tmp", "etc", "var"):
-            (made / folder).mkdir(parents=True)
+            (new_root / folder).mkdir(parents=True)
         for name in ("bin", "sbin", "lib", "lib64"):
-            (made / name).symlink_to(f"usr/{name.replace('sbin', 'bin')}")
-        (made / "usr/lib64").mkdir()
-        (made / "var/run").symlink_to("../run")
-        shutil.copy2(busybox, made / BUSYBOX_INSIDE.lstrip("/"))
-        shutil.copy2(engine, made / ENGINE_INSIDE.lstrip("/"))
+            (new_root / name).symlink_to(f"usr/{name.replace('sbin', 'bin')}")
+        (new_root / "usr/lib64").mkdir()
+        (new_root / "var/run").symlink_to("../run")
+        shutil.copy2(busybox, new_root / BUSYBOX_INSIDE.lstrip("/"))
+        shutil.copy2(engine, new_root / ENGINE_INSIDE.lstrip("/"))
         for applet in APPLETS:
-            (made / "usr/bin" / applet).symlink_to("busybox")
+            (new_root / "usr/bin" / applet).symlink_to("busybox")
         for library in libraries:
-            install(made, library)
-        with suppress(FileNotFoundError):  # where the loader looks for libraries elsewhere
-            shutil.copy2("/etc/ld.so.cache", made / "etc/ld.so.cache")
-        _close(made)
+            install(new_root, library)
+        with suppress(FileNotFoundError):  # some loaders have no such cache
+            shutil.copy2("/etc/ld.so.cache", new_root / "etc/ld.so.cache")
+        _set_modes(new_root)
 
 
-def _close(root: Path) -> None:
-    """Let nobody else write in it, whatever the umask. (Until now it was closed altogether.)"""
+def _set_modes(root: Path) -> None:
+    """Let all users read the root and only the owner write, independent of the umask. The mode of
+    the directory is 0700 until this call."""
     for path in root.rglob("*"):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~0o022)
@@ -162,7 +164,7 @@ def _close(root: Path) -> None:
 
 
 def install(root: Path, path: Path) -> None:
-    """Copy a file under the path it has on the host, with the symbolic links that lead to it."""
+    """Copy a file to its path on the host, with the symbolic links that lead to it."""
     place = root / str(path.parent.resolve() / path.name).lstrip("/")
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.is_symlink() or place.exists():

@@ -13,7 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from switchmark.environment.registry import ENVIRONMENTS, traits_of
-from switchmark.environment.support.base import PLACES_MEMORY, Apart, HoldsSwitches, needed_under
+from switchmark.environment.support.base import (
+    PLACES_MEMORY,
+    HoldsSwitches,
+    IsolatedProgram,
+    needed_under,
+)
 from switchmark.errors import Refusal
 from switchmark.host.containers.in_container import Inside, ShownPath
 from switchmark.host.host import Session, Spawned
@@ -59,7 +64,9 @@ class ContainedHost:
         inside = Inside(name, args, self.capabilities_of(rights), shown, cores or (), env, devices)
         environment = ENVIRONMENTS[self.kind]()
         assert isinstance(environment, HoldsSwitches), "a rule of campaigns refuses others"
-        return environment.spawn_apart(self._session, Apart(inside, netns, log, rights, self._note))
+        return environment.spawn_apart(
+            self._session, IsolatedProgram(inside, netns, log, rights, self._note)
+        )
 
     def capabilities_of(self, rights: Rights | None) -> tuple[str, ...]:
         """Return the capabilities of a program in the container: all possible ones if `rights` is

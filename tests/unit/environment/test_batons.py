@@ -1,4 +1,4 @@
-"""The file by which applications take turns is given to those that do, and to no others."""
+"""The path of the lock file is an option of applications that take turns, and of no others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ TAKES_TURNS = ["sender", "--idle", "baton", "--session"]
 POLLS = ["sender", "--idle", "poll", "--session"]
 
 
-def test_who_takes_turns_is_told_the_file() -> None:
+def test_applications_that_take_turns_get_the_lock_file() -> None:
     assert with_baton(TAKES_TURNS, "/run/batons") == [*TAKES_TURNS, "--baton", "/run/batons/baton"]
     assert with_baton(POLLS, "/run/batons") == POLLS
 
 
-def test_with_a_kernel_of_its_own_it_yields() -> None:
+def test_applications_with_a_separate_kernel_yield() -> None:
     assert without_baton(TAKES_TURNS) == ["sender", "--idle", "yield", "--session"]
     assert without_baton(POLLS) == POLLS

@@ -1,4 +1,4 @@
-"""Packages for virtual machines: what is fetched is told apart, and what fails is told."""
+"""Packages for virtual machines: the choice of a kernel, failures, and leftovers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from switchmark.errors import UnavailableError
 from tests.unit.switch_programs import script
 
 
-def test_the_newest_kernel_is_that_of_the_highest_number(tmp_path: Path) -> None:
+def test_newest_kernel_has_the_highest_number(tmp_path: Path) -> None:
     (tmp_path / "boot").mkdir()
     for release in ("6.1.0-9-amd64", "6.1.0-10-amd64", "5.10.0-30-amd64"):
         (tmp_path / f"boot/vmlinuz-{release}").touch()
-    found = packages.unpacked_kernel(tmp_path)
-    assert found is not None and found.release == "6.1.0-10-amd64"
+    kernel = packages.unpacked_kernel(tmp_path)
+    assert kernel is not None and kernel.release == "6.1.0-10-amd64"
     assert packages.unpacked_kernel(tmp_path / "none") is None
 
 
-def test_apt_is_asked_in_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_apt_runs_in_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script(
         tmp_path / "apt-cache",
         '[ "$LC_ALL" = C ] && echo "  Depends: linux-image-7" || echo "  Hängt ab von: x"',
@@ -34,7 +34,7 @@ def test_apt_is_asked_in_english(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert packages.default_kernel_package() == "linux-image-7"
 
 
-def test_what_cannot_be_fetched_is_told_and_leaves_nothing(
+def test_failed_download_is_reported_and_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tools, root = tmp_path / "tools", tmp_path / "kernel"
@@ -55,10 +55,10 @@ def test_what_cannot_be_fetched_is_told_and_leaves_nothing(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tools"]
 
 
-def test_what_a_killed_bench_was_unpacking_is_removed(
+def test_folder_of_a_killed_bench_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not what another one unpacks now."""
+    """The folder into which another bench is unpacking stays."""
     machines = tmp_path / "machines"
     machines.mkdir()
     unpacks = f"with building(Path({str(machines / 'kernel')!r})): print(flush=True); input()"
@@ -74,13 +74,13 @@ def test_what_a_killed_bench_was_unpacking_is_removed(
     folders = set(machines.iterdir())
     assert len(folders) == 2
     for folder in folders:
-        os.utime(folder, (0, 0))  # long ago
+        os.utime(folder, (0, 0))
     benches[0].kill()
     benches[0].communicate()
     monkeypatch.setattr(packages, "_run", lambda *_, **__: "")
     packages.unpack(["p"], machines / "kernel")
-    left = {one.name for one in machines.iterdir()}
+    left = {path.name for path in machines.iterdir()}
     assert "kernel" in left and len(left) == 2
     assert {machines / name for name in left} & folders, "the other bench has its folder"
     benches[1].communicate(b"\n")
-    assert [one.name for one in machines.iterdir()] == ["kernel"]
+    assert [path.name for path in machines.iterdir()] == ["kernel"]

@@ -48,7 +48,7 @@ def test_unpinned_switch_needs_more_than_one_core() -> None:
     ("text", "reason"),
     [
         ("switch: linux-bridge", "on the senders' cores; use switch_cpus: auto"),
-        ("switch: ovs-dpdk\nmain_cpu: 0", "use main_cpu: auto"),
+        ("switch: ovs-dpdk\nmain_cpu: 0", "the switch and its main thread; use main_cpu: auto"),
         ("switch: ovs-dpdk\nsmt: siblings", "use smt: auto or avoid"),
         ("switch: ovs-dpdk\nnuma: other", "use numa: auto or same"),
         ("switch: ovs-dpdk\nlocation: remote", "leave location: remote out"),

@@ -35,5 +35,5 @@ def test_no_program_counts_as_static_without_ldd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UnavailableError, match="ldd cannot"):
+    with pytest.raises(UnavailableError, match="ldd cannot list its libraries"):
         shared_libraries(tmp_path / "program")
