@@ -1,5 +1,5 @@
-"""The types of the engine's events are what its schema says, field by field and in both
-directions; and a line that is no event is refused in one line that says why."""
+"""The types of the engine's events agree with its schema, and a line that is not an event is
+refused with a message of one line."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from switchmark.engine.events import EVENT, IntervalEvent, parse
 from tests.unit import engine_lines
 
 SCHEMA = json.loads(resources.files("switchmark.engine").joinpath("events.schema.json").read_text())
-WORDS = {"title", "description", "default", "discriminator", "$schema", "$defs"}
+DESCRIPTIVE_KEYS = {"title", "description", "default", "discriminator", "$schema", "$defs"}
 
 
 def canonical(node: Any, root: dict[str, Any]) -> Any:
-    """A schema without words and references, and with one way to say that null is allowed."""
+    """Return a schema without descriptions and references, and with one notation for null."""
     if isinstance(node, list):
-        return [canonical(one, root) for one in node]
+        return [canonical(item, root) for item in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        meant: Any = root
+        target: Any = root
         for step in node["$ref"].removeprefix("#/").split("/"):
-            meant = meant[step]
-        return canonical(meant, root)
+            target = target[step]
+        return canonical(target, root)
     plain = {}
     for key, inner in node.items():
         if key == "properties":
-            plain[key] = {name: canonical(one, root) for name, one in inner.items()}
-        elif key not in WORDS:
+            plain[key] = {name: canonical(field, root) for name, field in inner.items()}
+        elif key not in DESCRIPTIVE_KEYS:
             plain[key] = canonical(inner, root)
     if "const" in plain or "enum" in plain:
         plain.pop("type", None)
@@ -42,32 +42,33 @@ def canonical(node: Any, root: dict[str, Any]) -> Any:
             plain = {"type": [kind, "null"], **rest}
     for key in ("required", "oneOf"):
         if key in plain:
-            plain[key] = sorted(plain[key], key=lambda one: json.dumps(one, sort_keys=True))
+            plain[key] = sorted(plain[key], key=lambda item: json.dumps(item, sort_keys=True))
     return plain
 
 
 def by_event(schema: dict[str, Any]) -> dict[str, Any]:
-    return {one["properties"]["event"]["const"]: one for one in canonical(schema, schema)["oneOf"]}
+    events = canonical(schema, schema)["oneOf"]
+    return {event["properties"]["event"]["const"]: event for event in events}
 
 
-OF_TYPES, OF_SCHEMA = by_event(EVENT.json_schema()), by_event(SCHEMA)
+TYPE_EVENTS, SCHEMA_EVENTS = by_event(EVENT.json_schema()), by_event(SCHEMA)
 
 
-def test_the_schema_and_the_types_know_the_same_events() -> None:
-    assert OF_TYPES.keys() == OF_SCHEMA.keys() and len(OF_SCHEMA) == 13
+def test_schema_and_types_have_the_same_events() -> None:
+    assert TYPE_EVENTS.keys() == SCHEMA_EVENTS.keys() and len(SCHEMA_EVENTS) == 13
 
 
-@pytest.mark.parametrize("event", OF_SCHEMA)
+@pytest.mark.parametrize("event", SCHEMA_EVENTS)
 def test_types_and_schema_agree(event: str) -> None:
-    assert OF_TYPES[event] == OF_SCHEMA[event]
+    assert TYPE_EVENTS[event] == SCHEMA_EVENTS[event]
 
 
 def interval(**changes: Any) -> str:
-    fields = dict.fromkeys(OF_SCHEMA["interval"]["required"], 1) | {"v": 2}
+    fields = dict.fromkeys(SCHEMA_EVENTS["interval"]["required"], 1) | {"v": 2}
     return json.dumps({**fields, "event": "interval", **changes})
 
 
-def test_a_line_becomes_its_event_and_can_be_had_back() -> None:
+def test_event_equals_the_line_that_it_was_parsed_from() -> None:
     line = interval(rx_frames=-3, rx_bytes=-192, tx_bytes=2**64 - 1)
     event = parse(line)
     assert isinstance(event, IntervalEvent)
@@ -76,7 +77,7 @@ def test_a_line_becomes_its_event_and_can_be_had_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("Segmentation fault", "printed a line that is not an event: Segmentation fault"),
         ('{"v": 2, "event": "started"', "printed a line that is not an event: "),
@@ -99,10 +100,10 @@ def test_a_line_becomes_its_event_and_can_be_had_back() -> None:
         ("x" * 5000, "printed a line that is not an event: xxx"),
     ],
 )
-def test_what_the_schema_does_not_know_is_refused_in_one_line(line: str, says: str) -> None:
+def test_line_outside_the_schema_is_refused_in_one_line(line: str, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse(line)
-    assert says in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
 
 
@@ -115,20 +116,20 @@ JSON_TYPES = {
 
 
 @pytest.mark.parametrize("name", plain_events.KINDS)
-def test_what_is_read_without_pydantic_is_what_the_schema_says(name: str) -> None:
-    described = OF_SCHEMA[name]["properties"]
+def test_plain_events_agree_with_the_schema(name: str) -> None:
+    described = SCHEMA_EVENTS[name]["properties"]
     for field in dataclasses.fields(plain_events.KINDS[name]):
         if field.name != "ports":
             assert described[field.name]["type"] == JSON_TYPES[str(field.type)], field.name
-            assert field.name in OF_SCHEMA[name]["required"]
+            assert field.name in SCHEMA_EVENTS[name]["required"]
             continue
         port = described["ports"]["items"]
-        for one in dataclasses.fields(plain_events.PlainPort):
-            assert port["properties"][one.name]["type"] == JSON_TYPES[str(one.type)], one.name
-            assert one.name in port["required"]
+        for part in dataclasses.fields(plain_events.PlainPort):
+            assert port["properties"][part.name]["type"] == JSON_TYPES[str(part.type)], part.name
+            assert part.name in port["required"]
 
 
-def test_plain_events_are_read_from_the_lines_of_the_engine() -> None:
+def test_plain_events_are_parsed_from_lines_of_the_engine() -> None:
     port = {"rx_frames": 1, "rx_socket_drops": 2, "tx_offered": 3, "tx_dropped": 4, "up": True}
     read = plain_events.parse_plain(engine_lines.event("interval", t_ns=5, ports=[port]))
     assert read == plain_events.PlainInterval(5, (plain_events.PlainPort(**port),))
@@ -136,7 +137,9 @@ def test_plain_events_are_read_from_the_lines_of_the_engine() -> None:
         engine_lines.event("counters", t_ns=6)
     ) == plain_events.PlainCounters(6)
     assert plain_events.parse_plain(engine_lines.event("started")) is None
-    older = '{"event":"ready","dpdk_version":"DPDK 22.11"}'  # a build that `program` may name
+    older = (
+        '{"event":"ready","dpdk_version":"DPDK 22.11"}'  # the key `program` can name an older build
+    )
     assert plain_events.parse_plain(older) == plain_events.PlainReady("DPDK 22.11", None)
     for line in ("", "[]", "{}", "null", '{"event":"interval","t_ns":5}'):
         with pytest.raises(ValueError, match=r"."):

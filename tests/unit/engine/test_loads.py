@@ -1,4 +1,4 @@
-"""Loads from results and intervals: frames by sequence numbers, rates by true lengths."""
+"""Loads from results and intervals: frames by sequence numbers, rates by measured durations."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ S = 1_000_000_000
 
 
 def result(**given: object) -> Result:
-    found = parse(event("result", **given))
-    assert isinstance(found, Result)
-    return found
+    parsed = parse(event("result", **given))
+    assert isinstance(parsed, Result)
+    return parsed
 
 
 def sent(offered: int, intended: int = 0, duration_s: float = 2.0) -> Result:
@@ -44,67 +44,70 @@ def received(unique: int, **loss: int) -> Result:
     return result(totals={"rx_frames": 7}, loss={"received_unique": unique, **loss})
 
 
-def test_the_load_of_a_stream() -> None:
-    found = load("pair 0", sent(1000, intended=1200), received(900, duplicates=50))
-    assert found == Load(1200, 1000, 900, 500.0)
-    assert (found.lost_frames, found.loss_ratio) == (100, 0.1), "copies make up for nothing"
+def test_load_counts_unique_frames_of_a_stream() -> None:
+    stream = load("pair 0", sent(1000, intended=1200), received(900, duplicates=50))
+    assert stream == Load(1200, 1000, 900, 500.0)
+    assert (stream.lost_frames, stream.loss_ratio) == (100, 0.1), "copies do not replace losses"
 
 
-def test_what_is_offered_at_rate_max_was_intended() -> None:
+def test_intended_load_at_rate_max_is_the_offered_load() -> None:
     assert load("pair 0", sent(1000, intended=0), received(1000)).intended_frames == 1000
 
 
-def test_more_received_than_sent_is_no_load() -> None:
+def test_more_received_than_sent_frames_fail_the_trial() -> None:
     with pytest.raises(TrialFailed, match=r"of pair 3 contradict each other: 11 .* 10 sent"):
         load("pair 3", sent(10), received(11))
 
 
-def test_more_received_than_a_receiver_was_told_of_is_all_that_was_sent() -> None:
-    found = load("pair 3", sent(10), received(11, sent=10))
-    assert (found.unique_frames, found.lost_frames) == (10, 0)
+def test_more_received_than_announced_frames_count_as_all_sent() -> None:
+    """The receiver got the number of sent frames, and reports the contradiction itself."""
+    stream = load("pair 3", sent(10), received(11, sent=10))
+    assert (stream.unique_frames, stream.lost_frames) == (10, 0)
 
 
-def test_an_end_that_does_not_tell_lost_nothing_and_received_nothing_is_no_figure() -> None:
+def test_result_without_received_frames_has_no_loss() -> None:
     with pytest.raises(TrialFailed, match="does not report its received frames"):
         loss_of(result())
 
 
-def test_loads_add_up() -> None:
+def test_total_adds_loads() -> None:
     parts = [load("a", sent(1000), received(900)), load("b", sent(500, duration_s=1), received(1))]
     assert total(parts) == Load(1500, 1500, 901, 1000.0)
     assert total([]).loss_ratio == 0.0
 
 
-def test_frames_on_their_way_are_lost_while_nobody_waited_for_them() -> None:
-    found = load_so_far(sent(1000), [interval(rx_frames=300), interval(rx_frames=400)])
-    assert (found.unique_frames, found.lost_frames) == (700, 300)
+def test_load_so_far_counts_frames_in_flight_as_lost() -> None:
+    partial = load_so_far(sent(1000), [interval(rx_frames=300), interval(rx_frames=400)])
+    assert (partial.unique_frames, partial.lost_frames) == (700, 300)
     assert load_so_far(sent(100), [interval(rx_frames=150)]).lost_frames == 0
 
 
-def test_rates_are_of_all_frames_over_all_time() -> None:
+def test_rates_divide_all_frames_by_the_whole_duration() -> None:
     short = interval(duration_ns=S // 10, tx_intended=20, tx_offered=10, rx_frames=5, rx_bytes=500)
     long = interval(duration_ns=9 * S // 10, tx_intended=80, tx_offered=90, rx_frames=5)
     both = [short, long]
     assert (intended_pps(both), offered_pps(both), forwarded_pps(both)) == (100.0, 100.0, 10.0)
     assert forwarded_l2_bps(both) == 4000.0
-    assert forwarded_pps([interval(duration_ns=S, rx_frames=-5)]) == -5.0, "taken back (rx_stale)"
+    assert forwarded_pps([interval(duration_ns=S, rx_frames=-5)]) == -5.0, (
+        "rx_stale subtracts frames"
+    )
 
 
-def test_the_sending_half_has_nothing_of_what_arrived() -> None:
+def test_sending_half_has_no_receive_counters() -> None:
     both = counters(tx_offered=5, tx_polls=2, ring_full_polls=1, rx_frames=9, useful_polls=3)
     assert sending_half(both) == counters(tx_offered=5, tx_polls=2, ring_full_polls=1)
 
 
-def test_all_that_reached_an_application_has_arrived() -> None:
-    seen = counted(
+def test_arrived_counts_all_frames_at_an_application() -> None:
+    counts = counted(
         rx_stream=1, rx_verification=2, rx_foreign=4, rx_other=8, rx_corrupt=16, rx_stale=32
     )
-    assert arrived(seen) == 63
+    assert arrived(counts) == 63
     assert arrived(counted(rx_socket_drops=5, tx_offered=7)) == 0
 
 
-def test_the_load_that_a_trial_asks_for() -> None:
-    """A steady rate is the trial's own, of every stream; a shaped one the sender's account."""
+def test_intended_load_comes_from_the_trial_or_the_sender() -> None:
+    """A constant rate is the trial's parameter, per stream. For a schedule the sender counts it."""
     both_ways = trial(rate_pps=1000, pairs=2, bidirectional=True)
     assert asked_pps(both_ways, 1) == stream_intended_pps(both_ways, []) == 1000
     assert total_intended_pps(both_ways, []) == 4000

@@ -1,4 +1,4 @@
-"""The engine client: every way in which an engine can misbehave is named, and in time."""
+"""The engine client: each fault of an engine is reported by its cause and within a time limit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def started(*lines: str) -> dict[str, object]:
     return {"start": lambda _: [event("started", t_ns=T0), *lines]}
 
 
-def test_a_trial_from_ready_to_result() -> None:
+def test_trial_from_ready_to_result() -> None:
     fake = FakeEngine(started(*samples(3, rx_frames=7), result()))  # type: ignore[arg-type]
     fake.lines.append(event("ready", role="receiver", ports=[]))
     engine = process(fake, "receiver")
@@ -40,16 +40,16 @@ def test_a_trial_from_ready_to_result() -> None:
     assert fake.commands == ["start duration=2 frame-size=64"]
     assert engine.started_ns == T0
     assert engine.wait_result(1).duration_ns == 2 * S
-    assert [one.rx_frames for one in engine.intervals] == [7] * 3
+    assert [line.rx_frames for line in engine.intervals] == [7] * 3
     run = engine.as_run()
     assert (run.node, run.role, len(run.intervals)) == ("re0", "receiver", 3)
     assert run.ready == json.loads(event("ready", role="receiver", ports=[]))
-    assert run.result == json.loads(result()), "as it was printed"
+    assert run.result == json.loads(result()), "the record has the printed fields"
     assert run.intervals[0].counters["rx_frames"] == 7
     assert run.intervals[0].counters.keys() == Totals.model_fields.keys()
 
 
-def test_a_second_trial_forgets_the_first() -> None:
+def test_second_trial_discards_the_first() -> None:
     fake = FakeEngine(started(*samples(2), result()))  # type: ignore[arg-type]
     engine = process(fake)
     engine.start()
@@ -71,8 +71,8 @@ def frame(number: int) -> str:
 
 def test_inject_sends_many_frames_in_several_commands() -> None:
     fake = FakeEngine()
-    fake.answers["inject"] = lambda it: [
-        event("injected", accepted=[True] * (len(it.commands[-1].split()) - 2))
+    fake.answers["inject"] = lambda fake: [
+        event("injected", accepted=[True] * (len(fake.commands[-1].split()) - 2))
     ]
     engine = process(fake)
     assert engine.inject([b"\x01" * 14, b"\x02" * 15], port=1) == (True, True)
@@ -103,7 +103,7 @@ def test_captured_returns_all_frames_without_waiting() -> None:
     fake = capturing(frame(1), frame(2))
     engine = process(fake)
     engine.capture(2)
-    assert [one.data for one in engine.captured(60)] == [b"\x01" * 60, b"\x02" * 60]
+    assert [frame.data for frame in engine.captured(60)] == [b"\x01" * 60, b"\x02" * 60]
     assert fake.commands == ["capture 2"]
 
 
@@ -121,8 +121,8 @@ def test_captured_ends_when_there_is_enough() -> None:
     fake = capturing(frame(1), frame(2), frame(3))
     engine = process(fake)
     engine.capture(9)
-    seen = engine.captured(60, enough=lambda frames: frames[-1:] != [] and frames[-1].data[0] == 2)
-    assert len(seen) == 3, "frames that came before the end of the capture also count"
+    frames = engine.captured(60, enough=lambda some: some[-1:] != [] and some[-1].data[0] == 2)
+    assert len(frames) == 3, "frames that came before the end of the capture also count"
     assert fake.commands == ["capture 9", "capture 0"]
 
 
@@ -178,7 +178,7 @@ def test_send_table_that_is_not_loaded_whole_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("Segmentation fault", "not an event: Segmentation fault"),
         ("[1, 2]", "not an event"),
@@ -191,20 +191,20 @@ def test_send_table_that_is_not_loaded_whole_fails() -> None:
         ('{"v": 2, "event": "error", "message": "no such device eth7"}', "no such device eth7"),
     ],
 )
-def test_lines_that_are_no_event(line: str, says: str) -> None:
+def test_line_that_is_not_an_event_fails(line: str, message: str) -> None:
     engine = process(FakeEngine(lines=deque([line])))
-    with pytest.raises(TrialFailed, match=says):
+    with pytest.raises(TrialFailed, match=message):
         engine.wait_ready(1)
 
 
-def test_a_long_bad_line_is_cut() -> None:
+def test_long_invalid_line_is_cut_in_the_message() -> None:
     engine = process(FakeEngine(lines=deque(["x" * 5000])))
     with pytest.raises(TrialFailed) as caught:
         engine.wait_ready(1)
     assert len(str(caught.value)) < 300
 
 
-def test_an_event_that_lacks_a_field_names_the_engine_and_the_field() -> None:
+def test_missing_field_is_reported_with_engine_and_field() -> None:
     line = interval(0, 0.2).replace('"index"', '"other"')
     engine = process(FakeEngine(started(line)))  # type: ignore[arg-type]
     engine.start()
@@ -212,7 +212,7 @@ def test_an_event_that_lacks_a_field_names_the_engine_and_the_field() -> None:
         engine.pump(0)
 
 
-def test_what_has_not_been_said_is_not_made_up() -> None:
+def test_missing_event_raises_an_error() -> None:
     engine = process(FakeEngine())
     with pytest.raises(TrialFailed, match="sender in se0 is not ready"):
         _ = engine.ready
@@ -221,7 +221,7 @@ def test_what_has_not_been_said_is_not_made_up() -> None:
     assert engine.as_run().result == {}
 
 
-def test_times_of_another_host_become_ours() -> None:
+def test_times_of_another_host_are_converted() -> None:
     engine = process(FakeEngine(started(*samples(1), result())))  # type: ignore[arg-type]
     engine.ahead_ns = 7
     engine.start()
@@ -230,7 +230,7 @@ def test_times_of_another_host_become_ours() -> None:
     assert engine.intervals[0].t_ns == T0 + S // 5 - 7
 
 
-def test_exit_in_mid_trial_has_exit_code_and_last_words() -> None:
+def test_exit_during_a_trial_has_code_and_last_error_line() -> None:
     fake = FakeEngine(started(*samples(1)), stderr="warming up\nEAL: out of memory\n")  # type: ignore[arg-type]
     engine = process(fake)
     engine.start()
@@ -238,11 +238,11 @@ def test_exit_in_mid_trial_has_exit_code_and_last_words() -> None:
     with pytest.raises(TrialFailed) as caught:
         engine.wait_result(5)
     assert str(caught.value) == "sender in se0 ended with exit code 1: EAL: out of memory"
-    assert len(engine.intervals) == 1, "what it had reported is kept for the record"
+    assert len(engine.intervals) == 1, "the record has the intervals before the exit"
 
 
-def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
-    """The broken pipe hides the cause; what it printed before does not."""
+def test_command_to_an_ended_engine_reports_the_cause() -> None:
+    """The cause is its exit code or its last error, not the broken pipe."""
     fake = FakeEngine(exit_code=-9)
     with pytest.raises(TrialFailed, match="sender in se0 ended with exit code -9"):
         process(fake).verify(1)
@@ -252,7 +252,7 @@ def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("call", "message"),
     [
         ("ready", "no 'ready' event within 0.1 s"),
         ("verify", "no 'verification' event within 0.1 s"),
@@ -261,10 +261,12 @@ def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
         ("result", "no result within 0.1 s"),
     ],
 )
-def test_silence_has_a_deadline(call: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_event_has_a_deadline(
+    call: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("switchmark.engine.process.ANSWER_TIMEOUT_S", 0.1)
-    nothing: Any = dict.fromkeys(("verify", "counters", "start"), lambda _: [])
-    engine = process(FakeEngine(nothing, stderr="busy"))
+    no_answers: Any = dict.fromkeys(("verify", "counters", "start"), lambda _: [])
+    engine = process(FakeEngine(no_answers, stderr="busy"))
     calls = {
         "ready": lambda: engine.wait_ready(0.1),
         "verify": lambda: engine.verify(1, timeout_s=0.1),
@@ -272,18 +274,18 @@ def test_silence_has_a_deadline(call: str, says: str, monkeypatch: pytest.Monkey
         "start": engine.start,
         "result": lambda: engine.wait_result(0.1),
     }
-    with pytest.raises(TrialFailed, match=f"{says}: busy"):
+    with pytest.raises(TrialFailed, match=f"{message}: busy"):
         calls[call]()
 
 
-def test_a_result_in_the_pipe_is_in_time_however_late_the_look() -> None:
-    """A bench that was kept from running finds the deadline past and the result there."""
+def test_result_in_the_pipe_counts_after_the_deadline() -> None:
+    """A bench that had no core reads the pipe late."""
     engine = process(FakeEngine(started(*samples(2), result())))  # type: ignore[arg-type]
     engine.start()
     assert engine.wait_result(0).duration_ns == 2 * S
 
 
-def test_pump_takes_all_that_is_there_and_returns_when_nothing_is() -> None:
+def test_pump_reads_all_lines_and_returns() -> None:
     fake = FakeEngine(started(*samples(4)))  # type: ignore[arg-type]
     engine = process(fake)
     engine.start()
@@ -293,7 +295,7 @@ def test_pump_takes_all_that_is_there_and_returns_when_nothing_is() -> None:
     assert len(engine.intervals) == 4
 
 
-def test_close_ends_its_input_first_and_uses_force_then() -> None:
+def test_close_ends_the_input_and_terminates_later() -> None:
     fake = FakeEngine()
     process(fake).close()
     assert fake.exit_code == 0
@@ -301,18 +303,18 @@ def test_close_ends_its_input_first_and_uses_force_then() -> None:
     process(dead).close()
     assert dead.exit_code == 3
 
-    class Deaf(FakeEngine):
+    class Stuck(FakeEngine):
         def close_input(self) -> None:
             pass
 
-    deaf = Deaf()
-    process(deaf).close()
-    assert deaf.exit_code == -15
+    stuck = Stuck()
+    process(stuck).close()
+    assert stuck.exit_code == -15
 
 
 @dataclass
 class Flooding(FakeEngine):
-    """Prints one line again and again, faster than is read."""
+    """Prints the same line again and again, faster than the bench reads."""
 
     line: str = event("verification", sent=1)
 
@@ -320,7 +322,7 @@ class Flooding(FakeEngine):
         return self.lines.popleft() if self.lines else self.line
 
 
-def test_an_end_that_prints_faster_than_is_read_does_not_hold_the_bench(
+def test_flood_of_lines_does_not_stop_the_deadlines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in (("PUMP_S", 0.05), ("_LAST_WORDS_S", 0.05)):
@@ -339,7 +341,7 @@ def test_an_end_that_prints_faster_than_is_read_does_not_hold_the_bench(
         engine.request_stop()
 
 
-def test_more_intervals_than_there_was_time_for_end_a_trial(
+def test_too_many_intervals_fail_the_trial(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("switchmark.engine.process.SPARE_INTERVALS", 100)
@@ -350,7 +352,7 @@ def test_more_intervals_than_there_was_time_for_end_a_trial(
     assert 100 < len(engine.intervals) < 100 + 2 * 1000
 
 
-def test_a_long_trial_of_the_shortest_samples_is_read_however_late_the_look(
+def test_all_samples_of_a_long_trial_are_read_after_a_delay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("switchmark.engine.process.PUMP_S", 0.01)

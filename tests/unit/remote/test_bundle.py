@@ -1,4 +1,4 @@
-"""Parts of trials between hosts that need no second host: what is sent, and the two switches."""
+"""Parts of trials on two hosts that need no second host: the archive, and the two switches."""
 
 from __future__ import annotations
 
@@ -52,39 +52,39 @@ from switchmark.switch.support.across import AcrossHosts, CableEnds
         Rights(),
     ],
 )
-def test_values_cross_the_connection_unchanged(value: object) -> None:
+def test_values_are_equal_after_the_connection(value: object) -> None:
     import json
 
     sent = json.loads(json.dumps(to_plain(value)))
     assert from_plain(type(value), sent) == value
 
 
-FINDS_ALL = """
+PRINT_REGISTRIES = """
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.registry import SWITCHES
-print(*[make().name for found in (SWITCHES, ENVIRONMENTS) for make in found.values()])
+print(*[make().name for registry in (SWITCHES, ENVIRONMENTS) for make in registry.values()])
 """
 
 
-def test_the_archive_holds_all_that_the_agent_imports() -> None:
-    """With nothing of this installation in reach, the agent can be imported from the archive, and
-    finds every switch and environment in it."""
+def test_archive_has_all_imports_of_the_agent() -> None:
+    """Without access to this installation, the agent can be imported from the archive, and finds
+    all switches and environments there."""
     with zipfile.ZipFile(io.BytesIO(bundle.archive())) as archive:
         names = archive.namelist()
     assert "switchmark/remote/agent.py" in names and len(names) == len(set(names))
     assert bundle.archive() == bundle.archive.__wrapped__(), "the same content, the same bytes"
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", bundle.BOOTSTRAP.replace("main()\n", FINDS_ALL)],
+        [sys.executable, "-I", "-S", "-c", bundle.BOOTSTRAP.replace("main()\n", PRINT_REGISTRIES)],
         input=f"{len(bundle.archive())}\n".encode() + bundle.archive(),
         capture_output=True,
         timeout=300,
         check=False,
     )
-    found = " ".join([*(make().name for make in SWITCHES.values()), *ENVIRONMENTS])
-    assert (done.stdout.decode(), done.stderr, done.returncode) == (f"{found}\n", b"", 0)
+    names = " ".join([*(make().name for make in SWITCHES.values()), *ENVIRONMENTS])
+    assert (done.stdout.decode(), done.stderr, done.returncode) == (f"{names}\n", b"", 0)
 
 
-def test_an_archive_that_is_cut_short_is_not_run() -> None:
+def test_incomplete_archive_is_not_run() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-c", bundle.BOOTSTRAP],
         input=b"1000\nabc",
@@ -95,57 +95,57 @@ def test_an_archive_that_is_cut_short_is_not_run() -> None:
     assert done.returncode == 1 and b"the connection ended while the agent was sent" in done.stderr
 
 
-def test_the_agent_is_started_without_a_password() -> None:
+def test_agent_starts_without_a_password() -> None:
     assert bundle.command("python3", "none").startswith("python3 -I -c '")
     assert bundle.command("/opt/my python", "sudo").startswith("sudo -n -- '/opt/my python' -I")
 
 
 class FakeSwitch:
-    """Notes the ports it is given, and counts what it is told to."""
+    """Records the calls and its ports, and returns given counters."""
 
     name = "fake"
     capabilities = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False)
 
     def __init__(self, counted: SwitchCounters, log: list[str], name: str) -> None:
-        self.counted, self.log, self.who = counted, log, name
+        self.counted, self.log, self.label = counted, log, name
         self.ports: Sequence[SwitchPort] = ()
 
     def availability(self) -> Availability:
         return Availability(True)
 
     def start(self, *given: object) -> None:
-        (self.ports,) = (one for one in given if isinstance(one, list))
-        self.log.append(f"{self.who} starts")
+        (self.ports,) = (argument for argument in given if isinstance(argument, list))
+        self.log.append(f"{self.label} starts")
 
     def check_facing(self, device: str, mtu_bytes: int) -> None:
         self.log.append(f"{device} {mtu_bytes}")
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        self.log.append(f"{self.who} up")
+        self.log.append(f"{self.label} up")
 
     def wait_converged(self) -> None:
-        self.log.append(f"{self.who} settles")
+        self.log.append(f"{self.label} settles")
 
     def counters(self) -> SwitchCounters:
         return self.counted
 
     def alive(self) -> str | None:
-        return "far died" if self.who == "far" else None
+        return "far died" if self.label == "far" else None
 
     def process_ids(self) -> Sequence[int]:
         return (7,)
 
     def details(self) -> dict[str, str]:
-        return {"version": self.who}
+        return {"version": self.label}
 
     def stop(self) -> None:
-        self.log.append(f"{self.who} stops")
-        if self.who == "near":
+        self.log.append(f"{self.label} stops")
+        if self.label == "near":
             raise OSError("stuck")
 
 
 class FakeHost:
-    """Answers each command with the same."""
+    """Returns the same output for each command."""
 
     name = "fake"
 
@@ -162,8 +162,8 @@ def link(**more: object) -> str:
     return json.dumps([{"flags": ["UP"], "mtu": 1500, "qdisc": "mq", "addr_info": []} | more])
 
 
-def test_two_switches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chain of two VNFs that is cut in the middle: ports 0, 1, 2 are here, 3, 4, 5 there."""
+def test_switches_of_two_hosts_act_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain of two VNFs has ports 0, 1 and 2 on the local host and 3, 4 and 5 on the remote."""
     log: list[str] = []
     ports = {index: PortCounters(index, index) for index in range(4)}
     near = FakeSwitch(SwitchCounters(ports, 2), log, "near")
@@ -184,18 +184,20 @@ def test_two_switches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
     counted = both.counters()
     assert counted.witness_rx_frames == 5
-    assert {k: one.rx_frames for k, one in counted.ports.items()} == {
+    assert {index: port.rx_frames for index, port in counted.ports.items()} == {
         0: 0, 1: 1, 2: 2, 6: 3, 7: 10, 3: 11, 4: 12, 5: 13
     }  # fmt: skip
     assert both.alive() == "far died" and both.process_ids() == (7,)
     assert both.details() == {"version": "near", "cable": "eth1 to eth2", "far:version": "far"}
     with pytest.raises(OSError, match="stuck"):
         both.stop()
-    assert log[-2:] == ["near stops", "far stops"], "one that is stuck does not keep the other"
+    assert log[-2:] == ["near stops", "far stops"], (
+        "a switch that fails to stop does not prevent the other's stop"
+    )
 
 
-def test_a_copy_runs_a_switch_of_its_own_here() -> None:
-    near, far = (FakeSwitch(SwitchCounters({}), [], who) for who in ("near", "far"))
+def test_copy_has_a_separate_local_switch() -> None:
+    near, far = (FakeSwitch(SwitchCounters({}), [], name) for name in ("near", "far"))
     both = AcrossHosts(near, far, CableEnds("eth1", "eth2", frozenset({1})))  # type: ignore[arg-type]
     copied = copy(both)
     assert copied.near is not near and copied.near.details() == near.details()
@@ -203,39 +205,39 @@ def test_a_copy_runs_a_switch_of_its_own_here() -> None:
 
 
 class MakingSwitch(FakeSwitch):
-    """One whose ports are made first."""
+    """A switch that makes its ports before it starts."""
 
     def make_ports(self, *given: object) -> list[MadePort]:
-        (wanted,) = (one for one in given if isinstance(one, list))
-        self.log.append(f"{self.who} makes " + " ".join(str(one.index) for one in wanted))
-        assert [one.index for one in wanted] == list(range(len(wanted)))
-        return [MadePort(netmap=f"{self.who}:p{one.index}") for one in wanted if not one.cable]
+        (ports,) = (argument for argument in given if isinstance(argument, list))
+        self.log.append(f"{self.label} makes " + " ".join(str(port.index) for port in ports))
+        assert [port.index for port in ports] == list(range(len(ports)))
+        return [MadePort(netmap=f"{self.label}:p{p.index}") for p in ports if not p.cable]
 
 
-def test_each_host_s_switch_makes_the_ports_of_its_own_nodes() -> None:
-    """Two pairs: ports 0 and 2 are here, 1 and 3 there, and each has the cable's end, which is not
-    made, among its numbers."""
+def test_switch_of_each_host_makes_the_ports_of_its_nodes() -> None:
+    """Two pairs have ports 0 and 2 on the local host, 1 and 3 on the remote. Each switch also
+    numbers the end of the cable, which it does not make."""
     log: list[str] = []
-    near, far = (MakingSwitch(SwitchCounters({}), log, who) for who in ("near", "far"))
+    near, far = (MakingSwitch(SwitchCounters({}), log, name) for name in ("near", "far"))
     both = AcrossHosts(near, far, CableEnds("eth1", "eth2", frozenset({1, 3})))
-    wanted = [SwitchPort(k, PortKind.VALE, f"m{k}") for k in range(4)]
-    made = both.make_ports(object(), wanted)  # type: ignore[arg-type]
-    assert [one.netmap for one in made] == ["near:p0", "far:p1", "near:p1", "far:p2"]
+    ports = [SwitchPort(k, PortKind.VALE, f"m{k}") for k in range(4)]
+    made_ports = both.make_ports(object(), ports)  # type: ignore[arg-type]
+    assert [port.netmap for port in made_ports] == ["near:p0", "far:p1", "near:p1", "far:p2"]
     assert log == ["near makes 0 1 2", "far makes 0 1 2"]
     with pytest.raises(OSError, match="stuck"):
         both.stop()
-    assert log[-1] == "far stops", "what has made ports is stopped though it was never started"
+    assert log[-1] == "far stops", "a switch that made ports is stopped also if it never started"
 
 
-def test_a_switch_that_makes_none_is_not_asked_to() -> None:
-    near, far = (FakeSwitch(SwitchCounters({}), [], who) for who in ("near", "far"))
+def test_switch_that_cannot_make_ports_is_refused() -> None:
+    near, far = (FakeSwitch(SwitchCounters({}), [], name) for name in ("near", "far"))
     both = AcrossHosts(near, far, CableEnds("eth1", "eth2", frozenset({1})))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="makes no ports itself"):
         both.make_ports(object(), [SwitchPort(0, PortKind.VALE, "m")])  # type: ignore[arg-type]
 
 
 class TestAgent:
-    """The agent starts the switch that has made its ports, and no other."""
+    """The agent starts the switch that made the ports."""
 
     @staticmethod
     def agent(monkeypatch: pytest.MonkeyPatch, log: list[str]) -> HostAgent:
@@ -251,23 +253,23 @@ class TestAgent:
         )
         return HostAgent(object(), object())  # type: ignore[arg-type]
 
-    def test_it_is_started_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_switch_with_made_ports_starts_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         log: list[str] = []
         agent = self.agent(monkeypatch, log)
-        wanted = [to_plain(SwitchPort(0, PortKind.VALE, "m"))]
-        made = agent.do_make_ports("vale", "", "", False, wanted)
-        assert from_plain(list[MadePort], to_plain(made)) == [MadePort(netmap="switch0:p0")]
+        ports = [to_plain(SwitchPort(0, PortKind.VALE, "m"))]
+        made_ports = to_plain(agent.do_make_ports("vale", "", "", False, ports))
+        assert from_plain(list[MadePort], made_ports) == [MadePort(netmap="switch0:p0")]
         for _ in range(2):
-            agent.do_start_switch("vale", "", "", False, wanted, "learning", ())
+            agent.do_start_switch("vale", "", "", False, ports, "learning", ())
         assert log == ["switch0 makes 0", "switch0 starts", "switch1 starts"]
 
-    def test_one_that_was_given_up_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_stopped_switch_is_not_started(self, monkeypatch: pytest.MonkeyPatch) -> None:
         log: list[str] = []
         agent = self.agent(monkeypatch, log)
-        wanted = [to_plain(SwitchPort(0, PortKind.VALE, "m"))]
-        agent.do_make_ports("vale", "", "", False, wanted)
+        ports = [to_plain(SwitchPort(0, PortKind.VALE, "m"))]
+        agent.do_make_ports("vale", "", "", False, ports)
         agent.do_switch("stop")
-        agent.do_start_switch("vale", "", "", False, wanted, "learning", ())
+        agent.do_start_switch("vale", "", "", False, ports, "learning", ())
         assert log == ["switch0 makes 0", "switch0 stops", "switch1 starts"]
 
 
@@ -285,14 +287,14 @@ class TestAgent:
         (link(mtu=1400), "carries 1400 bytes, 1500 are needed; ip link set mtu 1500"),
     ],
 )
-def test_interfaces_in_use_are_not_lent(answer: str, reason: str) -> None:
+def test_interfaces_in_use_are_refused(answer: str, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):
         check_facing(FakeHost(answer, 0 if answer else 1), "eth1", 1500)  # type: ignore[arg-type]
 
 
-def test_an_interface_with_a_link_local_address_alone_is_free() -> None:
-    own = [{"local": "fe80::1", "prefixlen": 64, "scope": "link"}]
-    check_facing(FakeHost(link(addr_info=own)), "eth1", 1500)  # type: ignore[arg-type]
+def test_interface_with_only_a_link_local_address_is_free() -> None:
+    addresses = [{"local": "fe80::1", "prefixlen": 64, "scope": "link"}]
+    check_facing(FakeHost(link(addr_info=addresses)), "eth1", 1500)  # type: ignore[arg-type]
 
 
 def test_settings_are_set_before_the_agent_starts() -> None:

@@ -1,4 +1,4 @@
-"""The pictures of a report: axes, ticks, names and intervals; drawn for a page and as files."""
+"""The pictures of a report, on the page and as files: axes, ticks, names and intervals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.unit.records import (
 )
 
 
-def test_samples_keep_every_frame_when_drawn_together() -> None:
+def test_merged_samples_count_every_frame() -> None:
     count, span = 1000, 10_000_000
     engines = [
         EngineRun(
@@ -55,7 +55,7 @@ def test_samples_keep_every_frame_when_drawn_together() -> None:
     assert np.mean(line["y"]) * 1e6 == pytest.approx(2 * mean, rel=1e-3)
 
 
-def test_few_samples_are_drawn_as_they_are() -> None:
+def test_few_samples_are_drawn_unchanged() -> None:
     record = synthetic_record()
     figure = samples_figure(record)
     assert figure is not None
@@ -66,7 +66,7 @@ def test_few_samples_are_drawn_as_they_are() -> None:
     assert len(figure.layout["shapes"]) == 2
 
 
-def test_static_plots_are_written_under_names_of_their_own(tmp_path: Path) -> None:
+def test_static_plots_have_different_file_names(tmp_path: Path) -> None:
     records = [
         synthetic_record(synthetic_trial(pairs=pairs, packet_size_bytes=size, switch=switch))
         for pairs in (1, 2, 4)
@@ -82,8 +82,8 @@ def test_static_plots_are_written_under_names_of_their_own(tmp_path: Path) -> No
     assert "forwarded load (Mpps)" in svg
 
 
-def _two_runs_far_apart(tmp_path: Path) -> Path:
-    """Two repetitions whose t interval reaches far below nothing, at three sizes."""
+def _run_with_wide_intervals(tmp_path: Path) -> Path:
+    """Two repetitions whose t interval ends far below 0, at three sizes."""
     records = []
     for size in (64, 256, 1500):
         for repetition, share in enumerate((0.5, 1.5)):
@@ -101,10 +101,8 @@ def _two_runs_far_apart(tmp_path: Path) -> Path:
     return write_run(tmp_path, records)
 
 
-def test_wide_intervals_reach_neither_below_nothing_nor_across_the_picture(
-    tmp_path: Path,
-) -> None:
-    run = _two_runs_far_apart(tmp_path)
+def test_wide_intervals_are_cut_at_0_and_do_not_set_the_scale(tmp_path: Path) -> None:
+    run = _run_with_wide_intervals(tmp_path)
     rows = summary(run)
     for figure in throughput_panels(rows, looks(rows)).figures:
         whiskers, line = figure.traces
@@ -112,12 +110,14 @@ def test_wide_intervals_reach_neither_below_nothing_nor_across_the_picture(
             assert 0 <= below < value
         start, end = figure.layout["yaxis"]["range"]
         assert start == 0
-        assert max(line["y"]) < end < 2 * max(line["y"])  # the interval alone ends beyond six
+        assert (
+            max(line["y"]) < end < 2 * max(line["y"])
+        )  # the interval ends beyond six times the value
     write_plots(run, tmp_path / "plots")
 
 
-def test_cores_of_a_bar_add_up_to_what_was_used(tmp_path: Path) -> None:
-    """Soft interrupts in the applications' time are in their share already."""
+def test_parts_of_a_bar_add_up_to_the_used_cores(tmp_path: Path) -> None:
+    """The applications' share already includes the soft interrupts in their time."""
     rows = summary(write_run(tmp_path, [synthetic_record()]))
     cpu = rows[0].cpu
     assert cpu is not None and cpu.softirq_cores is not None and cpu.total_cores is not None
@@ -126,9 +126,9 @@ def test_cores_of_a_bar_add_up_to_what_was_used(tmp_path: Path) -> None:
     assert sum(trace["x"][0] for trace in figure.traces) == pytest.approx(1.5)
 
 
-def test_ticks_of_many_decades_are_fewer(tmp_path: Path) -> None:
+def test_axis_of_many_decades_has_fewer_ticks(tmp_path: Path) -> None:
     trials = [synthetic_trial(dimension=Dimension.LATENCY, rate_pps=1000)]
-    (row,) = summary(write_run(tmp_path, [synthetic_record(one) for one in trials]))
+    (row,) = summary(write_run(tmp_path, [synthetic_record(trial) for trial in trials]))
     assert row.latency is not None
     steps = {}
     for longest_ns in (1e6, 1e9):
@@ -138,7 +138,7 @@ def test_ticks_of_many_decades_are_fewer(tmp_path: Path) -> None:
     assert steps == {1e6: "D2", 1e9: 1}
 
 
-def test_wires_of_two_port_kinds_can_be_told_apart(tmp_path: Path) -> None:
+def test_baselines_of_two_port_kinds_look_different(tmp_path: Path) -> None:
     kinds = (("veth", "raw-mmsg"), ("vhost-user", "dpdk"))
     records = [
         synthetic_record(
@@ -156,7 +156,7 @@ def test_wires_of_two_port_kinds_can_be_told_apart(tmp_path: Path) -> None:
     write_plots(tmp_path / next(tmp_path.glob("synthetic-*")).name, tmp_path / "plots")
 
 
-def test_labels_of_many_values_do_not_lie_over_each_other(tmp_path: Path) -> None:
+def test_labels_of_many_values_do_not_overlap(tmp_path: Path) -> None:
     many = [
         synthetic_record(synthetic_trial(packet_size_bytes=size)) for size in range(64, 1500, 16)
     ]
@@ -202,7 +202,7 @@ def test_functions_are_drawn_over_their_scale(tmp_path: Path) -> None:
         for switch in ("ovs-netdev", "ovs-dpdk")
     ]
     records = [synthetic_record(trial, number=number) for number, trial in enumerate(trials)]
-    # A baseline only forwards, so it shares no plot with the functions, and gets none for itself.
+    # A baseline only forwards, so it is not in the plot of the functions and gets no other plot.
     records.append(synthetic_record(synthetic_trial(switch="direct"), number=len(records)))
     directory = write_run(tmp_path / "results", records)
     rows = summary(directory)
@@ -215,9 +215,9 @@ def test_functions_are_drawn_over_their_scale(tmp_path: Path) -> None:
     lines = {trace["name"]: trace for trace in share.traces if "name" in trace}
     assert set(lines) == {"ovs-netdev", "ovs-dpdk"}
     assert lines["ovs-dpdk"]["x"] == [100, 10_000]
-    found = [one for one in shares_of(open_run(directory), rows) if one.contender == "ovs-dpdk"]
-    shares = [one.value for one in sorted(found, key=lambda one: one.trial.rules)]
-    assert lines["ovs-dpdk"]["y"] == shares
+    shares = [s for s in shares_of(open_run(directory), rows) if s.contender == "ovs-dpdk"]
+    by_rules = sorted(shares, key=lambda share: share.trial.rules)
+    assert lines["ovs-dpdk"]["y"] == [share.value for share in by_rules]
     assert all(len(trace["error_y"]["array"]) == 2 for trace in share.traces if "error_y" in trace)
     written = write_plots(directory, tmp_path / "plots")
     assert any("cost-of-the-function" in path.name for path in written)
@@ -225,7 +225,7 @@ def test_functions_are_drawn_over_their_scale(tmp_path: Path) -> None:
 
 def test_throughput_is_drawn_over_a_cpu_limit(tmp_path: Path) -> None:
     limits = (1.0, 0.75, 0.125)
-    records = [synthetic_record(synthetic_trial(cpu_limit=one)) for one in limits]
+    records = [synthetic_record(synthetic_trial(cpu_limit=limit)) for limit in limits]
     rows = summary(write_run(tmp_path / "results", records))
     (mpps, _) = throughput_panels(rows, looks(rows)).figures
     assert mpps.layout["xaxis"]["ticktext"] == ["12.5", "75", "100"]
@@ -254,7 +254,7 @@ def test_loads_over_the_frame_size_are_linear_for_one_contender(tmp_path: Path) 
         assert figure.layout["yaxis"].get("type") != "log"
 
 
-def test_text_of_pictures_has_no_tags_but_ours() -> None:
+def test_tags_in_the_text_of_pictures_are_escaped() -> None:
     evil = "<a href='https://example.com'>x</a>"
     (named,) = row_names([(evil, "1.23 Mpps")])
     drawn = Drawing("", [{"name": evil, "text": [evil]}], {"annotations": [named]}, 100).payload()
@@ -263,14 +263,14 @@ def test_text_of_pictures_has_no_tags_but_ours() -> None:
     assert drawn["layout"]["annotations"][0]["text"].startswith("<b>&lt;a ")
 
 
-def test_a_long_name_stands_in_a_line_of_its_own() -> None:
+def test_long_name_gets_a_separate_line() -> None:
     short, long = row_names([("ovs-dpdk", "3.51 Mpps"), ("x" * 60, "3.51 Mpps")])
     assert short["text"] == "<b>ovs-dpdk</b>  3.51 Mpps"
     assert long["text"].endswith("\N{HORIZONTAL ELLIPSIS}</b><br>3.51 Mpps")
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "wanted"),
+    ("low", "high", "expected"),
     [
         (0.9, 11, [1, 2, 5, 10]),
         (0.93, 1.22, [0.95, 1, 1.05, 1.1, 1.15, 1.2]),
@@ -278,32 +278,31 @@ def test_a_long_name_stands_in_a_line_of_its_own() -> None:
     ],
 )
 def test_ticks_of_logarithmic_axes_are_few_and_round(
-    low: float, high: float, wanted: list[float]
+    low: float, high: float, expected: list[float]
 ) -> None:
     ticks = log_ticks(low, high)
     assert 2 <= len(ticks) <= 6
     assert all(low <= tick <= high for tick in ticks)
-    assert ticks == pytest.approx(wanted)
+    assert ticks == pytest.approx(expected)
 
 
-def test_trials_are_dots_and_of_a_single_trial_its_samples(tmp_path: Path) -> None:
-    for repetitions, says in ((1, "samples"), (3, "repetitions")):
-        records = [one for one in quick_records(repetitions) if one.throughput]
+def test_distribution_shows_trials_or_samples_of_one_trial(tmp_path: Path) -> None:
+    for repetitions, unit in ((1, "samples"), (3, "repetitions")):
+        records = [record for record in quick_records(repetitions) if record.throughput]
         rows = summary(write_run(tmp_path, records))
         figures = distribution_panels([], rows, records, looks(rows)).figures
-        assert [one.title for one in figures] == ["Throughput, 64 B", "Throughput, 1500 B"]
+        assert [figure.title for figure in figures] == ["Throughput, 64 B", "Throughput, 1500 B"]
         for figure in figures:
             assert figure.layout["xaxis"]["type"] == "log"
             dots = [trace for trace in figure.traces if trace.get("text")]
             assert len(dots) == 4 and all(min(trace["x"]) > 0 for trace in dots)
-            assert all(says in one["text"] for one in figure.layout["annotations"])
+            assert all(unit in note["text"] for note in figure.layout["annotations"])
             if repetitions > 1:
                 assert {len(trace["x"]) for trace in dots} == {repetitions}
 
 
-def test_a_text_that_begins_like_a_colour_is_a_text() -> None:
-    """As the source of a published value in a stranger's run, where a figure has its colours
-    named."""
+def test_text_that_begins_like_a_colour_name_stays_text() -> None:
+    """For example the source of a published value in the run of another user."""
     assert plot_style.color("@series9") == plot_style.color("@series1") == plot_style.COLORS[1]
     assert [plot_style.color(text) for text in ("@series of talks", "@series", "@nobody")] == [
         "@series of talks", "@series", "@nobody"

@@ -1,4 +1,4 @@
-"""The pictures that papers draw: on the page, as files, and as objects for notebooks."""
+"""The kinds of picture that papers use: on the page, as files, and as objects for notebooks."""
 
 from __future__ import annotations
 
@@ -45,23 +45,26 @@ def latency_records() -> list[Record]:
     ]  # fmt: skip
 
 
-def method_records(method: str, **asked: object) -> list[Record]:
-    found = run_simulated(method, Behaviour(capacity_pps=1e6), **asked)
-    changes: dict[str, Any] = {"marks": [], "throughput": None, "trim": None, "method": found}
+def method_records(method: str, **parameters: object) -> list[Record]:
+    result = run_simulated(method, Behaviour(capacity_pps=1e6), **parameters)
+    changes: dict[str, Any] = {"marks": [], "throughput": None, "trim": None, "method": result}
     return [
-        synthetic_record(synthetic_trial(switch=switch, method=method, **asked), **changes)
+        synthetic_record(synthetic_trial(switch=switch, method=method, **parameters), **changes)
         for switch in SWITCHES
     ]
 
 
 def pictures(run: Path, published: tuple[Published, ...] = ()) -> dict[str, Panels]:
-    held, rows = open_run(run), summary(run)
-    made = paper_pictures(rows, held.records(), published, looks(rows), partial(times_of, held))
-    return {panel.heading: panel for panel in (*made.main, *made.others)}
+    opened, rows = open_run(run), summary(run)
+    times = partial(times_of, opened)
+    paper = paper_pictures(rows, opened.records(), published, looks(rows), times)
+    return {panel.heading: panel for panel in (*paper.main, *paper.others)}
 
 
-def everywhere(run: Path, heading: str, folder: Path) -> None:
-    """The picture stands on the page, in files of both formats, and among the notebook's plots."""
+def assert_everywhere(
+    run: Path, heading: str, folder: Path, published: tuple[Published, ...] = ()
+) -> None:
+    """The picture is on the page, in files of both formats, and in the plots of a notebook."""
     write_report(run, folder / "report.html")
     assert f">{heading}</h" in (folder / "report.html").read_text()
     names = [path.name for path in write_plots(run, folder / "plots")]
@@ -69,9 +72,9 @@ def everywhere(run: Path, heading: str, folder: Path) -> None:
     for ending in (".svg", ".png"):
         assert any(name.startswith(stem) and name.endswith(ending) for name in names), names
     assert len(names) == len(set(names))
-    told = {one for panel in pictures(run).values() for one in (*panel.figures, *panel.folded)
-            if panel.heading == heading for one in [one.title or heading]}  # fmt: skip
-    assert told <= {plot.layout.title.text for plot in switchmark.Results(run).plots()}
+    panel = pictures(run, published)[heading]
+    titles = {drawing.title or heading for drawing in (*panel.figures, *panel.folded)}
+    assert titles <= {plot.layout.title.text for plot in switchmark.Results(run).plots()}
 
 
 def names_of(drawing: Drawing) -> set[str]:
@@ -83,22 +86,22 @@ def test_mean_and_percentiles_over_sizes_and_bursts(tmp_path: Path) -> None:
     heading = "Latency over the swept parameter"
     panel = pictures(run)[heading]
     assert len(panel.figures) == 3 and "over frame size" in panel.figures[0].title
-    assert len(panel.folded) == 3 and all("over burst" in one.title for one in panel.folded)
+    assert len(panel.folded) == 3 and all("over burst" in drawing.title for drawing in panel.folded)
     drawn = panel.figures[0]
     assert {"ovs-dpdk, mean", "ovs-dpdk, median", "ovs-dpdk, 99 %"} <= names_of(drawn)
     row = next(row for row in summary(run) if row.trial.switch == "ovs-dpdk"
                and row.trial.burst == 4 and row.trial.packet_size_bytes == 64)  # fmt: skip
-    trace = next(one for one in drawn.traces if one.get("name") == "ovs-dpdk, mean")
+    trace = next(t for t in drawn.traces if t.get("name") == "ovs-dpdk, mean")
     assert row.latency is not None and trace["x"] == [64, 512, 1500]
     assert trace["y"][0] == pytest.approx(row.latency.mean_ns.mean / 1e3, rel=1e-4)
-    everywhere(run, heading, tmp_path)
+    assert_everywhere(run, heading, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("key", "values"),
     [("scenario", ("loopback-1", "loopback-2", "loopback-4")), ("cpu_limit", (0.25, 0.5, 1.0))],
 )
-def test_times_over_a_chain_and_a_cpu_limit(
+def test_latency_is_drawn_over_a_chain_and_a_cpu_limit(
     tmp_path: Path, key: str, values: tuple[object, ...]
 ) -> None:
     records = [
@@ -109,49 +112,49 @@ def test_times_over_a_chain_and_a_cpu_limit(
         for value in values
     ]  # fmt: skip
     (drawing,) = pictures(write_run(tmp_path, records))["Latency over the swept parameter"].figures
-    trace = next(one for one in drawing.traces if one.get("name") == "ovs-dpdk, mean")
+    trace = next(t for t in drawing.traces if t.get("name") == "ovs-dpdk, mean")
     assert len(trace["x"]) == 3
 
 
-def test_distributions_of_all_values_lie_over_each_other(tmp_path: Path) -> None:
-    records = [one for one in latency_records() if one.trial.packet_size_bytes == 64]
+def test_distributions_of_all_values_share_one_picture(tmp_path: Path) -> None:
+    records = [record for record in latency_records() if record.trial.packet_size_bytes == 64]
     run = write_run(tmp_path, records)
     heading = "Latency, cumulative, at all swept values"
     panel = pictures(run)[heading]
-    assert [one.title for one in panel.figures] == ["linux-bridge", "ovs-dpdk"]
+    assert [drawing.title for drawing in panel.figures] == ["linux-bridge", "ovs-dpdk"]
     assert names_of(panel.figures[0]) == {f"64 B, burst {n}" for n in (4, 32, 128)}
-    everywhere(run, heading, tmp_path)
+    assert_everywhere(run, heading, tmp_path)
 
 
-def test_a_plateau_is_a_curve(tmp_path: Path) -> None:
+def test_plateau_is_a_curve_over_the_offered_load(tmp_path: Path) -> None:
     run = write_run(tmp_path, method_records("plateau", rate_pps=2_000_000))
     heading = "Forwarded over offered load"
     (drawing,) = pictures(run)[heading].figures
-    line = next(one for one in drawing.traces if one.get("name") == "ovs-dpdk")
+    line = next(t for t in drawing.traces if t.get("name") == "ovs-dpdk")
     assert line["x"] == sorted(line["x"]) and len(line["x"]) > 3
     assert max(line["y"]) == pytest.approx(1.0, rel=0.05), "Mpps, the switch's capacity"
-    everywhere(run, heading, tmp_path)
+    assert_everywhere(run, heading, tmp_path)
 
 
-def test_a_soak_is_a_line_over_time(tmp_path: Path) -> None:
+def test_soak_is_a_line_over_time(tmp_path: Path) -> None:
     run = write_run(tmp_path, method_records("soak", rate_pps=500_000, duration_s=20.0))
     heading = "Soak over time"
     (drawing,) = pictures(run)[heading].figures
-    line = next(one for one in drawing.traces if one.get("name") == "ovs-dpdk")
+    line = next(t for t in drawing.traces if t.get("name") == "ovs-dpdk")
     assert line["x"][-1] == pytest.approx(20, rel=0.1) and len(line["y"]) > 5
-    everywhere(run, heading, tmp_path)
+    assert_everywhere(run, heading, tmp_path)
 
 
-def test_times_over_shares_of_r_plus_and_the_scatter(tmp_path: Path) -> None:
+def test_latency_over_shares_of_r_plus_and_throughput(tmp_path: Path) -> None:
     run = write_run(tmp_path, method_records("r-plus", fractions="0.1+0.5+0.95"))
     (drawing,) = pictures(run)["Latency over the share of R+"].figures
-    line = next(one for one in drawing.traces if one.get("name") == "ovs-dpdk, mean")
+    line = next(t for t in drawing.traces if t.get("name") == "ovs-dpdk, mean")
     assert line["x"] == [0.1, 0.5, 0.95]
     (scatter,) = pictures(run)["Throughput against latency"].figures
     assert names_of(scatter) == set(SWITCHES)
     assert "0.95 R+" in scatter.layout["yaxis"]["title"]["text"]
-    everywhere(run, "Latency over the share of R+", tmp_path)
-    everywhere(run, "Throughput against latency", tmp_path)
+    assert_everywhere(run, "Latency over the share of R+", tmp_path)
+    assert_everywhere(run, "Throughput against latency", tmp_path)
 
 
 def test_published_values_are_marks_on_bars(tmp_path: Path) -> None:
@@ -160,24 +163,23 @@ def test_published_values_are_marks_on_bars(tmp_path: Path) -> None:
         for switch in SWITCHES
         for size in (64, 1500)
     ]
-    theirs = {"match": {"switch": "ovs-dpdk", "packet_size_bytes": 64}, "value": 2e6,
+    value = {"match": {"switch": "ovs-dpdk", "packet_size_bytes": 64}, "value": 2e6,
               "unit": "pps", "source": "a paper"}  # fmt: skip
-    run = write_run(tmp_path, records, published=[theirs])
+    run = write_run(tmp_path, records, published=[value])
     heading = "Measured and published values"
-    (drawing,) = pictures(run, (Published.model_validate(theirs),))[heading].figures
-    ours, marks = drawing.traces
+    published = (Published.model_validate(value),)
+    (drawing,) = pictures(run, published)[heading].figures
+    bars, marks = drawing.traces
     assert marks["x"] == [2.0] and marks["name"] == "published"
-    (row,) = (one for one in summary(run) if one.trial.switch == "ovs-dpdk"
-              and one.trial.packet_size_bytes == 64)  # fmt: skip
+    (row,) = (row for row in summary(run) if row.trial.switch == "ovs-dpdk"
+              and row.trial.packet_size_bytes == 64)  # fmt: skip
     assert row.throughput is not None
-    assert ours["x"] == [pytest.approx(row.throughput.forwarded_pps.mean / 1e6)]
-    everywhere(run, heading, tmp_path)
+    assert bars["x"] == [pytest.approx(row.throughput.forwarded_pps.mean / 1e6)]
+    assert_everywhere(run, heading, tmp_path, published)
 
 
 @pytest.mark.parametrize("same", [False, True])
-def test_cpu_against_throughput_has_hosts_apart_and_all_their_cores(
-    tmp_path: Path, same: bool
-) -> None:
+def test_cpu_against_throughput_counts_the_cores_of_all_hosts(tmp_path: Path, same: bool) -> None:
     records = []
     for pairs in (1, 2):
         local = synthetic_record(synthetic_trial(switch="ovs-dpdk", pairs=pairs))
@@ -191,18 +193,18 @@ def test_cpu_against_throughput_has_hosts_apart_and_all_their_cores(
     run = write_run(tmp_path, records)
     rows = summary(run)
     (drawing,) = steps_panels(rows, looks(rows)).figures
-    lines = {one["name"]: one["x"] for one in drawing.traces}
+    lines = {trace["name"]: trace["x"] for trace in drawing.traces}
     assert set(lines) == {"ovs-dpdk, one host", "ovs-dpdk, two hosts"}
     assert records[0].cpu is not None and records[0].cpu.total_cores_used is not None
-    own = records[0].cpu.total_cores_used
-    assert lines["ovs-dpdk, one host"] == [own, own]
-    assert lines["ovs-dpdk, two hosts"] == [own if same else 2 * own] * 2
-    everywhere(run, "CPU against throughput", tmp_path)
+    cores = records[0].cpu.total_cores_used
+    assert lines["ovs-dpdk, one host"] == [cores, cores]
+    assert lines["ovs-dpdk, two hosts"] == [cores if same else 2 * cores] * 2
+    assert_everywhere(run, "CPU against throughput", tmp_path)
 
 
 @pytest.mark.skipif(chromium() is None, reason="no chromium here (apt install chromium)")
 @pytest.mark.xdist_group("browser")
-def test_a_browser_draws_them_without_complaint(tmp_path: Path) -> None:
+def test_browser_draws_all_pictures_without_errors(tmp_path: Path) -> None:
     kinds = {
         "times": latency_records(),
         "plateau": method_records("plateau", rate_pps=2_000_000),
@@ -224,6 +226,6 @@ def test_a_browser_draws_them_without_complaint(tmp_path: Path) -> None:
                 assert browser.value("document.documentElement.scrollWidth") <= width
 
 
-def test_a_method_says_how_its_trials_are_drawn() -> None:
+def test_methods_name_the_picture_of_their_trials() -> None:
     drawn = {name: method.picture for name, method in METHODS.items() if method.picture}
     assert drawn == {"plateau": "loads", "loss-vs-load": "loads", "soak": "course"}

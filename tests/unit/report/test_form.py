@@ -1,4 +1,4 @@
-"""The forms of standards, filled in from records of methods on a simulated switch."""
+"""Reports in the form of standards, from records of methods on a simulated switch."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ LIMIT_PPS = 2e6
 
 
 def searched(method: Any, number: Any, **changes: Any) -> Any:
-    """A record of a method that was run against a switch with a limit."""
+    """Return the record of a method that ran on a switch with a limit."""
     trial = synthetic_trial(method=method, repetition=number, duration_s=1.0, **changes)
-    found = run_simulated(method, Behaviour(capacity_pps=LIMIT_PPS, buffer_frames=1000), **changes)
-    return synthetic_record(trial, marks=[], throughput=None, trim=None, method=found)
+    behaviour = Behaviour(capacity_pps=LIMIT_PPS, buffer_frames=1000)
+    result = run_simulated(method, behaviour, **changes)
+    return synthetic_record(trial, marks=[], throughput=None, trim=None, method=result)
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +53,12 @@ def section(text: Any, heading: Any) -> Any:
 
 
 def cells(text: Any) -> Any:
-    """The rows below the heading of a table."""
+    """Return the cells of the rows below the heading of a table."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_rfc_2544_has_each_part_from_the_records(records: Any, tmp_path: Path) -> None:
+def test_rfc_2544_report_has_each_part_from_the_records(records: Any, tmp_path: Path) -> None:
     info = open_run(write_run(tmp_path, records)).info
     text = form_text(Form.RFC2544, info, records)
     ndr, *_ = cells(section(text, "26.1"))
@@ -70,8 +71,8 @@ def test_rfc_2544_has_each_part_from_the_records(records: Any, tmp_path: Path) -
     assert delay[5:7] == ["1", f"{records[5].trial.duration_s:g}"]
     assert len(cells(section(text, "26.3"))) == records[2].method.trial_count
     (burst,) = cells(section(text, "26.4"))
-    held = [one.method.figure("longest burst").value for one in (records[1], records[4])]
-    assert burst[3] == f"{statistics.fmean(held):,.1f}"
+    lengths = [r.method.figure("longest burst").value for r in (records[1], records[4])]
+    assert burst[3] == f"{statistics.fmean(lengths):,.1f}"
     assert burst[-1] == "2"
     assert cells(section(text, "26.5"))
     left = section(text, "Left out")
@@ -79,9 +80,9 @@ def test_rfc_2544_has_each_part_from_the_records(records: Any, tmp_path: Path) -
     assert "the switch died" in left
 
 
-def test_a_search_that_found_no_load_is_in_the_form(records: Any, tmp_path: Path) -> None:
-    """It was measured; without its row the form would say that it was not."""
-    bounds = [one.model_copy(update={"lower_pps": None}) for one in records[0].method.bounds]
+def test_search_without_a_load_has_a_row(records: Any, tmp_path: Path) -> None:
+    """Without the row the report would state that it was not measured."""
+    bounds = [bound.model_copy(update={"lower_pps": None}) for bound in records[0].method.bounds]
     method = records[0].method.model_copy(update={"bounds": bounds})
     trial = synthetic_trial(method="ndr-pdr", repetition=1, duration_s=1.0)
     found_none = records[0].model_copy(update={"trial": trial, "method": method})
@@ -94,8 +95,8 @@ def test_a_search_that_found_no_load_is_in_the_form(records: Any, tmp_path: Path
     assert both[0][5] == f"{records[0].method.bounds[0].lower_pps:,.0f}"
 
 
-def test_a_medium_gives_the_theoretical_rates(records: Any, tmp_path: Path) -> None:
-    """64 bytes and 20 beside them at 10 Gbit/s: 14,880,952 frames a second (RFC 2544, B.1)."""
+def test_medium_gives_the_theoretical_rates(records: Any, tmp_path: Path) -> None:
+    """64 bytes and 20 bytes of overhead at 10 Gbit/s: 14,880,952 frames/s (RFC 2544, B.1)."""
     info = open_run(write_run(tmp_path, records)).info
     text = form_text(Form.RFC2544, info, records, bit_rate("10Gbps-l1"))
     ndr, *_ = cells(section(text, "26.1"))
@@ -107,8 +108,8 @@ def test_a_medium_gives_the_theoretical_rates(records: Any, tmp_path: Path) -> N
         assert row[4] == f"{load / 14_880_952:.1%}"
 
 
-def test_loads_are_totals_and_so_is_what_links_could_carry(records: Any, tmp_path: Path) -> None:
-    """Two pairs both ways have four streams, and a link each way for each."""
+def test_loads_and_theoretical_rates_are_totals(records: Any, tmp_path: Path) -> None:
+    """Two pairs in both directions have four streams, each with a link."""
     trial = synthetic_trial(
         method="ndr-pdr", duration_s=1.0, pairs=2, bidirectional=True, repetition=1
     )
@@ -116,12 +117,12 @@ def test_loads_are_totals_and_so_is_what_links_could_carry(records: Any, tmp_pat
     info = open_run(write_run(tmp_path, records)).info
     text = form_text(Form.RFC2544, info, [records[0], wide], bit_rate("10Gbps-l1"))
     rows = cells(section(text, "26.1"))
-    told = {row[2]: row[3] for row in rows}
-    assert told == {"1": "14,880,952", "2, both ways": "59,523,808"}
-    assert {row[-1] for row in rows} == {"1"}  # they are no repetitions of each other
+    theoretical = {row[2]: row[3] for row in rows}
+    assert theoretical == {"1": "14,880,952", "2, both ways": "59,523,808"}
+    assert {row[-1] for row in rows} == {"1"}, "they are not repetitions of each other"
 
 
-def test_trials_that_would_be_called_alike_are_told_apart(records: Any, tmp_path: Path) -> None:
+def test_different_trials_get_different_names(records: Any, tmp_path: Path) -> None:
     other = synthetic_trial(method="ndr-pdr", duration_s=1.0, burst=4)
     beside = records[0].model_copy(update={"trial": other, "notation": "other burst"})
     info = open_run(write_run(tmp_path, records)).info
@@ -130,19 +131,19 @@ def test_trials_that_would_be_called_alike_are_told_apart(records: Any, tmp_path
 
 
 def filtered(records: Any, rules: int, share: float, **changes: Any) -> Any:
-    """Return the record of a search with filters that found this share of the usual throughput."""
+    """Return the record of a search with filters, with this share of the usual throughput."""
     options = {"function": FunctionList("route+acl"), "switch": "ovs-dpdk", **changes}
     trial = synthetic_trial(method="ndr-pdr", duration_s=1.0, rules=rules, **options)
     bounds = [
-        one.model_copy(update={"lower_pps": share * one.lower_pps})
-        for one in records[0].method.bounds
+        bound.model_copy(update={"lower_pps": share * bound.lower_pps})
+        for bound in records[0].method.bounds
     ]
     method = records[0].method.model_copy(update={"bounds": bounds})
     return records[0].model_copy(update={"trial": trial, "method": method})
 
 
 def test_filters_are_compared_without_filters(records: Any, tmp_path: Path) -> None:
-    """RFC 2544, section 11.4: one filter that permits the load, and 25 of which the last does."""
+    """RFC 2544, section 11.4: one filter permits the load; of 25 filters the last permits it."""
     info = open_run(write_run(tmp_path, records)).info
     given = [filtered(records, rules, share) for rules, share in ((25, 0.5), (0, 1.0), (1, 0.8))]
     beside = [
@@ -171,7 +172,7 @@ def test_filters_without_a_plain_search_have_no_share(records: Any, tmp_path: Pa
 
 
 @pytest.mark.parametrize("rules", [None, 0])
-def test_a_run_without_filters_has_the_command(records: Any, tmp_path: Path, rules: Any) -> None:
+def test_run_without_filters_has_the_command(records: Any, tmp_path: Path, rules: Any) -> None:
     info = open_run(write_run(tmp_path, records)).info
     given = records if rules is None else [filtered(records, rules, 1.0)]
     text = section(form_text(Form.RFC2544, info, given), "11.4")
@@ -181,16 +182,16 @@ def test_a_run_without_filters_has_the_command(records: Any, tmp_path: Path, rul
 
 def test_latency_is_the_mean_over_trials(tmp_path: Path) -> None:
     trials = [synthetic_trial(dimension="latency", rate_pps=1000, repetition=n) for n in range(3)]
-    found = [synthetic_record(trial, marks=[], number=n) for n, trial in enumerate(trials)]
-    info = open_run(write_run(tmp_path, found)).info
-    (row,) = cells(section(form_text(Form.RFC2544, info, found), "26.2"))
+    records = [synthetic_record(trial, marks=[], number=n) for n, trial in enumerate(trials)]
+    info = open_run(write_run(tmp_path, records)).info
+    (row,) = cells(section(form_text(Form.RFC2544, info, records), "26.2"))
     assert row[5] == "3"
-    mean_us = statistics.fmean(one.latency.mean_ns for one in found) / 1e3
+    mean_us = statistics.fmean(record.latency.mean_ns for record in records) / 1e3
     assert float(row[9].replace(",", "")) == pytest.approx(mean_us, rel=0.01)
-    assert row[7] == str(sum(one.latency.count for one in found))
+    assert row[7] == str(sum(record.latency.count for record in records))
 
 
-def test_tst_009_says_what_was_not_measured(records: Any, tmp_path: Path) -> None:
+def test_tst_009_report_names_missing_measurements(records: Any, tmp_path: Path) -> None:
     info = open_run(write_run(tmp_path, records)).info
     text = form_text(Form.TST009, info, records)
     assert "`switchmark trial SWITCH --method soak` measures it" in section(
@@ -200,8 +201,8 @@ def test_tst_009_says_what_was_not_measured(records: Any, tmp_path: Path) -> Non
     assert "Frame sizes: with FCS, bytes: 64" in text
 
 
-# What each document asks to be reported, clause by clause, and the words by which the form says it.
-DEMANDED = {
+# For each clause of a document: the required content, the section of the report, and its texts.
+REQUIRED = {
     Form.RFC2544: [
         ("26.1", "throughput, theoretical rate of the medium, for each frame size",
          "26.1", ("frame size", "theoretical frames/s", "throughput frames/s")),
@@ -233,15 +234,15 @@ DEMANDED = {
 
 
 @pytest.mark.parametrize("form", list(Form))
-def test_what_the_documents_demand_is_there(records: Any, form: Any, tmp_path: Path) -> None:
+def test_report_has_the_content_of_each_clause(records: Any, form: Any, tmp_path: Path) -> None:
     text = form_text(form, open_run(write_run(tmp_path, records)).info, records)
-    for clause, demanded, heading, told in DEMANDED[form]:
-        where = section(text, heading) if heading else text.partition("\n## ")[0]
-        for one in told:
-            assert one in where, f"{clause} {demanded}: {one}"
+    for clause, required, heading, phrases in REQUIRED[form]:
+        part = section(text, heading) if heading else text.partition("\n## ")[0]
+        for phrase in phrases:
+            assert phrase in part, f"{clause} {required}: {phrase}"
 
 
-def test_tst_009_has_how_the_delay_varies(tmp_path: Path) -> None:
+def test_tst_009_report_has_delay_variation(tmp_path: Path) -> None:
     grown = Histogram.of({1000: 100}, 1_000_000)
     variation = DelayVariation(
         ipdv_count=200, ipdv_mean_ns=0.0, ipdv_mean_magnitude_ns=1500.0,
@@ -251,24 +252,24 @@ def test_tst_009_has_how_the_delay_varies(tmp_path: Path) -> None:
     )  # fmt: skip
     record = synthetic_record(synthetic_trial(dimension="latency", rate_pps=1000), marks=[])
     latency = record.latency.model_copy(update={"variation": variation})
-    found = [record.model_copy(update={"latency": latency})]
-    info = open_run(write_run(tmp_path, found)).info
-    told = section(form_text(Form.TST009, info, found), "Latency")
-    assert "| 4.50 | 5.50 | 6.50 | 1.50 | 2.50 | 3.50 |" in told
-    assert "IPDV" not in form_text(Form.RFC2544, info, found)
+    records = [record.model_copy(update={"latency": latency})]
+    info = open_run(write_run(tmp_path, records)).info
+    text = section(form_text(Form.TST009, info, records), "Latency")
+    assert "| 4.50 | 5.50 | 6.50 | 1.50 | 2.50 | 3.50 |" in text
+    assert "IPDV" not in form_text(Form.RFC2544, info, records)
 
 
-def test_the_command_writes_it_beside_the_report(
+def test_command_writes_the_form_into_the_run(
     records: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = write_run(tmp_path, records)
     assert main.run(["report", str(run), "--form", "tst009"]) == 0
     assert main.run(["report", str(run), "--form", "tst009", "--medium", "10Gbps"]) == 0
-    told = capsys.readouterr().out
-    assert str(run / "form-tst009.md") in told
+    output = capsys.readouterr().out
+    assert str(run / "form-tst009.md") in output
     for name in ("throughput", "loss"):
         drawn = f"form-tst009-{name}.svg"
-        assert str(run / drawn) in told
+        assert str(run / drawn) in output
         assert f"]({drawn})" in (run / "form-tst009.md").read_text()
         assert "theoretical" in (run / drawn).read_text()
     assert main.run(["report", str(run), "--form", "tst009", "--medium", "10 apples"]) == 2

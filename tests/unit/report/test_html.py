@@ -1,4 +1,4 @@
-"""The report: complete, honest, offline, safe against what is in the data, quick."""
+"""The report page: its content, no requests, escaped data, and its cost."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
 class Page(HTMLParser):
-    """Collects what a browser would load, run and show."""
+    """Collects the URLs, scripts and texts that a browser would load, run and show."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -54,8 +54,8 @@ class Page(HTMLParser):
         self._inside = ""
 
     def handle_data(self, data: str) -> None:
-        where = {"script": self.scripts, "style": self.styles}
-        where.get(self._inside, self.shown).append(data)
+        texts = {"script": self.scripts, "style": self.styles}
+        texts.get(self._inside, self.shown).append(data)
 
     @property
     def text(self) -> str:
@@ -68,7 +68,7 @@ def written(tmp_path: Path, records: list[Record], **definition: Any) -> tuple[P
     return target, target.read_text()
 
 
-def test_it_answers_in_words_first(tmp_path: Path) -> None:
+def test_results_come_before_pictures_and_details(tmp_path: Path) -> None:
     _, text = written(tmp_path, quick_records(3), description="a test of reports")
     page = Page(text)
     assert "a test of reports" in page.text
@@ -86,7 +86,7 @@ def test_it_answers_in_words_first(tmp_path: Path) -> None:
     assert page.text.count("Verdict: valid; limited by") == 48
 
 
-def test_frames_that_nobody_counted_are_shown_with_the_trial(tmp_path: Path) -> None:
+def test_unexplained_losses_are_shown_with_the_trial(tmp_path: Path) -> None:
     lost = Stage(place="in the switch", lost=500, counted=100, unexplained=400)
     way = FramePath(
         pair=0, sender="tx0", receiver="rx0", not_sent=7, sent=9000, switch_received=9000,
@@ -102,7 +102,7 @@ def test_frames_that_nobody_counted_are_shown_with_the_trial(tmp_path: Path) -> 
     text = target.read_text()
     assert "Where frames went: the counters do not agree" in text
     assert "500 in the switch (<strong" in text and "400 unexplained" in text
-    assert "Counters do not agree" in text, "and the mark is explained"
+    assert "Counters do not agree" in text, "the explanation of the mark"
 
 
 def test_faults_are_shown_with_the_trial(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_faults_are_shown_with_the_trial(tmp_path: Path) -> None:
     text = target.read_text()
     assert "Faults during the trial" in text
     assert fault in text
-    assert "A fault ended part of the trial" in text, "and the mark is explained"
+    assert "A fault ended part of the trial" in text, "the explanation of the mark"
 
 
 def test_doubts_about_counters_are_shown_with_the_trial(tmp_path: Path) -> None:
@@ -127,14 +127,14 @@ def test_doubts_about_counters_are_shown_with_the_trial(tmp_path: Path) -> None:
     text = target.read_text()
     assert "receiver in rx0: 11 different frames of 10" in text
     assert "receiver in rx0: between 0 and 3 frames were lost" in text
-    assert "The loss is known only between two bounds" in text, "and the mark is explained"
+    assert "The loss is known only between two bounds" in text, "the explanation of the mark"
 
 
-def test_a_trial_that_was_measured_again_says_how_often(tmp_path: Path) -> None:
+def test_repeated_measurements_are_shown_with_the_trial(tmp_path: Path) -> None:
     first, second = synthetic_record(number=1), synthetic_record(number=2)
     tried = [
-        Attempt(started_at=one.started_at, figure=pps, unit="pps", others_cores=others, disturbed=d)
-        for one, pps, others, d in ((first, 1.5e6, 0.8, True), (second, 2.5e6, 0.01, False))
+        Attempt(started_at=r.started_at, figure=pps, unit="pps", others_cores=cores, disturbed=d)
+        for r, pps, cores, d in ((first, 1.5e6, 0.8, True), (second, 2.5e6, 0.01, False))
     ]
     target = tmp_path / "report.html"
     record = second.model_copy(update={"attempts": tried})
@@ -144,15 +144,15 @@ def test_a_trial_that_was_measured_again_says_how_often(tmp_path: Path) -> None:
     assert "2.50 Mpps while others used 0.0100 cores, kept." in text
 
 
-def test_it_says_which_bench_and_engine_measured(tmp_path: Path) -> None:
-    told = {"switchmark": "0.1.0+adc1ca44305e-dirty"}
-    record = synthetic_record().model_copy(update={"provenance": told})
+def test_page_has_the_versions_of_bench_and_engine(tmp_path: Path) -> None:
+    provenance = {"switchmark": "0.1.0+adc1ca44305e-dirty"}
+    record = synthetic_record().model_copy(update={"provenance": provenance})
     page = Page(written(tmp_path, [record])[1])
     assert f"switchmark {full_version()}, engine synthetic; not certified" in page.text
     assert "switchmark 0.1.0+adc1ca44305e-dirty" in page.text.partition("The machine")[2]
 
 
-def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
+def test_page_loads_no_other_file(tmp_path: Path) -> None:
     _, text = written(tmp_path, quick_records(1))
     page = Page(text)
     assert page.loads == []
@@ -161,13 +161,13 @@ def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:
     for style in page.styles:
         assert "@import" not in style
         assert "url(" not in style
-    ours = [one for one in page.scripts if "plotly.js v" not in one]
-    assert len(ours) == 2, "the figures' data and our own script"
-    for part in (*ours, *page.styles, page.text):
+    scripts = [script for script in page.scripts if "plotly.js v" not in script]
+    assert len(scripts) == 2, "the data of the figures, and the script of the page"
+    for part in (*scripts, *page.styles, page.text):
         assert not re.search(r"(https?:)?//[a-z0-9]", part.replace("// ", "")), part[:200]
 
 
-def test_what_is_in_the_data_stays_text(tmp_path: Path) -> None:
+def test_texts_of_records_are_escaped(tmp_path: Path) -> None:
     record = synthetic_record(
         switch_log=EVIL,
         switch_details={EVIL: EVIL, "braces": "{{ 7 * 7 }} {% raw %} /*PLOTLY*/"},
@@ -182,10 +182,10 @@ def test_what_is_in_the_data_stays_text(tmp_path: Path) -> None:
     assert page.tags.count("script") == 3
     assert EVIL in "".join(page.shown)
     assert "{{ 7 * 7 }} {% raw %} /*PLOTLY*/" in page.text
-    assert "<" not in next(one for one in page.scripts if one.startswith("[{"))
+    assert "<" not in next(script for script in page.scripts if script.startswith("[{"))
 
 
-def test_size_and_speed_with_a_hundred_trials(tmp_path: Path) -> None:
+def test_size_and_cost_with_a_hundred_trials(tmp_path: Path) -> None:
     records = [
         synthetic_record(synthetic_trial(switch=switch, packet_size_bytes=size, repetition=n))
         for switch in ("linux-bridge", "ovs-dpdk")
@@ -197,12 +197,12 @@ def test_size_and_speed_with_a_hundred_trials(tmp_path: Path) -> None:
     def calls(run: Path) -> int:
         return calls_of(lambda: write_report(run, tmp_path / "report.html"))[1]
 
-    calls(few)  # (what is loaded once)
+    calls(few)  # the first call also loads modules
     assert calls(run) < 6 * calls(few), "five times as many trials"
     assert (tmp_path / "report.html").stat().st_size < 6_000_000
 
 
-def test_what_is_said_of_all_trials_is_of_those_without_a_part_of_their_own_too(
+def test_facts_of_the_run_include_trials_without_details(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("switchmark.report.html.MAX_DETAILED_TRIALS", 3)
@@ -211,7 +211,7 @@ def test_what_is_said_of_all_trials_is_of_those_without_a_part_of_their_own_too(
     assert last.trim is not None
     last = last.model_copy(
         update={
-            "engines": [one.model_copy(update={"ready": ready}) for one in last.engines],
+            "engines": [engine.model_copy(update={"ready": ready}) for engine in last.engines],
             "provenance": last.provenance | {"kernel": "6.19.0"},
             "trim": last.trim.model_copy(update={"policy": "nothing is left out"}),
             "port_kind": "tap",
@@ -227,7 +227,7 @@ def test_what_is_said_of_all_trials_is_of_those_without_a_part_of_their_own_too(
 
 
 @pytest.mark.parametrize(
-    ("records", "says"),
+    ("records", "message"),
     [
         ([], "No trial has ended yet"),
         ([synthetic_failure()], "the switch died"),
@@ -238,24 +238,26 @@ def test_what_is_said_of_all_trials_is_of_those_without_a_part_of_their_own_too(
     ],
     ids=["empty", "failed", "single", "only wire", "invalid", "sparse"],
 )
-def test_little_data_still_makes_a_report(tmp_path: Path, records: list[Record], says: str) -> None:
+def test_little_data_still_makes_a_report(
+    tmp_path: Path, records: list[Record], message: str
+) -> None:
     _, text = written(tmp_path, records)
-    assert says in Page(text).text
+    assert message in Page(text).text
 
 
-def test_unreadable_files_stand_at_the_top(tmp_path: Path, capsys: Any) -> None:
+def test_unreadable_files_are_listed_at_the_top(tmp_path: Path, capsys: Any) -> None:
     run = write_run(tmp_path, quick_records(1))
-    victim = open_run(run).paths()[0]
-    victim.write_text("{")
+    broken = open_run(run).paths()[0]
+    broken.write_text("{")
     assert report(str(run), html=tmp_path / "r.html") == 1
-    assert str(victim) in capsys.readouterr().err
+    assert str(broken) in capsys.readouterr().err
     text = Page((tmp_path / "r.html").read_text()).text
     assert text.index("Files that could not be read") < text.index("Results")
-    assert victim.name in text
+    assert broken.name in text
 
 
-def test_rows_of_every_table_can_be_told_apart(tmp_path: Path) -> None:
-    """The cost of each frame, too, is of one length of the chain."""
+def test_rows_of_the_cost_table_are_different(tmp_path: Path) -> None:
+    """Each row has the length of the chain and the directions."""
     records = [
         synthetic_record(synthetic_trial(scenario=f"loopback-{n}", bidirectional=both))
         for n in (1, 2, 3)
@@ -268,8 +270,8 @@ def test_rows_of_every_table_can_be_told_apart(tmp_path: Path) -> None:
     named = [re.sub(r"<[^>]*>", "|", cell) for cell in cells]
     for n in (1, 2, 3):
         for both in ("one way", "both ways"):
-            told = [row for row in named if f"|loopback-{n}|" in row and f"|{both}|" in row]
-            assert len(told) == 1, named
+            rows = [row for row in named if f"|loopback-{n}|" in row and f"|{both}|" in row]
+            assert len(rows) == 1, named
 
 
 def test_nested_facts_become_lines() -> None:

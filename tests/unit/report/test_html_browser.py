@@ -1,5 +1,4 @@
-"""The report in a real browser: order, both widths, both themes, keyboard, print, and what a
-hostile record cannot do."""
+"""The report in a real browser: order, widths, themes, keyboard, print, and hostile records."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from tests.unit.records import quick_records, synthetic_record, synthetic_trial,
 
 BLOCKS = 10
 WIDTHS = (1280, 400)
-# All that is folded, and one of the trials: each of them has a plot, which takes a while to draw.
+# Opens all folded parts, but of the trials only one: each has a plot, which takes long to draw.
 OPEN = (
     "document.querySelectorAll('details:not(.trial), #trials > .trial:nth-of-type(1)')"
     ".forEach(one => one.open = true)"
@@ -46,30 +45,31 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browsing(tmp_path_factory.mktemp("profile")) as found:
-        yield found
+    with browsing(tmp_path_factory.mktemp("profile")) as chromium_browser:
+        yield chromium_browser
 
 
 def _records() -> list[Record]:
-    return [one for one in quick_records(BLOCKS) if one.trial.packet_size_bytes == 64]
+    return [r for r in quick_records(BLOCKS) if r.trial.packet_size_bytes == 64]
 
 
 def _in_two_states(records: list[Record]) -> list[Record]:
-    """On a machine that moves its cores: every other block is far, and who polls is slower then."""
-    told = []
+    """Return the records with a machine whose state is slow in every second block, in which
+    switches that poll forward half."""
+    changed = []
     for record in records:
-        far = record.trial.repetition % 2 == 1
-        state = MachineState(at_ns=0, cores=[0, 1], lines_ns=[150.0 if far else 26.0])
+        is_slow = record.trial.repetition % 2 == 1
+        state = MachineState(at_ns=0, cores=[0, 1], lines_ns=[150.0 if is_slow else 26.0])
         update: dict[str, Any] = {"state_before": state, "state_after": state}
-        if record.throughput is not None and far and record.trial.switch != "linux-bridge":
+        if record.throughput is not None and is_slow and record.trial.switch != "linux-bridge":
             loads, (pair,) = record.throughput, record.throughput.pairs
             rates = ("forwarded_pps", "forwarded_l2_bps", "forwarded_l1_bps", "offered_pps")
             halved = {name: getattr(loads, name) / 2 for name in rates}
-            of_pair = {name: halved[name] for name in ("forwarded_pps", "offered_pps")}
-            halved_too = [pair.model_copy(update=of_pair)]
-            update["throughput"] = loads.model_copy(update={**halved, "pairs": halved_too})
-        told.append(record.model_copy(update=update))
-    return told
+            pair_rates = {name: halved[name] for name in ("forwarded_pps", "offered_pps")}
+            pairs = [pair.model_copy(update=pair_rates)]
+            update["throughput"] = loads.model_copy(update={**halved, "pairs": pairs})
+        changed.append(record.model_copy(update=update))
+    return changed
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def page(run: Path) -> Path:
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_it_is_drawn_without_complaint_and_asks_for_nothing(
+def test_page_is_drawn_without_errors_or_requests(
     browser: Browser, page: Path, width: int, dark: bool
 ) -> None:
     browser.open(page, width, dark=dark)
@@ -105,7 +105,7 @@ def test_it_is_drawn_without_complaint_and_asks_for_nothing(
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_is_wider_than_the_page(browser: Browser, page: Path, width: int) -> None:
-    """Tables scroll inside their boxes; all that is folded is open here."""
+    """Tables scroll inside their boxes. All folded parts are open."""
     browser.open(page, width)
     browser.value(OPEN)
     browser.settle()
@@ -121,7 +121,7 @@ def test_nothing_is_wider_than_the_page(browser: Browser, page: Path, width: int
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_figures_of_a_run_without_comparisons_are_in_sight(
+def test_figures_of_a_run_without_comparisons_are_visible(
     browser: Browser, tmp_path: Path, width: int
 ) -> None:
     trials = [
@@ -161,9 +161,7 @@ def test_text_of_pictures_is_legible(browser: Browser, page: Path, width: int) -
     assert cut == []
 
 
-def test_the_answer_comes_first_then_pictures_one_table_and_the_rest_folded(
-    browser: Browser, page: Path
-) -> None:
+def test_page_has_answer_pictures_table_and_folded_details(browser: Browser, page: Path) -> None:
     browser.open(page)
     sections = browser.value("[...document.querySelectorAll('main > section')].map(s => s.id)")
     assert sections == ["answer", "pictures", "table", "details"]
@@ -178,28 +176,26 @@ def test_the_answer_comes_first_then_pictures_one_table_and_the_rest_folded(
     assert browser.value(f"{is_open}.length") == 0
 
 
-def test_the_answer_is_the_terminals(browser: Browser, run: Path, page: Path) -> None:
-    """Every word and figure of it, as it stands on the page."""
+def test_page_has_all_texts_of_the_terminal(browser: Browser, run: Path, page: Path) -> None:
     browser.open(page)
     shown = " ".join(browser.value("document.querySelector('#answer').textContent").split())
     rows = summary(run)
-    found = open_run(run)
-    answers = answers_of(found, rows, rows)
-    assert any(one.state for a in answers for lead in a.leads for one in lead.ratios), "by state"
-    lines = [line.text for line in summary_lines(found, rows, rows, answers)]
+    opened = open_run(run)
+    answers = answers_of(opened, rows, rows)
+    ratios = [ratio for answer in answers for lead in answer.leads for ratio in lead.ratios]
+    assert any(ratio.state for ratio in ratios), "the ratios are per state of the machine"
+    lines = [line.text for line in summary_lines(opened, rows, rows, answers)]
     assert len(lines) > 10
     assert "there is no ranking" not in shown
     at = next(n for n, line in enumerate(lines) if line.startswith("Meaning of the marks"))
     certified = lines[at + 1].lstrip("NnCc")
     assert certified in browser.value("document.body.textContent")
-    for line in lines[1:at]:  # without the head, and the commands at the end
+    for line in lines[1:at]:  # without the first line, and the commands at the end
         for part in re.split(r"^\s*\d+\. |\s{2,}", line.strip()):
             assert part.removesuffix(" ...") in shown, line
 
 
-def test_ratios_stand_on_a_logarithmic_axis_with_the_line_at_1_and_the_band(
-    browser: Browser, page: Path
-) -> None:
+def test_ratios_have_a_logarithmic_axis_with_line_and_band(browser: Browser, page: Path) -> None:
     browser.open(page)
     axis, shapes, traces = browser.value(
         """(() => { const chart = document.querySelector('#pictures .chart');
@@ -211,13 +207,13 @@ def test_ratios_stand_on_a_logarithmic_axis_with_the_line_at_1_and_the_band(
     assert (band["x0"], band["x1"]) == pytest.approx((1 / 1.05, 1.05))
     assert line["x0"] == line["x1"] == 1
     assert traces[0]["x"] == [1], "the leader"
-    for one in traces[1:]:
-        assert all(value - below > 0 for value, below in zip(one["x"], one["low"], strict=True))
-    assert all(10 ** axis["range"][0] < one["x"][0] < 10 ** axis["range"][1] for one in traces)
+    for trace in traces[1:]:
+        assert all(value - below > 0 for value, below in zip(trace["x"], trace["low"], strict=True))
+    assert all(10 ** axis["range"][0] < t["x"][0] < 10 ** axis["range"][1] for t in traces)
     assert math.isfinite(axis["range"][0])
 
 
-def test_what_is_folded_opens_by_key_and_by_link(browser: Browser, page: Path) -> None:
+def test_folded_parts_open_by_key_and_by_link(browser: Browser, page: Path) -> None:
     browser.open(page)
     browser.value("document.querySelector('#trials > summary').focus()")
     browser.press("Enter", 13)
@@ -231,8 +227,7 @@ def test_what_is_folded_opens_by_key_and_by_link(browser: Browser, page: Path) -
     assert browser.complaints == []
 
 
-def test_it_prints(browser: Browser, page: Path) -> None:
-    """In the light colours, the pictures drawn, what is folded left out."""
+def test_print_has_light_colours_and_no_folded_parts(browser: Browser, page: Path) -> None:
     browser.open(page, dark=True)
     printed = browser.call("Page.printToPDF", preferCSSPageSize=True)["data"]
     assert len(printed) > 50_000
@@ -244,7 +239,7 @@ def test_it_prints(browser: Browser, page: Path) -> None:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose every text is an attack; it is read as any other."""
+    """A run in which every text is an attack."""
     folder = tmp_path_factory.mktemp("hostile")
     records = []
     for repetition in range(6):
@@ -259,8 +254,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
             update = {
                 "limit": record.limit.model_copy(update={"evidence": [EVIL]}),
                 "placement": record.placement.model_copy(update={"reason": EVIL, "idle": EVIL}),
-                "engines": [one.model_copy(update={"node": EVIL, "args": [EVIL]})
-                            for one in record.engines],
+                "engines": [engine.model_copy(update={"node": EVIL, "args": [EVIL]})
+                            for engine in record.engines],
                 "certificate": CertificateNote(
                     id=EVIL, made_at=record.started_at, outcome=REFUTED, holds=False, why=EVIL,
                     refuted=[EVIL],
@@ -270,17 +265,15 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     begun, error = parse_utc(record.started_at), OSError(EVIL)
     failed = synthetic_trial(switch="linux-bridge", packet_size_bytes=1500)
     records.append(failed_record(failed, campaign=EVIL, run_id="x", begun=begun, error=error))
-    published = {"match": {"switch": "linux-bridge"}, "value": 1, "unit": "pps", "source": EVIL}
-    told = [{**published, "note": EVIL}]
-    run = write_run(folder, records, repetitions=6, description=EVIL, published=told)
+    published = {"match": {"switch": "linux-bridge"}, "value": 1, "unit": "pps", "source": EVIL,
+                 "note": EVIL}  # fmt: skip
+    run = write_run(folder, records, repetitions=6, description=EVIL, published=[published])
     target = run / "report.html"
     assert write_report(run, target) == []
     return target
 
 
-def test_what_a_record_says_runs_no_script_and_loads_nothing(
-    browser: Browser, hostile: Path
-) -> None:
+def test_texts_of_records_run_no_script_and_load_nothing(browser: Browser, hostile: Path) -> None:
     browser.open(hostile)
     browser.value(OPEN)
     browser.settle()
@@ -290,16 +283,15 @@ def test_what_a_record_says_runs_no_script_and_loads_nothing(
     browser.settle()
     assert browser.value("window.ran || 0") == 0
     assert browser.requests[0] == hostile.as_uri()
-    assert {one.partition("#")[0] for one in browser.requests} == {hostile.as_uri()}
+    assert {url.partition("#")[0] for url in browser.requests} == {hostile.as_uri()}
     assert browser.complaints == []
     foreign = "[...document.querySelectorAll('img, iframe, svg a')].length"
     assert browser.value(foreign) == 0
 
 
-def test_were_it_not_escaped_the_policy_would_stop_it(
+def test_content_security_policy_stops_an_unescaped_attack(
     browser: Browser, page: Path, tmp_path: Path
 ) -> None:
-    """The same attack past all escaping: it is in the page as it stands, and still does nothing."""
     broken = tmp_path / "broken.html"
     broken.write_text(page.read_text().replace("<main>", f"<main>{EVIL}", 1))
     browser.open(broken)
@@ -307,11 +299,11 @@ def test_were_it_not_escaped_the_policy_would_stop_it(
     browser.settle()
     assert browser.value("document.querySelectorAll('main img').length") == 1
     assert browser.value("window.ran || 0") == 0
-    told = " ".join(browser.complaints)
-    assert "Content Security Policy" in told
-    for what in ("script", "img"):
-        assert what in told
-    blocked = [one for one in browser.events if one.get("method") == "Network.loadingFailed"]
-    asked = [one for one in browser.requests if not one.startswith("file:")]
-    assert len(asked) <= len(blocked), "what was asked for was blocked before it left"
+    complaints = " ".join(browser.complaints)
+    assert "Content Security Policy" in complaints
+    for element in ("script", "img"):
+        assert element in complaints
+    blocked = [e for e in browser.events if e.get("method") == "Network.loadingFailed"]
+    requests = [url for url in browser.requests if not url.startswith("file:")]
+    assert len(requests) <= len(blocked), "the browser blocked each request"
     assert browser.value("document.querySelectorAll('#pictures .main-svg').length") > 0
