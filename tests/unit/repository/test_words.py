@@ -172,39 +172,15 @@ def write(root: Path, **files: str) -> None:
         (root / f"{name}.md").write_text(text)
 
 
-def pend(root: Path, text: str) -> Path:
-    (root / "tools").mkdir()
-    path = root / TOOL.PENDING
-    path.write_text(text)
-    return path
-
-
-def test_findings_of_pending_files_are_accepted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_only_given_paths_are_searched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(tmp_path, old="It is no page.", new="It is no page.")
-    pend(tmp_path, "# to be rewritten\nold.md\n")
+    write(tmp_path, wrong="It is no page.", right="It is not a page.")
+    monkeypatch.chdir(tmp_path)
     assert TOOL.main([], tmp_path) == 1
-    printed = capsys.readouterr().out
-    assert "new.md:1: is-no" in printed
-    assert "old.md" not in printed
-    write(tmp_path, new="It is not a page.")
-    assert TOOL.main([], tmp_path) == 0
-    assert TOOL.main(["--all"], tmp_path) == 1
-
-
-def test_a_pending_file_without_findings_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(tmp_path, old="It is no page.", done="It is a page.")
-    listed = pend(tmp_path, "# to be rewritten\ndone.md\nold.md\ngone/\n")
-    assert TOOL.main([], tmp_path) == 1
-    printed = capsys.readouterr().out
-    assert "done.md has no finding" in printed
-    assert "gone/ has no finding" in printed
-    assert TOOL.main(["--prune"], tmp_path) == 0
-    assert listed.read_text() == "# to be rewritten\nold.md\n"
-    assert TOOL.main([], tmp_path) == 0
+    assert "wrong.md:1: is-no" in capsys.readouterr().out
+    assert TOOL.main(["right.md"], tmp_path) == 0
+    assert TOOL.main(["wrong.md"], tmp_path) == 1
 
 
 def test_counts_are_by_pattern_and_folder(
