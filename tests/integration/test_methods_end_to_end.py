@@ -145,7 +145,7 @@ def test_calibration_is_of_the_wire_and_reported(tmp_path: Path) -> None:
     ("args", "says"),
     [
         (["linux-bridge", "--method", "calibrate"], "use switch: direct"),
-        (["basicfwd", "--method", "reconfiguration"], "basicfwd: its ports are those it was"),
+        (["basicfwd", "--method", "reconfiguration"], "basicfwd: its ports are fixed at its start"),
         (["direct", "--method", "recovery"], "needs a switch"),
         (["linux-bridge", "--method", "soak"], "give its rate"),
         (["linux-bridge", "--method", "r-plus", "-d", "latency"], "dimension: throughput"),
