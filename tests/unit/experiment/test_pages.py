@@ -329,7 +329,7 @@ def test_moongen_always_has_small_pages(monkeypatch: pytest.MonkeyPatch) -> None
     text = "switch: linux-bridge\ngenerator: moongen\nduration: 2s\n"
     steps, _ = choose_pages(steps_of(text))
     assert {step.plan.small_pages for step in steps if not step.is_baseline} == {True}
-    with pytest.raises(UsageError, match="moongen has pages of 4 KiB only, not page_size huge"):
+    with pytest.raises(UsageError, match="moongen has only pages of 4 KiB, not page_size huge"):
         steps_of(f"{text}page_size: huge\n")
 
 
