@@ -20,13 +20,13 @@ def walk(title: str) -> list[str]:
 
 # Before the package was divided into rooms, a rate passed 26 places and a sample 14.
 @pytest.mark.parametrize(
-    ("title", "most"), [("The way of a rate", 13), ("The way of a round trip", 7)]
+    ("title", "most"), [("The path of a rate", 13), ("The path of a round trip", 7)]
 )
 def test_walk_has_at_most_half_of_its_former_steps(title: str, most: int) -> None:
     assert 5 <= len(walk(title)) <= most
 
 
-@pytest.mark.parametrize("title", ["The way of a rate", "The way of a round trip"])
+@pytest.mark.parametrize("title", ["The path of a rate", "The path of a round trip"])
 def test_a_walk_passes_files_and_functions_that_exist(title: str) -> None:
     for row in walk(title):
         names = re.findall(r"`([\w./]+)`", row)
@@ -42,7 +42,7 @@ def test_a_walk_passes_files_and_functions_that_exist(title: str) -> None:
             assert any(re.search(rf"\b{word}\b", text) for text in texts), f"{row}: no {name}"
 
 
-SAMPLE = "The way of a round trip"
+SAMPLE = "The path of a round trip"
 
 
 def test_each_step_of_a_sample_is_one_function() -> None:
