@@ -88,7 +88,10 @@ class Diagnosis:
 
 def command(
     watch: Annotated[
-        str, typer.Option("--watch", metavar="TIME", help="How long to watch the machine.")
+        str,
+        typer.Option(
+            "--watch", metavar="TIME", help="How long to watch the machine; 0: not at all."
+        ),
     ] = "5s",
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with all facts.")] = False,
 ) -> int:
@@ -96,7 +99,7 @@ def command(
 
     The command lists each switch with its version, or with the reason why it cannot run, then the
     environments, cores, clock, memory and hugepages. Afterwards it watches the machine for some
-    seconds and estimates how long a proof takes on it. It changes nothing.
+    seconds and estimates how long it takes to prove a difference here. It changes nothing.
     """
     diagnosis = examine(seconds_of("--watch", watch, 0.0, LONGEST_WATCH_S))
     if json:

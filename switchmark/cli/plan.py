@@ -46,7 +46,8 @@ Examples:
   switchmark plan dagar2017-table5 --target dagar2017
   switchmark plan my-campaign.yaml --target lab.yaml
 
---target plans for another machine, which a paper or a file describes.
+--target plans for another machine, which a paper or a file describes
+(docs/campaigns.md).
 """
 SHOWN = 40  # trials, without --all
 
@@ -116,12 +117,19 @@ def command(
     ] = False,
     diagram: Annotated[
         bool,
-        typer.Option("--diagram", help="Draw the nodes and the switch.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--diagram",
+            help="Draw the nodes (applications, VNFs) and the switch.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     svg: Annotated[
         Path | None,
         typer.Option(
-            "--svg", metavar="FILE", help="Write the drawing as SVG.", rich_help_panel=OUTPUT
+            "--svg",
+            metavar="FILE",
+            help="Write this drawing as an SVG file.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     target: Annotated[
@@ -129,7 +137,7 @@ def command(
         typer.Option(
             "--target",
             metavar="MACHINE",
-            help="Plan for another machine: that of a paper (ara2021 ...), or a file (.yaml).",
+            help="Plan for another machine: the name of a paper (ara2021 ...), or a file (.yaml).",
             rich_help_panel=MACHINE,
             autocompletion=complete.targets,
         ),

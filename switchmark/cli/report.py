@@ -42,7 +42,8 @@ def report(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUN", help="The folder of a run, a campaign, or `latest` (the default)."
+            metavar="RUN",
+            help="The folder of a run, the name of a campaign, or `latest` (the default).",
         ),
     ] = None,
     html: Annotated[

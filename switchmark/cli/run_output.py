@@ -194,7 +194,8 @@ def _decide(
     spent_s = _seconds(settings.get("budget"), definition.budget_s or 0.0)
     blocks = max((row.finished for row in rows if not row.is_baseline), default=0)
     if summary.further_s:
-        about = f"To decide the rest, in about {format_duration(summary.further_s)} more"
+        further = format_duration(summary.further_s)
+        about = f"To decide the undecided comparisons, in about {further} more"
         change = f"budget={_budget(spent_s + summary.further_s)}"
         if definition.budget_s is None:
             change = f"repetitions={definition.repetitions + summary.further_blocks}"

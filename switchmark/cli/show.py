@@ -31,7 +31,7 @@ EPILOG = """
 Examples:
   switchmark show                                  the latest run
   switchmark show --full                           with all tables
-  switchmark show quick                            its latest run
+  switchmark show quick                            the latest run of quick
   switchmark show results/quick-20260131T120000Z-1f2e3d
   switchmark show postgresql://db.lab/bench/quick  a run in a store
   switchmark show --where switch=ovs-dpdk --where 'packet_size>=512'
@@ -59,11 +59,13 @@ def show(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUN", help="The folder of a run, a campaign, or `latest` (the default)."
+            metavar="RUN",
+            help="The folder of a run, the name of a campaign, or `latest` (the default).",
         ),
     ] = None,
     format: Annotated[
-        Format, typer.Option("--format", "-f", help="The format.", rich_help_panel=OUTPUT)
+        Format,
+        typer.Option("--format", "-f", help="The format of the output.", rich_help_panel=OUTPUT),
     ] = Format.TABLE,
     output: Annotated[
         Path | None,
@@ -71,7 +73,7 @@ def show(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write into this file.",
+            help="Write to this file.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -81,7 +83,7 @@ def show(
             "--where",
             "-w",
             metavar="CONDITION",
-            help="Only rows with column=value (also != < <= > >=).",
+            help="Only rows with column=value (also != < <= > >=); can be repeated.",
         ),
     ] = None,
     columns: Annotated[
@@ -94,7 +96,7 @@ def show(
         ),
     ] = "",
     trials: Annotated[
-        bool, typer.Option("--trials", help="One row for each repetition, without means.")
+        bool, typer.Option("--trials", help="Print one row for each repetition instead of means.")
     ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Print all tables of the run after the summary.")

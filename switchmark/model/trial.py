@@ -131,8 +131,8 @@ class Trial(Frozen):
         "probe_rate", TRAFFIC, PACE, "1k",
         "latency under load: a separate stream of timed packets at this rate, beside a load of "
         "`rate` and `burst` that is not timed. For dimension latency and for methods that time "
-        "frames; with traffic in both directions it is the rate of each. `none`: every frame is "
-        "timed",
+        "frames; with traffic in both directions it is the rate of each direction. `none`: every "
+        "frame is timed",
         unit="packets/s, each direction of a pair", show=format_rate, none="none",
         limits=read.PROBE_RATE,
         read=read.words(read.probe_rate), as_written=rates.BitRate,
@@ -186,7 +186,7 @@ class Trial(Frozen):
         names=lambda known: known.goals, noun="preset of goals")] = "csit"
     budget_s: Annotated[Seconds | None, Parameter(
         "method_budget", METHOD, DEFAULT, "5m",
-        "time limit of a method, with its own overhead; `auto`: the default of the method",
+        "time limit of a method, including its overhead; `auto`: the default of the method",
         unit="time", read=read.time, show=format_seconds, none="auto")] = None
     duration_s: Annotated[Seconds, Parameter(
         "duration", METHOD, ANY, "5s",
@@ -289,7 +289,7 @@ class Trial(Frozen):
     application_cpus: Annotated[CpuChoice, Parameter(
         "application_cpus", CORES, SAME, "4+5+6",
         "cores of the traffic applications and VNFs, in this order, and again from the first core "
-        "if there are more of them; `auto`: chosen by the placement",
+        "if there are more programs than cores; `auto`: chosen by the placement",
         read=read.cores("auto", in_turn=True))] = AUTO_CPUS
     main_cpu: Annotated[CpuChoice, Parameter(
         "main_cpu", CORES, DEFAULT, "0",
@@ -521,14 +521,15 @@ class Trial(Frozen):
         say=lambda value: value.replace("+", " to ") or "no addresses")] = Addresses("")
     max_rate_pps: Annotated[int | None, Parameter(
         "max_rate", METHOD, DEFAULT, "5k",
-        "highest `rate` that a network which leaves this machine may get, after "
-        "`--yes-this-network`; `none`: 1k packets/s, 10 Mbit/s and 10 s",
+        "highest `rate` that may be sent through a network that leaves this machine, after "
+        "`--yes-this-network`; `none`: at most 1k packets/s, 10 Mbit/s and 10 s",
         unit="packets/s", show=format_rate, none="none", limits=read.PPS_CAP,
         say=lambda v: f"at most {format_rate(v)} pps" if v else "the usual cap")] = None
     abort_if: Annotated[int | None, Parameter(
         "abort_if", METHOD, DEFAULT, "3, 10",
         "switch `existing`: a trial fails as soon as the median round trip of ten probes a second, "
-        "beside the load, is above so many times that before the load; `none`: no probes",
+        "beside the load, is more than this many times the median before the load; `none`: no "
+        "probes",
         limits=read.ABORT, none="none",
         say=lambda v: f"aborted at {v} times the round trip" if v else "not aborted")] = None
     # fmt: on

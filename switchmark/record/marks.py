@@ -254,8 +254,8 @@ _TABLE = (
         "Other senders used the network",
         "In the silence before the trial, other senders had packets on the path: more than a "
         "twentieth of the load of the trial.",
-        "Read the number as that of the part of the network that they left. Section crossing of "
-        "the record has their rate. Measure at another time, or repeat.",
+        "Read the number as the performance of the network beside these senders. Section crossing "
+        "of the record has their rate. Measure at another time, or repeat.",
     ),
     Mark(
         "network-changed",

@@ -93,8 +93,8 @@ def explanation(answers: Sequence[PointAnswer]) -> str:
     if not any(map(_has_other_quotient, answers)):
         return ""
     return (
-        "A ratio compares trials of the same block, in which the machine was in the same state, so "
-        "it can differ from the quotient of the two medians."
+        "A ratio compares trials of the same block, which ran close together with the machine in "
+        "the same state, so it can differ from the quotient of the two medians."
     )
 
 
@@ -232,7 +232,7 @@ def _states(answer: PointAnswer) -> str:
     if answer.lines is None or not any(one.state for lead in answer.leads for one in lead.ratios):
         return ""
     fast, slow = answer.lines.fast_ns, answer.lines.slow_ns
-    return f" (fast: a cache line takes {fast:.0f} ns between the cores; slow: {slow:.0f} ns)"
+    return f" (fast: a cache line moves between the cores in {fast:.0f} ns; slow: {slow:.0f} ns)"
 
 
 def _lead(answer: PointAnswer, lead: Lead, best: RankedContender, other: RankedContender) -> str:

@@ -122,7 +122,7 @@ def _of_answer(
     note = ""
     if answer.lines is not None:
         fast, slow = answer.lines.fast_ns, answer.lines.slow_ns
-        note = f"fast: a cache line takes {fast:.0f} ns between the cores; slow: {slow:.0f} ns. "
+        note = f"fast: a cache line moves between the cores in {fast:.0f} ns; slow: {slow:.0f} ns. "
     left = [
         f"{count} {'trial' if count == 1 else 'trials'} ({why})"
         for why, count in answer.left_out.items()

@@ -122,7 +122,7 @@ def _states(answer: PointAnswer) -> str:
     if answer.lines is None or not states & {State.FAST, State.SLOW}:
         return ""
     fast, slow = answer.lines.fast_ns, answer.lines.slow_ns
-    return f" Fast: a cache line takes {fast:.0f} ns between the cores; slow: {slow:.0f} ns."
+    return f" Fast: a cache line moves between the cores in {fast:.0f} ns; slow: {slow:.0f} ns."
 
 
 def _span(answers: Sequence[PointAnswer]) -> tuple[float, float]:

@@ -136,7 +136,7 @@ def _judge(
         if not ratios:
             switch = {**claim.where, **claim.left}.get("switch", "")
             lacking.append(str(switch) or "the trials to compare")
-    reason = f"not measured: {', '.join(dict.fromkeys(lacking))}" if lacking else ""
+    reason = f"no measurement of {', '.join(dict.fromkeys(lacking))}" if lacking else ""
     if not tried:
         return FindingResult(finding, FindingVerdict.CANNOT, (), reason)
     adjusted = adjust([one.p_inside for one in tried], Correction.HOLM)

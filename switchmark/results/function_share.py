@@ -165,12 +165,9 @@ def _sentence(group: Sequence[FunctionShare]) -> str:
     rate = first.metric.higher_is_better
     ordered = sorted(group, key=lambda share: share.value, reverse=rate)
     parts = [f"{share.contender} {_value(share)}" for share in ordered]
-    verb = "keeps" if rate else "takes"
-    parts[0] = f"{ordered[0].contender} {verb} {_value(ordered[0])}"
     figure = "rate" if rate else first.metric.name
-    of = f"of its {figure} {_without(first)}" if rate else f"times its {figure} {_without(first)}"
-    parts[0] += f" {of}"
-    return f"{_where(first.trial)}: {', '.join(parts)}"
+    ratio = f"{figure} of each contender divided by its {figure} {_without(first)}"
+    return f"{_where(first.trial)}, {ratio}: {', '.join(parts)}"
 
 
 def _value(share: FunctionShare) -> str:

@@ -122,7 +122,7 @@ def test_undecided_lead_names_the_command_that_goes_on(
         for line in lines
     )
     (decide,) = [line for line in lines if line.startswith("To decide")]
-    assert decide.startswith("To decide the rest, in about 3 min 20 s more: ")
+    assert decide.startswith("To decide the undecided comparisons, in about 3 min 20 s more: ")
     assert shlex.split(decide.partition("more: ")[2]) == [
         "switchmark", "run", "my file.yaml", "--resume", "--results", str(tmp_path / "all runs"),
         "--set", change,

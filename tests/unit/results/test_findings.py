@@ -107,7 +107,7 @@ def test_a_missing_switch_is_named() -> None:
     items, names = observed({"linux-bridge": SHARES})
     (result,) = judge_findings([finding("at_least: 0.7")], items, names)
     assert result.verdict is FindingVerdict.CANNOT
-    assert result.words.endswith("Here: not measured: ovs-dpdk")
+    assert result.words.endswith("Here: no measurement of ovs-dpdk")
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,10 @@ def test_a_share_is_the_ratio_within_a_block() -> None:
     assert share.ratio.low < 0.9 < share.ratio.high
     assert share.scale == (10_000, "rules")
     (text,) = share_sentences([share])
-    assert text.startswith("At 10,000 rules (route+acl): ovs-dpdk keeps 0.90 (0.")
-    assert text.endswith(" of its rate without rules")
+    assert text.startswith(
+        "At 10,000 rules (route+acl), rate of each contender divided by its rate without rules: "
+        "ovs-dpdk 0.90 (0."
+    )
 
 
 def test_the_best_comes_first_and_two_pairs_have_no_interval() -> None:
@@ -53,8 +55,8 @@ def test_the_best_comes_first_and_two_pairs_have_no_interval() -> None:
         observed += measured(trial("route+acl", switch, rules=0), [1e6] * 2)
     (text,) = share_sentences(function_shares(observed, names))
     assert text == (
-        "At 100 rules (route+acl): ovs-dpdk keeps 0.92 (2 pairs, no interval) of its rate without "
-        "rules, linux-router 0.01 (2 pairs, no interval)"
+        "At 100 rules (route+acl), rate of each contender divided by its rate without rules: "
+        "ovs-dpdk 0.92 (2 pairs, no interval), linux-router 0.01 (2 pairs, no interval)"
     )
 
 
@@ -72,7 +74,7 @@ def test_times_are_factors() -> None:
     slow, fast = trial("route", routes=1000), trial("route", routes=1)
     observed = [*measured(slow, [12e3] * 3, RTT), *measured(fast, [10e3] * 3, RTT)]
     (text,) = share_sentences(function_shares(observed, {slow.id: "vpp"}))
-    assert "vpp takes 1.20 (1.20 to 1.20) times its rtt-p50 with one route" in text
+    assert text.endswith(" divided by its rtt-p50 with one route: vpp 1.20 (1.20 to 1.20)")
 
 
 def test_tunnels_have_forwarding_both_ways_as_baseline() -> None:
@@ -83,9 +85,9 @@ def test_tunnels_have_forwarding_both_ways_as_baseline() -> None:
         names[tunnelled.id] = "ovs-dpdk"
         observed += measured(tunnelled, [0.5e6] * 2)
     first, second = share_sentences(function_shares(observed, names))
-    assert first.startswith("At 1 tunnel (forward+vxlan): ovs-dpdk keeps 0.50")
-    assert second.startswith("At 1,000 tunnels (forward+vxlan): ovs-dpdk keeps 0.50")
-    assert second.endswith(" of its rate with function forward")
+    ratio = "rate of each contender divided by its rate with function forward: ovs-dpdk 0.50"
+    assert first.startswith(f"At 1 tunnel (forward+vxlan), {ratio}")
+    assert second.startswith(f"At 1,000 tunnels (forward+vxlan), {ratio}")
 
 
 def test_without_a_baseline_there_is_no_share() -> None:
