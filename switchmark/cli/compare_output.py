@@ -69,9 +69,14 @@ class Comparison:
     duration_s: float = 0.0  # duration of one repetition
     is_worse: bool = False  # a regression that the verdict alone does not show
 
+    @property
+    def stated_verdict(self) -> Verdict:
+        """The verdict, or worse for a regression that it does not show."""
+        return Verdict.WORSE if self.is_worse else self.verdict
+
     def case(self, threshold: float) -> Case:
         """Return the test case of this comparison."""
-        verdict = Verdict.WORSE if self.is_worse else self.verdict
+        verdict = self.stated_verdict
         message = f"{verdict}: {self.amount}; changes below {threshold:.1%} do not matter"
         if self.further is not None:
             time = format_duration(self.further * self.duration_s)
@@ -101,8 +106,8 @@ class ComparisonReport:
         """Return the exit code: worse before unreadable, unreadable before unclear. It is unclear
         if nothing could be tested, or with `strict` if some comparison is open or missing."""
         verdicts = [comparison.verdict for comparison in self.comparisons]
-        is_worse = any(comparison.is_worse for comparison in self.comparisons)
-        if self.broken or is_worse or Verdict.WORSE in verdicts:
+        is_worse = any(one.stated_verdict is Verdict.WORSE for one in self.comparisons)
+        if self.broken or is_worse:
             return EXIT_WORSE
         if self.is_unreadable:
             return 1
@@ -160,13 +165,12 @@ def print_report(report: ComparisonReport, options: CompareOptions) -> int:
 
 
 def _seriousness(comparison: Comparison) -> int:
-    verdict = Verdict.WORSE if comparison.is_worse else comparison.verdict
-    return _SERIOUSNESS.index(verdict)
+    return _SERIOUSNESS.index(comparison.stated_verdict)
 
 
 def _counted(comparisons: Sequence[Comparison]) -> str:
     """Return the numbers of comparisons by verdict: `3 comparisons: 1 worse, 2 unclear`."""
-    counts = Counter(_SERIOUSNESS[_seriousness(comparison)] for comparison in comparisons)
+    counts = Counter(comparison.stated_verdict for comparison in comparisons)
     parts = [f"{counts[verdict]} {verdict}" for verdict in _SERIOUSNESS if counts[verdict]]
     number = len(comparisons)
     noun = "comparison" if number == 1 else "comparisons"

@@ -17,7 +17,7 @@ from switchmark.report import words
 from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, RankedContender
 from switchmark.results.function_share import scale_of
 from switchmark.results.groups import differing
-from switchmark.statistics.states import State
+from switchmark.statistics.states import LineTimes, State
 
 FIGURES = {
     "forwarded": "throughput",
@@ -28,7 +28,7 @@ FIGURES = {
 }
 
 # The two states of a machine, as readers see them.
-_STATES: dict[State | None, str] = {State.FAST: "fast", State.SLOW: "slow"}
+_STATES = (State.FAST, State.SLOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ def _factor(value: float) -> str:
 
 def _while(lead_ratio: LeadRatio) -> str:
     """The state of the machine to which a ratio belongs; empty if it has one state."""
-    return f" while {_STATES[lead_ratio.state]}" if lead_ratio.state in _STATES else ""
+    return f" while {lead_ratio.state}" if lead_ratio.state in _STATES else ""
 
 
 def _percent(share: float) -> str:
@@ -231,8 +231,13 @@ def _states(answer: PointAnswer) -> str:
     """The two states of the machine, if it had two and the ratios differ by them."""
     if answer.lines is None or not any(one.state for lead in answer.leads for one in lead.ratios):
         return ""
-    fast, slow = answer.lines.fast_ns, answer.lines.slow_ns
-    return f" (fast: a cache line moves between the cores in {fast:.0f} ns; slow: {slow:.0f} ns)"
+    return f" ({state_times(answer.lines)})"
+
+
+def state_times(lines: LineTimes) -> str:
+    """Return how long a cache line takes between the cores in both states of the machine."""
+    fast, slow = lines.fast_ns, lines.slow_ns
+    return f"fast: a cache line moves between the cores in {fast:.0f} ns; slow: {slow:.0f} ns"
 
 
 def _lead(answer: PointAnswer, lead: Lead, best: RankedContender, other: RankedContender) -> str:

@@ -121,8 +121,7 @@ def _of_answer(
     title = f"{name.capitalize()}, {answer_words.where(answer, answers)}"
     note = ""
     if answer.lines is not None:
-        fast, slow = answer.lines.fast_ns, answer.lines.slow_ns
-        note = f"fast: a cache line moves between the cores in {fast:.0f} ns; slow: {slow:.0f} ns. "
+        note = f"{answer_words.state_times(answer.lines)}. "
     left = [
         f"{count} {'trial' if count == 1 else 'trials'} ({why})"
         for why, count in answer.left_out.items()

@@ -26,7 +26,6 @@ from switchmark.record import Record
 from switchmark.record.marks import MARKS
 from switchmark.record.page_sizes import in_words
 from switchmark.report import words
-from switchmark.report.answer_words import by_scale
 from switchmark.report.caveats import caveats
 from switchmark.report.figures import Drawing, looks
 from switchmark.report.host_facts import engine_versions, flatten, machine_facts
@@ -139,7 +138,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
     quality_headings, quality_lines = quality_table([row.quality for row in rows])
     between_headings, between_lines = between_hosts_table([row.between for row in rows])
     figures = PlotData()
-    answered = by_scale(answers_of(run, rows, rows))
+    answered = answers_of(run, rows, rows)
     look = looks(rows)
     times = partial(times_of, run)
     published = run.info.parsed_definition.published

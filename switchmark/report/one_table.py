@@ -92,8 +92,8 @@ def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> One
 
 def _varying(groups: Sequence[Sequence[SummaryRow]], unwanted: Set[str]) -> list[str]:
     """Return the fields in which the contenders' lines differ, without those that are shown in
-    another way. Of fields that separate the lines in
-    the same way, such as a method and its rate and burst, only the first is returned."""
+    another way. Of fields that separate the lines in the same way, such as a method and its rate
+    and burst, only the first is returned."""
     firsts = [group[0] for group in groups if not group[0].is_baseline]
     firsts = firsts or [group[0] for group in groups]
     names = [name for name in words.varying_fields(firsts) if name not in unwanted]

@@ -121,8 +121,7 @@ def _states(answer: PointAnswer) -> str:
     states = {one.state for lead in answer.leads for one in lead.ratios}
     if answer.lines is None or not states & {State.FAST, State.SLOW}:
         return ""
-    fast, slow = answer.lines.fast_ns, answer.lines.slow_ns
-    return f" Fast: a cache line moves between the cores in {fast:.0f} ns; slow: {slow:.0f} ns."
+    return f" {answer_words.state_times(answer.lines).capitalize()}."
 
 
 def _span(answers: Sequence[PointAnswer]) -> tuple[float, float]:

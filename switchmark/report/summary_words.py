@@ -64,11 +64,13 @@ def answers_of(
     """The comparison results of the chosen rows; `everything` gives the names."""
     names = {row.trial.id: row.contender for row in everything}
     chosen = {row.trial.id for row in rows}
-    return [
-        answer
-        for answer in answer_run(run, names, usual_overhead_s)
-        if answer.leads and {ranked.trial.id for ranked in answer.ranking} <= chosen
-    ]
+    return answer_words.by_scale(
+        [
+            answer
+            for answer in answer_run(run, names, usual_overhead_s)
+            if answer.leads and {ranked.trial.id for ranked in answer.ranking} <= chosen
+        ]
+    )
 
 
 def summarise_in_words(
@@ -80,7 +82,7 @@ def summarise_in_words(
     """The summary of a run's chosen rows."""
     nothing = "" if rows else "No row matches." if everything else "No trial has ended yet."
     warned = (*_warnings(rows), *words.left_out(rows), *_failures(rows))
-    deciding = answer_words.by_scale(answer_words.deciding(answers))
+    deciding = answer_words.deciding(answers)
     estimators = "" if deciding else _estimators(rows)
     untested = () if deciding else tuple(answer_words.untested(answers))
     explanation = answer_words.explanation(deciding)

@@ -140,7 +140,7 @@ def test_comparisons_of_functions_follow_the_scale(tmp_path: Path) -> None:
     ]
     directory = write_run(tmp_path, records, repetitions=3)
     rows = summary(directory)
-    answers = answer_words.by_scale(answers_of(open_run(directory), rows, rows))
+    answers = answers_of(open_run(directory), rows, rows)
     assert [one.ranking[0].trial.rules for one in answers if one.metric == answers[0].metric] == [
         0, 100, 10_000,
     ]  # fmt: skip
