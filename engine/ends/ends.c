@@ -65,6 +65,8 @@ static struct io_config make_config(const struct trial *trial, const struct end_
         .dst_ip_given = view->dst_ip_given,
         .tagged = o->address.tags > 0 || o->expected.vlan_given || o->role->stands_between,
         .rx_may_block = !o->role->sends && o->role->ports == 1,
+        .only_sends = role_only_sends(o->role),
+        .only_receives = role_only_receives(o->role),
         .rx_untimed = role_only_receives(o->role) && !o->traffic.latency && !o->traffic.probes,
         .forwards = o->role->stands_between || o->role->echoes,
         .unforced_buffers = o->unforced_buffers,
@@ -181,12 +183,39 @@ static void expect_table(struct trial *trial)
         end_expect(trial, &trial->ends[i], i);
 }
 
+static unsigned count_ends(const struct options *o)
+{
+    return o->queues > 1 ? (unsigned)o->queues : o->port_count;
+}
+
+/* The histograms and rings of the half that a role does not use get no pages: hundreds of engines
+ * may share the memory. */
+static void populate_end(const struct role *role, struct end *end)
+{
+    char *const begin = (char *)end;
+    char *const lateness = (char *)&end->sending.lateness;
+    char *const receiving = (char *)&end->receiving;
+    char *const tracker = (char *)&end->receiving.tracker;
+    char *const watch = (char *)&end->watch;
+    char *const behind = (char *)(end + 1);
+
+    if (role_only_sends(role)) {
+        memory_populate(begin, (size_t)(tracker - begin));
+        memory_populate(watch, (size_t)(behind - watch));
+    } else if (role_only_receives(role)) {
+        memory_populate(begin, (size_t)(lateness - begin));
+        memory_populate(receiving, (size_t)(behind - receiving));
+    } else {
+        memory_populate(begin, sizeof *end);
+    }
+}
+
 bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
 {
     if (trial->options != o) /* no write if it is equal: the control thread may already read it */
         trial->options = o;
     trial->traffic = o->traffic;
-    const unsigned ends = o->queues > 1 ? (unsigned)o->queues : o->port_count;
+    const unsigned ends = count_ends(o);
 
     trial->threads.count = 1;
     if (o->role->speaks_tcp)
@@ -198,11 +227,11 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     if (!memory_suffices(sizeof(struct end) * ends, "out of memory: its ports and queues ", error,
                          size))
         return false;
-    trial->ends = aligned_alloc(_Alignof(struct end), sizeof(struct end) * ends);
+    trial->ends = memory_map(sizeof(struct end) * ends);
     if (trial->ends == NULL)
         return fail(error, size, "out of memory");
-    memory_populate(trial->ends, sizeof(struct end) * ends);
-    memset(trial->ends, 0, sizeof(struct end) * ends);
+    for (unsigned i = 0; i < ends; i++)
+        populate_end(o->role, &trial->ends[i]);
     for (; trial->end_count < ends; trial->end_count++) {
         if (!open_end(trial, trial->end_count, error, size))
             return false;
@@ -373,7 +402,8 @@ void ends_close(struct trial *trial)
     row_table_free(&trial->table);
     row_table_free(&trial->denied);
     row_table_free(&trial->tunnels);
-    free(trial->ends);
+    memory_unmap(trial->ends,
+                 trial->ends == NULL ? 0 : sizeof(struct end) * count_ends(trial->options));
     trial->ends = NULL;
     trial->end_count = 0;
 }

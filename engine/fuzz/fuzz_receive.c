@@ -4,6 +4,7 @@
  * is counted once, loss figures are consistent, and an unchanged frame is right. */
 #include "fuzz.h"
 
+#include "ends/denied.h"
 #include "tests/fake_io.h"
 #include "trial/loop.h"
 
@@ -11,6 +12,7 @@
 #define GROUPS 4
 #define FRAMES_MAX 100
 #define STREAM 7
+#define DENIED (STREAM ^ DENIED_STREAM)
 
 static const struct frame_address peer = {.src_mac = {2, 0, 0, 0, 0, 1},
                                           .dst_mac = {2, 0, 0, 0, 0, 2},
@@ -67,7 +69,8 @@ static void begin(uint8_t flags, uint8_t kind)
                                           .payload_only = flags & 2,
                                           .latency_wanted = flags & 4,
                                           .mac_known = flags & 8,
-                                          .stream = __builtin_bswap16(STREAM)};
+                                          .stream = __builtin_bswap16(STREAM),
+                                          .denied_stream = __builtin_bswap16(DENIED)};
     memcpy(end->receiving.rx.mac, local.src_mac, 6);
     receive_expect(&end->receiving.rx, &local, flags & 16, flags & 16, flags & 32, flags & 32);
     if (flows.count > 1)
@@ -99,7 +102,8 @@ static bool queue_changed(struct input *in, bool other_kind)
     static struct frame_template t;
     const uint32_t size = 64 + input_number(in, 2) % 1455;
     const unsigned kind = input_byte(in) & 7;
-    const uint16_t stream = (uint16_t)(5 + input_byte(in) % 8);
+    const uint16_t chosen = (uint16_t)(5 + input_byte(in) % 8);
+    const uint16_t stream = chosen == 12 ? DENIED : chosen;
     const struct frame_times times = frame_times_make(input_number(in, 4), input_number(in, 4));
     const bool payload_only = end->receiving.rx.payload_only;
     struct frame_address address = address_of(size);
@@ -143,7 +147,7 @@ static void check_counts(unsigned frames, unsigned right)
                                           : sequence_summarise(&end->receiving.tracker);
 
     must(c->rx_frames + c->rx_stale + c->rx_beyond_window + c->rx_early + c->rx_verification +
-             c->rx_foreign + c->rx_other + c->rx_corrupt ==
+             c->rx_foreign + c->rx_other + c->rx_denied + c->rx_corrupt ==
          frames);
     must(c->rx_runts + c->rx_jumbos + c->rx_tagged <= c->rx_other);
     must(c->rx_frames + c->rx_stale + c->rx_beyond_window + c->rx_early >= right);

@@ -264,8 +264,9 @@ uint32_t dpdk_spec_longest(const struct dpdk_spec *spec, const struct io_config 
     if (spec->kind != DPDK_AF_PACKET || !config->forwards ||
         !socket_device(spec->target, &device, ignored, sizeof ignored))
         return config->frame_length_max;
-    return RTE_MAX(config->frame_length_max,
-                   RTE_MIN(device.mtu_bytes + IO_HEADER_BYTES_MAX, (uint32_t)FRAME_LENGTH_MAX));
+    /* Nested, RTE_MAX and RTE_MIN of DPDK 24.11 declare variables of the same name. */
+    uint32_t accepted = RTE_MIN(device.mtu_bytes + IO_HEADER_BYTES_MAX, (uint32_t)FRAME_LENGTH_MAX);
+    return RTE_MAX(config->frame_length_max, accepted);
 }
 
 uint32_t dpdk_spec_slot_bytes(uint32_t longest)

@@ -71,6 +71,8 @@ struct io_config {
     bool src_mac_given, src_ip_given, dst_ip_given;
     bool tagged; /* frames may have VLAN tags, which must arrive as part of the frame */
 
+    bool only_sends;       /* the role measures no received frames */
+    bool only_receives;    /* the role sends no frames in a trial */
     bool rx_may_block;     /* the role only receives, and only on this port */
     bool rx_untimed;       /* the role only counts: frames may be handed over late and together */
     bool forwards;         /* the role sends received frames from the same buffers */

@@ -134,8 +134,11 @@ struct socket_port *socket_port_make(int fd, const struct socket_arguments *argu
         socket_close(&port->base);
         return NULL;
     }
-    memset(port->tx_buffers, 0, (size_t)IO_BURST_MAX * port->stride);
-    memset(port->rx_buffers, 0, (size_t)IO_BURST_MAX * port->stride);
+    /* Writing gets the pages now, not during the trial. A role without a direction needs none. */
+    if (!config->only_receives)
+        memset(port->tx_buffers, 0, (size_t)IO_BURST_MAX * port->stride);
+    if (!config->only_sends)
+        memset(port->rx_buffers, 0, (size_t)IO_BURST_MAX * port->stride);
     for (unsigned i = 0; i < IO_BURST_MAX; i++) {
         port->rx_vectors[i] =
             (struct iovec){port->rx_buffers + (size_t)i * port->stride, port->stride};

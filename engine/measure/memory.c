@@ -121,6 +121,18 @@ bool memory_suffices(uint64_t bytes, const char *purpose, char *error, size_t si
                 purpose, (bytes >> 20) + 1, left >> 20);
 }
 
+void *memory_map(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void memory_unmap(void *memory, size_t bytes)
+{
+    if (memory != NULL)
+        munmap(memory, bytes);
+}
+
 /* The content stays the same. A kernel before 5.14 refuses the call, and pages come one by one. */
 void memory_populate(void *memory, size_t bytes)
 {

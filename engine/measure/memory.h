@@ -15,6 +15,11 @@ uint64_t memory_left(const char *proc, const char *groups);
  * `purpose`. */
 bool memory_suffices(uint64_t bytes, const char *purpose, char *error, size_t size);
 
+/* Return memory that reads as zeros, or NULL if there is not enough. The kernel gives it a page
+ * when the page is used or populated. */
+void *memory_map(size_t bytes);
+void memory_unmap(void *memory, size_t bytes); /* NULL is permitted */
+
 /* Get the pages of new memory from the kernel in one call, which costs half as much as a page fault
  * for each. Hundreds of engines may start at the same time. */
 void memory_populate(void *memory, size_t bytes);

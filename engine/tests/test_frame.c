@@ -184,6 +184,20 @@ static void tables_equal_sums_of_bytes(void **state)
     }
 }
 
+/* The tables of a pattern take milliseconds and 3.5 MB. */
+static void zeros_need_no_pattern(void **state)
+{
+    (void)state;
+    frame_template_build(&t, &address, 128, 7, FRAME_DATA, 3, false);
+    frame_template_fill(&t, PAYLOAD_FIXED);
+    assert_null(t.pattern);
+    frame_template_fill(&t, PAYLOAD_COUNTER);
+    assert_ptr_equal(t.pattern, payload_pattern(PAYLOAD_COUNTER));
+    frame_template_build(&t, &address, 128, 7, FRAME_DATA | FRAME_TOUCHED, 3, false);
+    frame_template_fill(&t, PAYLOAD_FIXED);
+    assert_ptr_equal(t.pattern, payload_pattern(PAYLOAD_FIXED));
+}
+
 static struct frame_address address_of(bool ip6, unsigned tags)
 {
     struct frame_address a = address;
@@ -293,6 +307,7 @@ int main(void)
         cmocka_unit_test(echo_swaps_addresses_and_keeps_checksums),
         cmocka_unit_test(touched_payloads_differ),
         cmocka_unit_test(tables_equal_sums_of_bytes),
+        cmocka_unit_test(zeros_need_no_pattern),
         cmocka_unit_test(every_layout_is_right),
         cmocka_unit_test(echo_swaps_every_layout),
         cmocka_unit_test(arbitrary_bytes_are_parsed_within_bounds),

@@ -120,6 +120,23 @@ static void memory_populated_keeps_content(void **state)
         skip(); /* a kernel before 5.14 */
 }
 
+static void memory_mapped_is_zero_and_has_no_pages(void **state)
+{
+    (void)state;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 64 * page;
+    unsigned char resident[64] = {0};
+    uint8_t *memory = memory_map(bytes);
+    assert_non_null(memory);
+    assert_int_equal(mincore(memory, bytes, resident), 0);
+    for (unsigned i = 0; i < 64; i++)
+        assert_int_equal(resident[i] & 1, 0);
+    for (size_t i = 0; i < bytes; i++)
+        assert_int_equal(memory[i], 0);
+    memory_unmap(memory, bytes);
+    memory_unmap(NULL, 0);
+    assert_null(memory_map(SIZE_MAX / 2));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +146,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(memory_limited_by_groups_version_1, begin, finish),
         cmocka_unit_test(memory_too_large_has_message),
         cmocka_unit_test(memory_populated_keeps_content),
+        cmocka_unit_test(memory_mapped_is_zero_and_has_no_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

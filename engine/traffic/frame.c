@@ -153,14 +153,15 @@ void frame_template_build(struct frame_template *t, const struct frame_address *
     frame_stamp(t, t->bytes, 0, &never);
 }
 
-/* A touched frame gets its pattern when it is stamped. */
+/* A touched frame gets its pattern when it is stamped. Untouched frames of zeros need no pattern:
+ * its tables have 3.5 MB, and hundreds of engines may start at once. */
 void frame_template_fill(struct frame_template *t, enum payload_kind kind)
 {
     const struct frame_times never = frame_times_make(0, 0);
     const uint32_t behind = t->payload_length - STAMP_BYTES;
     uint8_t *payload = t->bytes + t->payload;
 
-    t->pattern = payload_pattern(kind);
+    t->pattern = t->touch || kind != PAYLOAD_FIXED ? payload_pattern(kind) : NULL;
     if (!t->touch && kind != PAYLOAD_FIXED) {
         payload[1] |= FRAME_FILLED << 4;
         memcpy(payload + STAMP_BYTES, t->pattern->bytes, behind);

@@ -62,3 +62,11 @@ def _upward() -> list[str]:
 def test_no_file_includes_what_lies_above_it() -> None:
     assert _upward() == []
     assert len(list(ENGINE.rglob("*.c"))) > 50
+
+
+def test_minimum_and_maximum_of_dpdk_are_not_nested() -> None:
+    """Since DPDK 24.11 these macros declare variables, which shadow each other if nested."""
+    nested = re.compile(r"RTE_M(?:AX|IN)\((?:[^()]|\([^()]*\))*RTE_M(?:AX|IN)\(")
+    assert nested.search("RTE_MAX(first(a),\n  RTE_MIN(b, c))")
+    sources = [*ENGINE.rglob("*.c"), *ENGINE.rglob("*.h")]
+    assert [file.name for file in sources if nested.search(file.read_text())] == []
