@@ -6,6 +6,7 @@ last frames, so the counts of an ended flow are final.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -34,10 +35,12 @@ from switchmark.otg.refusal import Refused
 READY_TIMEOUT_S = 20.0
 RESULT_TIMEOUT_S = 10.0
 RESULT_TIMEOUT_A_FLOW_S = 0.1  # in addition: many engines share the cores while they end
-SAMPLE_S = 0.1
+EXIT_TIMEOUT_S = 5.0  # from the results of the engines; after it they are killed
+SAMPLE_S = 0.1  # interval of the engines' counters; longer if there are many flows
+SAMPLED_FLOWS = 32  # more flows have longer intervals, in proportion to their number
 LEAD_NS = 20_000_000  # the least time from the command to the first sender to the common start
 _POLL_S = 0.02
-_BUSY_SHARE = 3  # the watching thread rests three times as long as it works
+_BUSY_SHARE = 3  # the watching thread rests three times as long as it works, up to SAMPLE_S
 FANOUT = "PACKET_FANOUT"  # an error of DPDK's af-packet driver contains this name
 _FANOUT_TRIES = 5
 _LOST_LINK = "its peer or device went away during the flow"
@@ -51,9 +54,11 @@ class RunningFlow:
     sender: EngineProcess
     receiver: EngineProcess | None
     is_ending: bool = False  # the sender has ended, and the receiver waits for late frames
-    fault: str = ""
     ended: bool = False
     warnings: list[str] = field(default_factory=list)
+    _faults: dict[str, str] = field(init=False, default_factory=dict)  # by role, or ""
+    # time.monotonic() of the request to exit, which follows both results
+    _closing_s: float | None = field(init=False, default=None)
     _sent: CounterSums = field(init=False)
     _received: CounterSums = field(init=False)
 
@@ -116,11 +121,26 @@ class RunningFlow:
             "receiver": self.receiver.as_run().model_dump(mode="json") if self.receiver else None,
         }
 
+    @property
+    def fault(self) -> str:
+        """The faults of both ends; empty if there are none."""
+        return "; ".join(self._faults.values())
+
     def take(self) -> bool:
         """Read the new output of the engines, and change to the next state. Return True if the flow
-        has just ended."""
+        has just ended. This does not wait for an engine to exit: the counters of all other flows
+        would be old meanwhile."""
         if self.ended:
             return False
+        if self._closing_s is None:
+            self._read_output()
+        if self._closing_s is not None and self._can_be_closed():
+            close_engines(self.engines)
+            self.ended = True
+        return self.ended
+
+    def _read_output(self) -> None:
+        has_both_results = has_failed = False
         try:
             for engine in self.engines:
                 engine.pump(0.0)
@@ -130,37 +150,48 @@ class RunningFlow:
                 if self.receiver is not None and not self.receiver.has_result:
                     self.receiver.request_stop(self.sender.result.totals.tx_offered)
             receiver_done = self.receiver is None or self.receiver.has_result
-            self.ended = self.sender.has_result and receiver_done
+            has_both_results = self.sender.has_result and receiver_done
         except SwitchmarkError as error:
-            self._fail(str(error))
-            self.ended = True
+            self._fail("", str(error))
+            has_failed = True
         self._sent.take(self.sender.intervals)
         if self.receiver is not None:
             self._received.take(self.receiver.intervals)
-        if self.ended:
-            close_engines(self.engines)
-            self._judge()
-        return self.ended
+        if has_both_results or has_failed:
+            self._closing_s = time.monotonic()
+            for engine in self.engines:
+                engine.request_exit()
+            self._judge(is_whole=has_both_results and not self.fault)
+
+    def _can_be_closed(self) -> bool:
+        """Return True if both engines have exited, or should have exited long ago."""
+        assert self._closing_s is not None
+        return (
+            not any(engine.process_ids() for engine in self.engines)
+            or time.monotonic() - self._closing_s > EXIT_TIMEOUT_S
+        )
 
     def _note_faults(self) -> None:
         """Note an engine that failed, that printed an incomplete result, or whose port was down for
         a while."""
         for engine in self.engines:
             if engine.has_result and (problem := _problem(engine.result)):
-                self._fail(f"{engine.role}: {problem}")
+                self._fail(engine.role, problem)
             elif engine.intervals and engine.intervals[-1].lost_link:
-                self._fail(f"{engine.role}: {_LOST_LINK}")
+                self._fail(engine.role, _LOST_LINK)
 
-    def _fail(self, fault: str) -> None:
-        if not self.fault:
-            self.fault = fault
-            self.warnings.append(f"{fault}; the loss is unknown")
+    def _fail(self, end: str, fault: str) -> None:
+        """Note the first fault of an end, or of the flow if there is none. Either end may notice a
+        fault of the link first."""
+        if end not in self._faults and (end or not self._faults):
+            self._faults[end] = f"{end}: {fault}" if end else fault
+            self.warnings.append(f"{self._faults[end]}; the loss is unknown")
 
-    def _judge(self) -> None:
+    def _judge(self, is_whole: bool) -> None:
         """Warn of losses and delays that the device under test did not cause."""
         if self.sender.has_result:
             self.warnings += _late(self.sender.result)
-        if self.is_whole and self.receiver is not None:
+        if is_whole and self.receiver is not None:
             lost, port_drops = self.missing()
             if port_drops:
                 self.warnings.append(
@@ -323,8 +354,9 @@ class Traffic:
         idle = self.idle or (shared if crowded else "poll")
         late_us = SHARED_CATCH_UP_US if crowded else CATCH_UP_US
         pages = ("--dpdk-pages", PageSize.SMALL.value) if self.small_pages else ()
+        interval_s = SAMPLE_S * max(1, math.ceil(flows / SAMPLED_FLOWS))
         return (
-            *("--idle", idle, "--catch-up-us", str(late_us), "--interval", f"{SAMPLE_S:g}"),
+            *("--idle", idle, "--catch-up-us", str(late_us), "--interval", f"{interval_s:g}"),
             *pages,
         )
 
@@ -386,18 +418,26 @@ class Traffic:
     def _watch(self) -> None:
         rest_s = _POLL_S
         while not self._over.wait(rest_s):
-            started = time.monotonic()
+            started_s = time.thread_time()
             with self.lock:
                 flows = list(self.running.values())
             for flow in flows:
                 with self.lock:
+                    if self.running.get(flow.plan.name) is not flow:
+                        continue  # another thread closes it
                     known = len(flow.warnings)
                     flow.take()
                     new = [f"flow {flow.plan.name}: {text}" for text in flow.warnings[known:]]
                     self._unreported += new
                 for warning in new:
                     self.notify(warning)
-            rest_s = max(_POLL_S, _BUSY_SHARE * (time.monotonic() - started))
+            rest_s = rest_after(time.thread_time() - started_s)
+
+
+def rest_after(cpu_s: float) -> float:
+    """Return the time in s that the watching thread rests after this CPU time. Time without a core
+    is not work, and a rest has a limit: metrics must not be older than a sample and a round."""
+    return min(SAMPLE_S, max(_POLL_S, _BUSY_SHARE * cpu_s))
 
 
 def _file_name(number: int) -> str:

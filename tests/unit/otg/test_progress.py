@@ -11,7 +11,7 @@ from switchmark.errors import SwitchmarkError
 from switchmark.otg import types
 from switchmark.otg.answers import flow_metrics
 from switchmark.otg.progress import CounterSums, Moment, in_step
-from switchmark.otg.traffic import RunningFlow, Traffic
+from switchmark.otg.traffic import SAMPLE_S, RunningFlow, Traffic, rest_after
 
 COUNTERS = (
     "tx_intended", "tx_offered", "tx_bytes", "tx_late", "rx_frames", "rx_bytes", "rx_socket_drops",
@@ -27,6 +27,8 @@ class Engine:
 
     def __init__(self, role: Any) -> None:
         self.role, self.stopped = role, None
+        self.exits_at_once = True
+        self.is_asked_to_exit = self.is_closed = False
         self.intervals: list[Any] = []
         self._printed = None
 
@@ -59,10 +61,13 @@ class Engine:
         self.stopped = sent
 
     def request_exit(self) -> None:
-        pass
+        self.is_asked_to_exit = True
+
+    def process_ids(self) -> Any:
+        return [] if self.is_asked_to_exit and self.exits_at_once else [1]
 
     def close(self) -> None:
-        pass
+        self.is_closed = True
 
 
 @pytest.fixture
@@ -137,6 +142,19 @@ def test_lost_link_is_a_fault_while_the_flow_runs(flow: Any) -> None:
     assert flow.warnings == [f"{flow.fault}; the loss is unknown"]
 
 
+def test_both_ends_name_a_lost_link(flow: Any) -> None:
+    """The end that noticed the fault first hid the fault of the other end."""
+    flow.sender.prints(100, tx_offered=0, lost_link=True)
+    assert not flow.take()
+    assert flow.fault == "sender: its peer or device went away during the flow"
+    flow.receiver.prints(90, rx_frames=0, lost_link=True)
+    assert not flow.take()
+    faults = [f"{role}: its peer or device went away during the flow"
+              for role in ("sender", "receiver")]  # fmt: skip
+    assert flow.fault == "; ".join(faults)
+    assert flow.warnings == [f"{fault}; the loss is unknown" for fault in faults]
+
+
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 def test_partial_result_is_a_fault(flow: Any, role: Any) -> None:
     """A device went away and came back, and the flow continued."""
@@ -174,6 +192,32 @@ def test_complete_flow_has_its_loss_and_no_warning(flow: Any) -> None:
     assert flow.warnings == []
 
 
+def test_take_does_not_wait_for_engines_that_exit(flow: Any) -> None:
+    """The counters of other flows would be old meanwhile. The flow runs until both have exited,
+    because its next start needs their ports."""
+    flow.sender.exits_at_once = False
+    flow.sender.ends(tx_intended=10, tx_offered=10)
+    flow.receiver.ends(unique=10, rx_frames=10)
+    assert not flow.take() and not flow.take()
+    assert all(engine.is_asked_to_exit and not engine.is_closed for engine in flow.engines)
+    metrics = metric(flow)
+    assert (metrics.transmit, metrics.frames_tx, metrics.frames_rx) == ("started", 10, 10)
+    flow.sender.exits_at_once = True
+    assert flow.take()
+    assert all(engine.is_closed for engine in flow.engines)
+    assert (metric(flow).transmit, metric(flow).loss) == ("stopped", 0)
+
+
+def test_engines_that_do_not_exit_are_closed(flow: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow.sender.exits_at_once = False
+    flow.sender.ends(tx_intended=10, tx_offered=10)
+    flow.receiver.ends(unique=10, rx_frames=10)
+    assert not flow.take()
+    monkeypatch.setattr("switchmark.otg.traffic.EXIT_TIMEOUT_S", -1.0)
+    assert flow.take()
+    assert flow.sender.is_closed and flow.receiver.is_closed
+
+
 @pytest.mark.parametrize(
     ("late", "reason"),
     [(20, "the sender had no core in time"), (0, "the port did not take them")],
@@ -195,14 +239,11 @@ class Driver(Engine):
 
     def __init__(self, error: Any) -> None:
         super().__init__("sender")
-        self.error, self.is_closed = error, False
+        self.error = error
 
     def wait_ready(self, timeout_s: Any) -> None:
         if self.error:
             raise SwitchmarkError(self.error)
-
-    def close(self) -> None:
-        self.is_closed = True
 
 
 def test_engine_with_a_used_fanout_group_is_started_again(
@@ -218,3 +259,19 @@ def test_engine_with_a_used_fanout_group_is_started_again(
     flow = RunningFlow(PLAN, Driver("no hugepages"), None)
     with pytest.raises(SwitchmarkError, match="no hugepages"):
         Traffic(session=None)._wait_ready(flow)
+
+
+def test_rest_of_the_watch_has_a_limit() -> None:
+    """Metrics were up to 15 s old after rounds of 5 s without a core."""
+    assert rest_after(0.0) == pytest.approx(0.02)
+    assert rest_after(0.02) == pytest.approx(0.06)
+    assert rest_after(5.0) == SAMPLE_S
+
+
+@pytest.mark.parametrize(
+    ("flows", "interval"), [(1, "0.1"), (32, "0.1"), (33, "0.2"), (256, "0.8")]
+)
+def test_intervals_of_many_flows_are_longer(flows: Any, interval: Any) -> None:
+    """512 engines with intervals of 0.1 s printed more lines than a busy server could read."""
+    options = Traffic(session=None)._common_options(flows)
+    assert options[options.index("--interval") + 1] == interval
