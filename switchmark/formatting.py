@@ -15,6 +15,8 @@ CONTROLS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 _CONTROL = re.compile(CONTROLS)
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _DIGITS = 2  # significant digits of small values
+_LARGEST_RATIO = 1e6  # bounds beyond it, or below its inverse, have no use
+_MOST_RATIO_DIGITS = 6  # decimals of a ratio near 1
 
 
 def encodable(text: str) -> str:
@@ -79,6 +81,36 @@ def fixed(value: float, digits: int = _DIGITS) -> str:
     value = float(f"{value:.{digits - 1}e}")
     places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
     return f"{value:.{places}f}"
+
+
+def ratios(*values: float) -> list[str]:
+    """Return a ratio and its bounds with the same number of decimals: `1.19`, `1.00`, `1.40`.
+
+    The first value has three digits. All have more decimals if a value beside 1 would be shown as
+    1, because the reader must see on which side of 1 a bound is."""
+    digits = next((d for limit, d in ((99.95, 0), (9.995, 1)) if values[0] >= limit), 2)
+    finite = [value for value in values if math.isfinite(value)]
+    while digits < _MOST_RATIO_DIGITS and any(_hides(value, digits) for value in finite):
+        digits += 1
+    return [f"{value:.{digits}f}" for value in values]
+
+
+def _hides(value: float, digits: int) -> bool:
+    """Return True if so few decimals show a ratio as 1, or with fewer than two digits."""
+    is_short = 0 < value < 0.9995 * 10 ** (1 - digits)
+    return is_short or (value != 1 and float(f"{value:.{digits}f}") == 1)
+
+
+def ratio(value: float) -> str:
+    """Return a ratio for a table: `0.981`; below 0.1 with three significant digits, `0.00420`. From
+    1,000 on only the order of magnitude is meaningful."""
+    if value > _LARGEST_RATIO:
+        return f">{_LARGEST_RATIO:.0e}"
+    if 0 < value < 1 / _LARGEST_RATIO:
+        return f"<{1 / _LARGEST_RATIO:.0e}"
+    if value >= 1000:
+        return f"{value:.0e}"
+    return fixed(value, 3) if 0 < value < 0.1 else f"{value:.3f}"
 
 
 def percent(ratio: float) -> str:

@@ -153,7 +153,7 @@ class _Point:
     is_left_out: Callable[[Trial], bool] = none_left_out
     round_s: float = 0.0  # duration of a block at every point of the campaign
     observed: list[Observed] = field(default_factory=list)
-    able: set[str] = field(default_factory=set)  # contenders with a figure
+    able: set[str] = field(default_factory=set)  # contenders with a figure that is compared
     failures: Counter[str] = field(default_factory=Counter)
     analyses: InterimAnalyses | None = None  # begin with the first figure
 
@@ -177,7 +177,7 @@ class _Point:
         """Add the observations of a block. `blocks` is the number of blocks so far."""
         self.observed += observations
         for observation in observations:
-            if observation.figures and not observation.unused:
+            if metrics_of([observation]) and not observation.unused:
                 self.able.add(observation.contender)
             else:
                 self.failures[observation.contender] += 1

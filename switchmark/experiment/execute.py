@@ -12,7 +12,7 @@ from typing import Any
 
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
-from switchmark.errors import StoppedRun, UnavailableError, UsageError
+from switchmark.errors import StoppedRun, SwitchmarkError, UnavailableError, UsageError
 from switchmark.experiment.block_schedule import CampaignBlocks
 from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.campaign import (
@@ -140,6 +140,15 @@ def _execute(
             steps = _run_steps(run, campaign, steps, request)
         except UnavailableError:  # another bench is measuring
             run.discard_empty()
+            raise
+        except SwitchmarkError:
+            raise
+        except Exception as error:  # a fault of the bench; the traceback ends with this note
+            error.add_note(
+                f"{campaign.name}: this is a fault of switchmark; please report it. Finished "
+                f"trials are stored in {run.directory}. Show them: switchmark show "
+                f"{run.directory}. Continue: the same command with --resume"
+            )
             raise
         if not any(run.paths()):  # no trial was permitted to begin
             run.discard_empty()

@@ -207,7 +207,7 @@ _TABLE = (
     ),
     Mark(
         "noise-decided",
-        "Noise decided, not the switch",
+        "Noise of the machine set the bounds, not the switch",
         "At loads near the limit, trials at the same load gave opposite results over a range that "
         "is wider than the required width, so the bounds are where chance put them.",
         "Use the range in the record instead of the bounds. Stop other programs, use longer "

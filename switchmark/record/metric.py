@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from switchmark.errors import UsageError
 from switchmark.model.choices import Dimension
 
+AT_LEAST = " at least"  # ends the name of a lower bound
 _LESS_IS_BETTER = frozenset({"s", "ns", "ratio"})  # times, and shares that were lost
 
 
@@ -20,6 +21,12 @@ class Metric:
     dimension: Dimension
     higher_is_better: bool
     unit: str
+
+    @property
+    def is_bound(self) -> bool:
+        """Return True for the lower bound of a search that did not find the limit. It depends on
+        the loads that were tried, so two bounds have no meaningful ratio."""
+        return self.name.endswith(AT_LEAST)
 
 
 def method_metric(name: str, unit: str) -> Metric:

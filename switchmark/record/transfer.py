@@ -80,6 +80,7 @@ class Transport(Value):
     bytes_back: Count = 0
     offloads: dict[str, dict[str, bool]] = Field(default_factory=dict)  # by device, as read back
     offload_note: str = ""  # why they are not all as asked
+    unknown: list[str] = Field(default_factory=list)  # facts that the bench could not read
     client_cpu: EndCpu | None = None
     server_cpu: EndCpu | None = None
     switch_cpu: EndCpu | None = None  # None: it has no process

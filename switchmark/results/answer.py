@@ -239,8 +239,10 @@ def points_of(observed: Iterable[Observed]) -> dict[Point, list[Observed]]:
 
 
 def metrics_of(observed: Iterable[Observed]) -> list[Metric]:
-    """Return the figures that are compared; the first one decides."""
-    return list(dict.fromkeys(metric for item in observed for metric in item.figures))
+    """Return the figures that are compared; the first one decides. Lower bounds of searches are
+    left out, because the limits above them are unknown."""
+    figures = dict.fromkeys(metric for item in observed for metric in item.figures)
+    return [metric for metric in figures if not metric.is_bound]
 
 
 def analyses_of(

@@ -123,6 +123,7 @@ def _record_columns() -> list[Column]:
         Column("retransmitted_segments", "/transport/retransmitted_segments"),
         Column("congestion_control_used", "/transport/congestion_control"),
         Column("offload_note", "/transport/offload_note"),
+        Column("transport_unknown", "/transport/unknown", "VARCHAR[]"),
         *(Column(name, place, kind) for name, (place, kind) in FUNCTION_COLUMNS.items()),
         *(
             Column(f"{part}_{name}", f"/transport/{part}_cpu/{field}", "DOUBLE")

@@ -202,8 +202,8 @@ def remarks(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
     return [
         *row.remarks,
         f"{quicker:.2f} times as good as the baseline, which is impossible: the trial of the "
-        f"baseline was disturbed (its marks: {marks}), so `of wire` and `beyond wire` have no "
-        "meaning here; measure both again on a quiet machine",
+        f"baseline was disturbed (its marks: {marks}), so `of baseline` and `beyond baseline` have "
+        "no meaning here; measure both again on a quiet machine",
     ]
 
 

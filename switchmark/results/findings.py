@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from switchmark.formatting import ratios
 from switchmark.model.finding import CampaignFinding, RatioClaim
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.record.metric import Metric
@@ -80,7 +81,8 @@ class TriedRatio:
         if self.ratio is None:
             text += f"only {self.pairs} {'pair' if self.pairs == 1 else 'pairs'} of trials"
         else:
-            text += f"{self.ratio.value:.2f} ({self.ratio.low:.2f} to {self.ratio.high:.2f})"
+            value, low, high = ratios(self.ratio.value, self.ratio.low, self.ratio.high)
+            text += f"{value} ({low} to {high})"
         text += f", expected {_range(self.claim)}"
         if self.claim.published is not None:
             text += f", published {self.claim.published:g}"
@@ -101,8 +103,10 @@ class FindingResult:
         """The finding, its verdict and its ratios in one line."""
         why = "; ".join(one.words for one in self.tried)
         why = "; ".join(filter(None, (why, self.reason)))
-        text = self.finding.statement.rstrip(".")
-        return f"{self.verdict.capitalize()}: {text} ({self.finding.source}). Here: {why}"
+        statement = f"{self.finding.statement.rstrip('.')} ({self.finding.source})"
+        if not self.tried:
+            return f"Published finding, not tried here: {statement}. Reason: {why}"
+        return f"Published finding {self.verdict}: {statement}. Here: {why}"
 
 
 def findings_of(run: Run, rows: Sequence[SummaryRow]) -> list[FindingResult]:
@@ -136,7 +140,8 @@ def _judge(
         if not ratios:
             switch = {**claim.where, **claim.left}.get("switch", "")
             lacking.append(str(switch) or "the trials to compare")
-    reason = f"no measurement of {', '.join(dict.fromkeys(lacking))}" if lacking else ""
+    names_lacking = ", ".join(dict.fromkeys(lacking))
+    reason = f"this run has no such figure of {names_lacking}" if lacking else ""
     if not tried:
         return FindingResult(finding, FindingVerdict.CANNOT, (), reason)
     adjusted = adjust([one.p_inside for one in tried], Correction.HOLM)

@@ -8,25 +8,29 @@ route; of other functions, the base alone. A share is computed if the run has th
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any
 
+from switchmark.formatting import ratios
 from switchmark.function.registry import FUNCTIONS
 from switchmark.model.functions import ROUTE, FunctionList
-from switchmark.model.parameter_table import BY_NAME, of_kinds
-from switchmark.model.parameter_type import Kind
+from switchmark.model.parameter_table import BY_NAME, PARAMETERS, of_kinds, point_of
+from switchmark.model.parameter_type import Kind, counted
 from switchmark.model.trial import Trial
 from switchmark.record.metric import Metric
+from switchmark.record.page_sizes import Point
 from switchmark.results.answer import observations
 from switchmark.results.blocks import Observed, as_block_trials
+from switchmark.results.groups import differing
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run
 from switchmark.statistics.paired import PairedRatio, pairs_of, ratio_of
 from switchmark.statistics.states import state_figures
 
-_FUNCTION_FIELDS = tuple(row.field for row in of_kinds(Kind.FUNCTION))
+_RATES = ("forwarded", "goodput", "transactions")  # figures that are called the rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,12 @@ def baselines_of(trial: Trial) -> Iterator[Trial]:
 def _reduced(trial: Trial, added: Sequence[str]) -> Trial:
     """Return the trial with fewer functions; keys that no function reads get their defaults."""
     function = FunctionList.of("+".join([trial.function.base, *added]))
-    read = {BY_NAME[key].field for name in function.names for key in FUNCTIONS[name].keys}
+    read = {
+        BY_NAME[key].field
+        for name in function.names
+        if name in FUNCTIONS
+        for key in FUNCTIONS[name].keys
+    }
     usual: dict[str, Any] = {
         row.field: row.default
         for row in of_kinds(Kind.FUNCTION)
@@ -116,7 +125,8 @@ def function_shares(observed: Iterable[Observed], names: Mapping[str, str]) -> l
         baseline = next((b for b in baselines_of(trial) if b.id in by_trial), None)
         if baseline is None:
             continue
-        for metric in dict.fromkeys(m for item in items for m in item.figures):
+        figures = dict.fromkeys(m for item in items for m in item.figures)
+        for metric in (one for one in figures if not one.is_bound):
             share = _share(items, by_trial[baseline.id], metric, names[identity])
             if share is not None:
                 shares.append(share)
@@ -138,43 +148,71 @@ def _share(
 
 
 def share_sentences(shares: Sequence[FunctionShare]) -> list[str]:
-    """Return a sentence for each scale: the share of each contender, the best first."""
+    """Return a sentence for each figure and scale: the share of each contender, the best first.
+    Rates come first."""
     groups: dict[tuple[Any, ...], list[FunctionShare]] = {}
     for share in shares:
         groups.setdefault(group_of(share), []).append(share)
-    ordered = sorted(groups.values(), key=lambda group: group[0].scale or (0, ""))
-    return [_sentence(group) for group in ordered]
+
+    def order(group: Sequence[FunctionShare]) -> tuple[Any, ...]:
+        metric = group[0].metric
+        return not metric.higher_is_better, metric.name, group[0].scale or (0, "")
+
+    ordered = sorted(groups.values(), key=order)
+    more = differing_words([group[0] for group in ordered], lambda share: _where(share.trial))
+    return [_sentence(group, place) for group, place in zip(ordered, more, strict=True)]
+
+
+def differing_words(
+    shares: Sequence[FunctionShare], title_of: Callable[[FunctionShare], str]
+) -> list[str]:
+    """Return for each share the values that distinguish it from shares with the same figure and
+    title: `CIR 1Gbit/s`. They are empty for a unique title."""
+    points: dict[tuple[Any, ...], list[Point]] = defaultdict(list)
+    keys = [(share.metric, share.baseline.function, title_of(share)) for share in shares]
+    for key, share in zip(keys, shares, strict=True):
+        points[key].append(point_of(share.trial))
+    texts = []
+    for key, share in zip(keys, shares, strict=True):
+        scale_key = scale_key_of(share.trial)
+        varying = [name for name in differing(points[key]) if name != scale_key]
+        texts.append(
+            ", ".join(PARAMETERS[name].words(getattr(share.trial, name)) for name in varying)
+        )
+    return texts
 
 
 def group_of(share: FunctionShare, *, with_scale: bool = True) -> tuple[Any, ...]:
-    """Return a key that is equal for shares that are put beside each other: those of one figure,
-    function and traffic, at one scale unless `with_scale` is False."""
+    """Return a key that is equal for shares that are put beside each other: those of one figure at
+    one test point, or at points that differ in the scale alone if `with_scale` is False."""
     trial = share.trial
     left_out = "" if with_scale else scale_key_of(trial)
     return (
         share.metric,
         share.baseline.function,
-        trial.packet_size_bytes,
-        trial.flows,
-        *(getattr(trial, field) for field in _FUNCTION_FIELDS if field != left_out),
+        *(value for value in point_of(trial) if value[0] != left_out),
     )
 
 
-def _sentence(group: Sequence[FunctionShare]) -> str:
+def _sentence(group: Sequence[FunctionShare], place: str) -> str:
     first = group[0]
     rate = first.metric.higher_is_better
     ordered = sorted(group, key=lambda share: share.value, reverse=rate)
     parts = [f"{share.contender} {_value(share)}" for share in ordered]
-    figure = "rate" if rate else first.metric.name
+    is_rate = rate and first.metric.name in _RATES
+    figure = "rate" if is_rate else first.metric.name
     ratio = f"{figure} of each contender divided by its {figure} {_without(first)}"
-    return f"{_where(first.trial)}, {ratio}: {', '.join(parts)}"
+    more = f", {place}" if place else ""
+    return f"{_where(first.trial)}{more}, {ratio}: {', '.join(parts)}"
 
 
 def _value(share: FunctionShare) -> str:
     if share.ratio is None:
         plural = "pair" if share.pairs == 1 else "pairs"
-        return f"{share.value:.2f} ({share.pairs} {plural}, no interval)"
-    return f"{share.value:.2f} ({share.ratio.low:.2f} to {share.ratio.high:.2f})"
+        value = ratios(share.value)[0]
+        return f"{value} ({share.pairs} {plural} of trials, no interval)"
+    value, low, high = ratios(share.value, share.ratio.low, share.ratio.high)
+    return f"{value} ({low} to {high})"
 
 
 def _without(share: FunctionShare) -> str:
@@ -187,10 +225,10 @@ def _without(share: FunctionShare) -> str:
 
 def _where(trial: Trial) -> str:
     scale = scale_of(trial)
-    flows = "" if trial.flows == "1" else f", {trial.flows} flows"
+    number_of_flows = f"{int(trial.flows):,}" if trial.flows.isdigit() else trial.flows
+    flows = "" if trial.flows == "1" else f", {number_of_flows} flows"
     size = f" of {trial.packet_size_bytes} B" if scale is None else ""
     if scale is None:
         return f"With {trial.function}, frames{size}{flows}"
     number, unit = scale
-    named = unit if number != 1 else unit.removesuffix("s")
-    return f"At {number:,} {named} ({trial.function}{flows})"
+    return f"At {counted(unit.removesuffix('s'))(number)} ({trial.function}{flows})"

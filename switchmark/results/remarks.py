@@ -22,6 +22,7 @@ def remarks_of(records: Records) -> tuple[str, ...]:
         *_fallback_ports(records),
         *_crossing(records),
         *dict.fromkeys(note for note in records.known("offload_note") if note),
+        *_unknown(records),
         *_of_figures(records),
     )
 
@@ -53,6 +54,12 @@ def _crossing(records: Records) -> Iterator[str]:
         )
     for lines in records.known("crossing_expiring")[-1:]:
         yield from (f"left for a time, in {line}" for line in lines)
+
+
+def _unknown(records: Records) -> Iterator[str]:
+    """Yield the facts of the transport that the bench could not read."""
+    unknown = (line for lines in records.known("transport_unknown") for line in lines)
+    yield from (f"unknown: {line}" for line in dict.fromkeys(unknown))
 
 
 def _of_figures(records: Records) -> tuple[str, ...]:

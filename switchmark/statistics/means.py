@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 LEVEL = 0.05  # two-sided: intervals of 95 %
 RESOLUTION = 0.001  # relative; histograms have three significant digits
-_LARGEST_EXPONENT = 100.0  # upper limit of h; a larger e^h has no meaning and could overflow
+WIDEST = math.log(1e6)  # h of an interval; a wider interval has no use
 
 
 def of_all(parts: Iterable[tuple[int, float, float]]) -> tuple[float, float]:
@@ -41,7 +41,7 @@ class Estimate:
     median: float
     count: int
     stdev: float | None = None  # sample standard deviation; None below two repetitions
-    low: float | None = None  # confidence interval of the mean
+    low: float | None = None  # confidence interval of the mean; None: one value, or beyond `WIDEST`
     high: float | None = None
     values: tuple[float, ...] = field(default=(), repr=False)  # one a repetition
     is_range: bool = False  # low and high are the smallest and the largest value (typical.py)
@@ -49,7 +49,11 @@ class Estimate:
     @property
     def note(self) -> str:
         """The reason why there is no interval; empty if there is one."""
-        return "" if self.low is not None else "one repetition, so no confidence interval"
+        if self.low is not None:
+            return ""
+        if self.count < 2:
+            return "one repetition, so no confidence interval"
+        return "too few repetitions for a confidence interval"
 
     @property
     def relative_half_width(self) -> float | None:
@@ -82,10 +86,16 @@ def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
     return Estimate(mean, median, len(values), stdev, low, high, all_values)
 
 
-def _bounds(mean: float, half: float, *, is_positive: bool) -> tuple[float, float]:
+def _bounds(
+    mean: float, half: float, *, is_positive: bool
+) -> tuple[float, float] | tuple[None, None]:
     """Return the bounds of the interval: on the scale of logarithms for values that are never below
-    0; on the linear scale for values that may be negative."""
+    0; on the linear scale for values that may be negative. None if the values do not determine
+    them."""
     if not is_positive or not mean:
         return mean - half, mean + half
-    factor = math.exp(min(half / mean, _LARGEST_EXPONENT))
+    # At a strict level few values have a quantile of many thousands, and e^h could overflow.
+    if not half / mean <= WIDEST:
+        return None, None
+    factor = math.exp(half / mean)
     return mean / factor, mean * factor

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.means import LEVEL, RESOLUTION
+from switchmark.statistics.means import LEVEL, RESOLUTION, WIDEST
 from switchmark.statistics.robust import robust_fit, usual_degrees
 from switchmark.statistics.states import HALF, State, StateFigure
 
@@ -194,7 +194,8 @@ def _ratio(
     level: float,
     state: State | None = None,
 ) -> PairedRatio | None:
-    """Return the ratio whose logarithm is this sum of coefficients."""
+    """Return the ratio whose logarithm is this sum of coefficients; None if the pairs do not
+    determine it."""
     from scipy.special import stdtrit
 
     found = _estimate(pairs, columns, weights)
@@ -202,5 +203,8 @@ def _ratio(
         return None
     mean, error, degrees = found
     half = float(stdtrit(degrees, 1 - level / 2)) * error
+    # At a strict level few pairs have a quantile of many thousands, and e^half could overflow.
+    if not half <= WIDEST:
+        return None
     low, high = math.exp(mean - half), math.exp(mean + half)
     return PairedRatio(math.exp(mean), low, high, len(pairs), error, degrees, state)

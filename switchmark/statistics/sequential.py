@@ -148,8 +148,9 @@ def compare(
     further: int | None = None
     # Without a ratio only pairs of one state count towards the fewest that a ratio takes.
     alike = sum(one.slow_a == one.slow_b for one in pairs)
-    if not decisions and alike:
-        further = max(1, math.ceil((FEWEST_PAIRS - alike) * blocks / alike))
+    if not decisions and 0 < alike < MIN_PAIRS:
+        least = FEWEST_PAIRS if alike < FEWEST_PAIRS else MIN_PAIRS
+        further = math.ceil((least - alike) * blocks / alike)
     elif needed:
         # Pairs of each state come as often as they have come so far.
         have = [one.ratio.pairs for one in decisions if one.outcome is Outcome.UNDECIDED]

@@ -9,17 +9,19 @@ from datetime import timedelta
 import pytest
 
 from switchmark.errors import UsageError
-from switchmark.experiment.block_schedule import GIVEN_UP_AFTER
+from switchmark.experiment.block_schedule import GIVEN_UP_AFTER, _Point
 from switchmark.model.trial import Trial
+from switchmark.record.metric import method_metric
 from switchmark.report.answer_words import by_contender, by_point
 from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, answer
-from switchmark.results.blocks import WITHOUT_RATIO, as_block_trials, observe
+from switchmark.results.blocks import WITHOUT_RATIO, Observed, as_block_trials, observe
 from switchmark.results.proving import Proving
 from switchmark.statistics.boundaries import FIRST_ANALYSIS
 from switchmark.statistics.sequential import analyse
 from switchmark.statistics.states import State
 from switchmark.switch.registry import usual_overhead_s
 from tests.unit.block_fakes import BEGIN, OVERHEAD_S, Killed, Machine, campaign, run_all, steps_of
+from tests.unit.records import synthetic_trial
 
 TRIAL_S = 0.5 + OVERHEAD_S
 THREE = "switch: [linux-bridge, basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 2m"
@@ -138,6 +140,20 @@ def test_contender_that_always_fails_is_given_up() -> None:
     assert asdict(found)["left_out"] == {"failed": GIVEN_UP_AFTER}, "JSON output uses asdict"
 
 
+def test_contenders_with_lower_bounds_alone_are_given_up() -> None:
+    """No number of blocks would decide a comparison of them."""
+    proving = Proving.of(campaign(THREE).model_dump(), usual_overhead_s)
+    trials = [synthetic_trial(switch=name) for name in ("basicfwd", "ovs-dpdk")]
+    point = _Point({trial.id: trial for trial in trials}, proving)
+    figures = {method_metric("NDR at least", "pps"): 1e6}
+    for block in range(GIVEN_UP_AFTER):
+        assert point.needed(block) == set(point.trials)
+        point.take(
+            [Observed(trial, block, 0, 0.0, 1.0, figures=figures) for trial in trials], block + 1
+        )
+    assert point.needed(GIVEN_UP_AFTER) == set()
+
+
 @pytest.mark.parametrize("killed_after", [1, 7, 25, 40])
 def test_killed_campaign_continues_at_the_same_trial(killed_after: int) -> None:
     rates = {"linux-bridge": 0.4e6, "basicfwd": 10.3e6, "ovs-dpdk": 10e6}
@@ -249,14 +265,14 @@ def test_leads_are_relative_to_the_best_contender() -> None:
     found = replace(found, leads=(lead,))
     first, second = by_contender(found, [found]).lines
     assert (first.contender, first.lead) == ("basicfwd", "")
-    ratios = "ovs-dpdk 1.5x (1.25 to 2) while fast, no lead of 5 % or more while slow"
+    ratios = "ovs-dpdk 1.50x (1.25 to 2.00) while fast, no lead of 5 % or more while slow"
     assert second.lead == f"depends on the state of the machine: {ratios}"
     assert by_point(found, [found]).endswith(f"; depends on the state of the machine: {ratios}")
     unclear = replace(fast, low=0.5, verdict=LeadVerdict.UNDECIDED, state=None)
     lead = replace(lead, verdict=LeadVerdict.UNDECIDED, ratios=(unclear,), further_s=60.0)
     found = replace(found, leads=(lead,))
     assert by_contender(found, [found]).lines[1].lead == (
-        "undecided (ratio between 0.50 and 2.0); about 1 min more would decide"
+        "undecided (ratio between 0.50 and 2.00); about 1 min more would decide"
     )
 
 

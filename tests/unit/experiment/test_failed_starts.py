@@ -19,10 +19,12 @@ from switchmark.experiment.campaign import Observers, run_campaign
 from switchmark.experiment.failed_starts import FailedStarts, could_not_start, normalise
 from switchmark.experiment.prepare import Prepared
 from switchmark.experiment.steps import Step
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.record import Record, Timing
 from switchmark.results.run_directory import Run, open_run
 from switchmark.results.summary import summary
+from switchmark.statistics.boundaries import FIRST_ANALYSIS
 from tests.unit import block_fakes
 from tests.unit.block_fakes import Machine
 from tests.unit.campaign_fakes import INSTALLED, KNOWN
@@ -263,6 +265,25 @@ def test_blocks_end_if_fewer_than_two_contenders_are_left() -> None:
     assert list(blocks) == []
 
 
+def prepare(
+    definition: CampaignDefinition, steps: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let `execute` run these steps without a session of this machine."""
+    prepared = Prepared(campaign=definition, steps=steps, left_out=[], instead=None, refused=[])
+    for name, value in (
+        ("prepare", lambda *_, **__: prepared), ("open_session", lambda: nullcontext(SESSION)),
+        ("_clean_up", lambda _: None), ("_tune", lambda *_: {}), ("tool_versions", dict),
+        ("_calibrations", lambda *_: None),
+    ):  # fmt: skip
+        monkeypatch.setattr(execute, name, value)
+
+
+def request_of(folder: Path) -> execute.Request:
+    return execute.Request(
+        campaign_text="", observer=Observers([]), say=print, results=folder / "results"
+    )
+
+
 @pytest.mark.parametrize("proves", [False, True])
 def test_a_stopped_run_is_one_error_of_code_3_with_its_records(
     proves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -271,22 +292,32 @@ def test_a_stopped_run_is_one_error_of_code_3_with_its_records(
     steps = [step(name, size) for size in SIZES for name in ("linux-bridge", "ovs-netdev")]
     text = "switch: [linux-bridge, ovs-netdev]\nconnect_mode: learning\n"
     definition = load_text(text + ("prove: 5%\n" if proves else ""), "unit.yaml", KNOWN)
-    prepared = Prepared(campaign=definition, steps=steps, left_out=[], instead=None, refused=[])
-    for name, value in (
-        ("prepare", lambda *_, **__: prepared), ("open_session", lambda: nullcontext(SESSION)),
-        ("_clean_up", lambda _: None), ("_tune", lambda *_: {}), ("tool_versions", dict),
-        ("_calibrations", lambda *_: None),
-    ):  # fmt: skip
-        monkeypatch.setattr(execute, name, value)
-    request = execute.Request(
-        campaign_text="",
-        observer=Observers([]),
-        say=print,
-        results=tmp_path / "results",
-    )
+    prepare(definition, steps, monkeypatch)
     with pytest.raises(StoppedRun) as stopped:
-        execute.execute(definition, INSTALLED, request)
+        execute.execute(definition, INSTALLED, request_of(tmp_path))
     assert stopped.value.exit_code == 3 and "\n" not in str(stopped.value)
     (folder,) = (tmp_path / "results").iterdir()
     assert str(stopped.value).endswith(f"see `switchmark doctor`; records in {folder}")
     assert len(open_run(folder).paths()) == 2
+
+
+def test_fault_of_an_interim_analysis_names_the_stored_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A campaign of 13 minutes ended with a traceback that did not say where its trials are."""
+
+    def analyse(*_: object, **__: object) -> None:
+        raise OverflowError("math range error")
+
+    Bench(tmp_path / "unused", monkeypatch)
+    steps = [step(name) for name in ("linux-bridge", "ovs-netdev")]
+    text = "switch: [linux-bridge, ovs-netdev]\nconnect_mode: learning\nprove: 5%\n"
+    definition = load_text(text, "unit.yaml", KNOWN)
+    prepare(definition, steps, monkeypatch)
+    monkeypatch.setattr("switchmark.results.proving.analyse", analyse)
+    with pytest.raises(OverflowError) as failed:
+        execute.execute(definition, INSTALLED, request_of(tmp_path))
+    (folder,) = (tmp_path / "results").iterdir()
+    (note,) = failed.value.__notes__
+    assert f"stored in {folder}" in note and "--resume" in note
+    assert len(open_run(folder).paths()) == 2 * FIRST_ANALYSIS

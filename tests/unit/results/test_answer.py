@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, RankedContender, _by_leads
+from switchmark.record.metric import method_metric
+from switchmark.results.answer import (
+    Lead,
+    LeadRatio,
+    LeadVerdict,
+    RankedContender,
+    _by_leads,
+    metrics_of,
+)
+from switchmark.results.blocks import Observed
 from tests.unit.records import synthetic_trial
 
 TRIAL = synthetic_trial()
@@ -41,3 +50,15 @@ def test_proven_lead_wins_against_a_circle_of_open_leads() -> None:
         lead("b", "c", LeadVerdict.UNDECIDED),
     ]
     assert order(*circle).index("c") < order(*circle).index("a")
+
+
+def test_lower_bounds_of_searches_are_not_compared() -> None:
+    """A search that ended at its highest load knows nothing about the limit above it."""
+    ndr, bound = (method_metric(name, "pps") for name in ("NDR", "NDR at least"))
+    fields = {"part": 0, "start_s": 0.0, "end_s": 1.0}
+    observed = [
+        Observed(trial=synthetic_trial(), block=block, figures=figures, **fields)
+        for block, figures in enumerate(({bound: 2e6}, {ndr: 1e6}))
+    ]
+    assert metrics_of(observed) == [ndr]
+    assert metrics_of(observed[:1]) == []

@@ -90,7 +90,8 @@ def test_a_finding_has_its_interval_and_the_published_ratio() -> None:
         [finding("at_least: 0.7, at_most: 0.9, published: 0.82")], items, names
     )
     assert re.fullmatch(
-        r"Holds: A list costs a fifth \(Somebody 2020\)\. Here: ovs-dpdk, 100 rules / 0 rules: "
+        r"Published finding holds: A list costs a fifth \(Somebody 2020\)\. "
+        r"Here: ovs-dpdk, 100 rules / 0 rules: "
         r"0\.80 \(0\.7\d to 0\.8\d\), expected 0\.7 to 0\.9, published 0\.82",
         result.words,
     )
@@ -107,7 +108,10 @@ def test_a_missing_switch_is_named() -> None:
     items, names = observed({"linux-bridge": SHARES})
     (result,) = judge_findings([finding("at_least: 0.7")], items, names)
     assert result.verdict is FindingVerdict.CANNOT
-    assert result.words.endswith("Here: no measurement of ovs-dpdk")
+    assert result.words == (
+        "Published finding, not tried here: A list costs a fifth (Somebody 2020). "
+        "Reason: this run has no such figure of ovs-dpdk"
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,4 +147,4 @@ def test_a_summary_has_the_findings(tmp_path: Path) -> None:
     rows = summary(directory)
     found = summarise_in_words(open_run(directory), rows, rows, ())
     (text,) = found.findings
-    assert text.startswith("Holds: A list costs a fifth")
+    assert text.startswith("Published finding holds: A list costs a fifth")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from switchmark.model.functions import read_functions
+from switchmark.model.functions import FunctionList, read_functions
 from switchmark.model.trial import Trial
-from switchmark.record.metric import RUN_METRICS
+from switchmark.record.metric import RUN_METRICS, method_metric
 from switchmark.results.blocks import Observed
 from switchmark.results.function_share import baselines_of, function_shares, share_sentences
 
@@ -56,7 +56,8 @@ def test_the_best_comes_first_and_two_pairs_have_no_interval() -> None:
     (text,) = share_sentences(function_shares(observed, names))
     assert text == (
         "At 100 rules (route+acl), rate of each contender divided by its rate without rules: "
-        "ovs-dpdk 0.92 (2 pairs, no interval), linux-router 0.01 (2 pairs, no interval)"
+        "ovs-dpdk 0.92 (2 pairs of trials, no interval), "
+        "linux-router 0.010 (2 pairs of trials, no interval)"
     )
 
 
@@ -68,6 +69,18 @@ def test_sentences_are_in_the_order_of_scales() -> None:
         observed += measured(of, [0.9e6] * 3)
     texts = share_sentences(function_shares(observed, names))
     assert [text.split(" ")[1] for text in texts] == ["5", "100", "1,000"]
+
+
+def test_rates_come_before_times() -> None:
+    observed, names = [], {}
+    for rate, metric in (("max", FORWARDED), ("10k", RTT)):
+        for routes in (1, 1000, 5):
+            of = trial("route", routes=routes, rate_pps=None if rate == "max" else 10_000)
+            names[of.id] = "vpp"
+            observed += measured(of, [2.0] * 3, metric)
+    texts = share_sentences(function_shares(observed[::-1], names))
+    heads = [(text.split(" ")[1], "rtt-p50" in text) for text in texts]
+    assert heads == [("5", False), ("1,000", False), ("5", True), ("1,000", True)]
 
 
 def test_times_are_factors() -> None:
@@ -110,3 +123,54 @@ def test_the_closest_baseline(of: Trial, baseline: Trial) -> None:
 def test_a_baseline_has_no_baseline() -> None:
     for plain in (trial("forward"), trial("route", routes=1), trial("forward+acl", rules=0)):
         assert list(baselines_of(plain)) == []
+
+
+def test_bounds_of_searches_have_no_share() -> None:
+    with_rules, without = trial("route+acl", rules=100), trial("route+acl", rules=0)
+    names = {with_rules.id: "ovs-dpdk"}
+    for name, count in (("NDR", 1), ("NDR at least", 0)):
+        metric = method_metric(name, "pps")
+        observed = [*measured(with_rules, [2e6], metric), *measured(without, [1e6], metric)]
+        assert len(function_shares(observed, names)) == count
+
+
+def test_sentences_name_neighbours_that_differ() -> None:
+    observed, names = [], {}
+    for neighbour in ("none", "cache"):
+        with_rules = trial("route+acl", rules=100, neighbour=neighbour)
+        names[with_rules.id] = "ovs-dpdk"
+        observed += measured(with_rules, [1e6])
+        observed += measured(trial("route+acl", rules=0, neighbour=neighbour), [2e6])
+    texts = share_sentences(function_shares(observed, names))
+    assert [text.partition(", rate")[0] for text in texts] == [
+        "At 100 rules (route+acl), no neighbour",
+        "At 100 rules (route+acl), neighbour cache",
+    ]
+
+
+def test_sentences_name_rates_and_sizes_that_differ() -> None:
+    """Two sentences with the same beginning had the figures of two rates of a policer."""
+    observed, names = [], {}
+    for keys in ({"cir_bps": 10**7}, {"cir_bps": 10**9}):
+        policed = trial("forward+policer", **keys)
+        names[policed.id] = "ovs-dpdk"
+        observed += measured(policed, [keys["cir_bps"] / 1e3] * 3)
+    observed += measured(trial("forward"), [1e6] * 3)
+    for size in (64, 1500):
+        with_rules = trial("route+acl", rules=100).changed({"packet_size_bytes": size})
+        names[with_rules.id] = "ovs-dpdk"
+        without = trial("route+acl", rules=0).changed({"packet_size_bytes": size})
+        observed += [*measured(with_rules, [1e6] * 3), *measured(without, [2e6] * 3)]
+    texts = share_sentences(function_shares(observed, names))
+    assert sorted(text.partition(", rate")[0] for text in texts) == [
+        "At 100 rules (route+acl), 1500 B",
+        "At 100 rules (route+acl), 64 B",
+        "With forward+policer, frames of 64 B, CIR 10Mbit/s",
+        "With forward+policer, frames of 64 B, CIR 1Gbit/s",
+    ]
+
+
+def test_share_of_an_unknown_function_is_left_out() -> None:
+    """A record of a later version ended `show` with a traceback."""
+    later = trial("route").changed({"function": FunctionList.of("teleport+acl"), "rules": 5})
+    assert function_shares(measured(later, [1e6] * 3), {later.id: "ovs-dpdk"}) == []

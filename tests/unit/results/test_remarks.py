@@ -1,4 +1,4 @@
-"""Remarks on the network that the traffic crossed."""
+"""Remarks on the network that the traffic crossed, and on facts that are unknown."""
 
 from __future__ import annotations
 
@@ -27,3 +27,8 @@ def test_trial_without_a_network_has_no_path() -> None:
     columns = {"crossing_path": [None], "crossing_expiring": [None]}
     assert remarks_of(Records(columns, range(1))) == ()
     assert remarks_of(Records({"crossing_expiring": []}, ())) == ()
+
+
+def test_unknown_facts_of_another_host_are_listed_once() -> None:
+    columns = {"transport_unknown": [["offloads of the other node"]] * 2}
+    assert remarks_of(Records(columns, range(2))) == ("unknown: offloads of the other node",)
