@@ -9,6 +9,7 @@ import typer
 
 from switchmark.cli.output import note, print_json, print_line
 from switchmark.errors import UnavailableError
+from switchmark.host import place
 from switchmark.host.state import cache_dir
 from switchmark.host.undo.clean import Cleaned, clean_stale
 
@@ -21,7 +22,7 @@ Examples:
 Exit codes:
   0    nothing is left
   1    a leftover could not be removed
-  3    a run of another user has left something
+  3    a run of another user has left something, or /proc is not mounted
 """
 
 
@@ -39,6 +40,7 @@ def command(
     A run lists everything in its ledger before it creates it. The command removes only things in
     ledgers of runs that have ended. Each run does the same at its start.
     """
+    place.require_proc()
     try:
         found = clean_stale(dry_run=dry_run)
     except PermissionError as error:

@@ -39,13 +39,13 @@ EPILOG = """
 Examples:
   switchmark compare results/quick-OLD results/quick-NEW
   switchmark compare OLD NEW --threshold 5% --metric forwarded
-  switchmark compare RUN --contenders before after    two contenders of one run
-  switchmark compare LAB1 LAB2 LAB3 --over-machines --html machines.html    docs/machines.md
-  switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    two different switches
-  switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
-  switchmark compare postgresql://db.lab/bench/OLD results/NEW    a run of a store, and a folder
-  switchmark compare RUN --against last-good         against the last run without a regression
-  switchmark compare OLD NEW --junit verdicts.xml --bmf new.json    for CI: docs/ci.md
+  switchmark compare RUN --contenders before after
+  switchmark compare LAB1 LAB2 LAB3 --over-machines --html machines.html
+  switchmark compare OLD NEW --match ovs-dpdk=linux-bridge
+  switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5
+  switchmark compare postgresql://db.lab/bench/OLD results/NEW
+  switchmark compare RUN --against last-good
+  switchmark compare OLD NEW --junit verdicts.xml --bmf new.json
 
 The ratio is B / A with its 95 % interval. Contenders of one run are compared in pairs of trials
 of the same block. Two runs have no such pairs, so their ratio also includes each change of the
@@ -55,9 +55,15 @@ whole interval is within the threshold), negligible (significant, but within the
 unclear (more repetitions are needed), untestable (fewer than two repetitions). docs/comparing.md
 describes the statistical tests.
 
-Exit codes: 0 nothing is worse; 4 something is worse, or fails now and did not before;
-5 nothing could be tested, or with --strict: something is unclear, untestable or missing;
-1 a file could not be read; 2 bad input.
+More: docs/comparing.md, docs/machines.md, docs/ci.md
+
+Exit codes:
+  0    nothing is worse
+  1    a file could not be read
+  2    wrong input
+  4    something is worse, or fails now and did not before
+  5    nothing could be tested, or with --strict: something is unclear,
+       untestable or missing
 """
 
 
@@ -71,7 +77,12 @@ def command(
     ],
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", metavar="FIGURE", help="Figure to compare (repeatable)."),
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="FIGURE",
+            help="Figure to compare, for example forwarded or rtt-p50; can be repeated.",
+        ),
     ] = None,
     threshold: Annotated[
         str | None,

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from switchmark import formatting
 from switchmark.cli.output import note_problems, print_json, print_line, print_remark, print_table
 from switchmark.errors import UsageError
 from switchmark.formatting import format_duration
@@ -244,9 +245,7 @@ def number_text(value: float | None) -> str:
 
 def ratio_text(value: float | None) -> str:
     """Format a ratio with three decimals; a very large one with its order of magnitude."""
-    if value is None:
-        return "-"
-    return f"{value:.3f}" if value < 1000 else f"{value:.0e}"
+    return "-" if value is None else formatting.ratio(value)
 
 
 def interval_text(low: float | None, high: float | None) -> str:

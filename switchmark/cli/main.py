@@ -60,7 +60,7 @@ COMMANDS: dict[str, Command] = {
     "list": Command(
         "list_",
         "command",
-        "List switches, environments and campaigns.",
+        "List switches, functions, networks, campaigns and more.",
         Keeps.REPORTS_PLACE,
         Namespaces.IF_NEEDED,
     ),

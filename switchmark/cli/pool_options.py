@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from switchmark.cli.grouped_help import POOL
 from switchmark.cli.options import store_option
 from switchmark.errors import UnavailableError, UsageError
 
@@ -36,17 +37,30 @@ class CredentialFiles:
 
     authority: Annotated[
         Path | None,
-        typer.Option("--authority", metavar="FILE", help="The CA certificate of the pool (PEM)."),
+        typer.Option(
+            "--authority",
+            metavar="FILE",
+            help="The CA certificate of the pool (PEM).",
+            rich_help_panel=POOL,
+        ),
     ] = None
     certificate: Annotated[
         Path | None,
         typer.Option(
-            "--certificate", metavar="FILE", help="A client certificate that the CA signed."
+            "--certificate",
+            metavar="FILE",
+            help="A client certificate that the CA signed.",
+            rich_help_panel=POOL,
         ),
     ] = None
     key: Annotated[
         Path | None,
-        typer.Option("--key", metavar="FILE", help="The private key of the client certificate."),
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            help="The private key of the client certificate.",
+            rich_help_panel=POOL,
+        ),
     ] = None
 
     def contact(self, address: str) -> tuple[str, Security]:

@@ -60,8 +60,8 @@ Exit codes:
   0    every trial finished
   1    at least one trial failed; the others are stored
   2    wrong input
-  3    a switch or an environment of the campaign cannot run on this machine,
-       or the run was stopped because two contenders failed for the same reason
+  3    this machine cannot run a switch or an environment of the campaign,
+       or two contenders failed for the same reason
   4    a figure is proven to violate an expectation of the campaign
   130  interrupted; --resume continues
 """

@@ -8,7 +8,8 @@ has a separate table; columns that are the same in all rows are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from switchmark import formatting
 from switchmark.campaign.find import builtin_names
@@ -277,7 +278,7 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
 
 
 def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
-    numbers = ["fwd Mpps", "95 % interval", "Gbit/s L2", "offered", "loss", "of wire", "cores"]
+    numbers = ["fwd Mpps", "95 % interval", "Gbit/s L2", "offered", "loss", "of baseline", "cores"]
     lines = []
     for row in rows:
         loads = row.throughput
@@ -296,13 +297,24 @@ def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> N
                 *_trust(row),
             ]
         )
-    title = "Throughput (forwarded load; frame size with FCS; offered in Mpps)"
+    title = (
+        "Throughput (means over n repetitions; forwarded load; frame size with FCS; offered in "
+        "Mpps)"
+    )
     _print_rows(rows, [*numbers, *_TRUST], lines, title, numbers)
 
 
 def _print_transfers(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
     """Print the throughput of applications, each in its unit."""
-    numbers = ["throughput", "95 % interval", "offered", "payload", "no answer", "of wire", "cores"]
+    numbers = [
+        "throughput",
+        "95 % interval",
+        "offered",
+        "payload",
+        "no answer",
+        "of baseline",
+        "cores",
+    ]
     has_pairs = any(row.transfer and row.transfer.pairs_per_s for row in rows)
     lines = []
     for row in rows:
@@ -381,7 +393,7 @@ def _cost_heading(name: str) -> str:
 def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
     numbers = [
         "p50 µs", "interval", "p99", "all p90", "all p99", "all p99.9", "max", "all intended p99",
-        "lost", "of wire",
+        "lost", "of baseline",
     ]  # fmt: skip
     lines = []
     for row in rows:
@@ -463,16 +475,18 @@ def _print_methods(rows: list[SummaryRow]) -> None:
              *_trust(row)]
         )  # fmt: skip
     title = (
-        "Methods of many trials (loads are totals; brackets: bounds of a search, or of a time by "
-        "two clocks, else 95 % interval)"
+        "Methods of many trials (loads are totals; in brackets: the bounds of a search or of a "
+        "time by two clocks, otherwise the 95 % interval; n: repetitions)"
     )
-    columns = ["method", "found", "decided by", "trials", "s", *_TRUST]
-    _print_rows(rows, columns, lines, title, ["trials", "s"])
+    columns = ["method", "found", "decided by", "trials", "time s", *_TRUST]
+    _print_rows(rows, columns, lines, title, ["trials", "time s"])
+    varying = words.varying_fields(rows)
     for row in rows:
         assert row.method is not None
         notes = [*row.method.notes, *(n for one in row.method.bounds for n in one.notes)]
-        for note_text in notes:
-            print_remark(f"{row.contender}, {row.trial.method}: {note_text}", 2)
+        place = words.point(dict(row.point), [one for one in varying if one != "method"])
+        for note_text in dict.fromkeys(notes):
+            print_remark(f"{row.contender}, {row.trial.method}, {place}: {note_text}", 2)
     print_line()
 
 
@@ -491,7 +505,7 @@ def _print_rows(
     who: list[list[object]] = []
     for row in rows:
         point = dict(row.point)
-        values = ["max" if point[n] is None and n == "rate_pps" else point[n] for n in varying]
+        values = [_cell(n, point) for n in varying]
         who.append([row.contender, words.traffic(row.trial), *values, row.connect_mode or "-"])
     traffic = "frame B" if all(row.transport is None for row in rows) else "traffic"
     each = len(lines) // len(rows)
@@ -506,6 +520,14 @@ def _print_rows(
         right=[traffic, *right],
     )
     print_line()
+
+
+def _cell(name: str, point: Mapping[str, Any]) -> Any:
+    """Return a field of a test point for a table; a dash for the key of a function that the trial
+    does not have."""
+    if not words.is_read(name, point):
+        return "-"
+    return "max" if point[name] is None and name == "rate_pps" else point[name]
 
 
 def _trust(row: SummaryRow) -> list[object]:
@@ -528,7 +550,7 @@ def _print_published(found: Run, rows: list[SummaryRow]) -> None:
         return
     lines: list[list[object]] = []
     for figure, row, value in published_beside(rows, figures):
-        match = ", ".join(f"{name} {value}" for name, value in figure.match.items())
+        match = ", ".join(words.field(name, value) for name, value in figure.match.items())
         measured = "not measured" if value is None else formatting.number(value)
         ratio = "-" if value is None or not figure.value else f"{value / figure.value:.2f}"
         contender = row.contender if row else "-"
@@ -549,7 +571,10 @@ def _print_remarks(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
     """Print what the means hide, each remark with the row that it is about."""
     texts = [f"{row.notation}: {remark}" for row in rows for remark in remarks(row, everything)]
     if texts:
-        print_remark("Outliers, values in two groups, unsteady runs (no value is left out above):")
+        print_remark(
+            "Outliers, values in two groups, unsteady runs (no value is left out above; each row "
+            "in the short notation of docs/campaigns.md):"
+        )
         for text in texts:
             print_remark(text, 2)
         print_line()

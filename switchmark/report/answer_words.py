@@ -81,8 +81,9 @@ def heading(answers: Sequence[PointAnswer]) -> str:
     first = answers[0]
     testbeds = len({answer.testbed for answer in answers})
     each = f" on each of {testbeds} testbeds" if testbeds > 1 else ""
-    blocks = max(answer.blocks for answer in answers)
-    counted = "1 block" if blocks == 1 else f"{blocks} blocks"
+    counts = {answer.blocks for answer in answers}
+    blocks = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else f"{max(counts)}"
+    counted = "1 block" if counts == {1} else f"{blocks} blocks"
     confidence = _percent(first.confidence)
     return f"Proven leads, {confidence} confidence, from {counted}{each}; figures are medians:"
 
@@ -183,11 +184,9 @@ def where(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
     point = dict(answer.point)
     varying = differing(one.point for one in all_ if one.metric == answer.metric)
     testbed = [f"on {answer.testbed}"] if answer.testbed else []
-    workload = words.workload_of(point)
     size = "mixed sizes" if point.get("packet_mix") else words.subject(point)
-    left_out = ("packet_size_bytes", "workload")
-    more = [words.field(name, point[name], workload) for name in varying if name not in left_out]
-    return ", ".join([size, *more, *testbed])
+    names = [name for name in varying if name != "packet_size_bytes"]
+    return ", ".join([size, *words.fields_of(point, names), *testbed])
 
 
 def amount(answer: PointAnswer, ranked: RankedContender) -> str:
@@ -197,12 +196,10 @@ def amount(answer: PointAnswer, ranked: RankedContender) -> str:
 
 def ratio(lead_ratio: LeadRatio, *, short: bool = False) -> str:
     """`1.11x (1.05 to 1.18) while fast`; `short` leaves the interval out."""
-    interval = "" if short else f" ({_factor(lead_ratio.low)} to {_factor(lead_ratio.high)})"
-    return f"{_factor(lead_ratio.value)}x{interval}{_while(lead_ratio)}"
-
-
-def _factor(value: float) -> str:
-    return f"{value:.0f}" if value >= 999.5 else f"{value:.3g}"
+    if short:
+        return f"{formatting.ratios(lead_ratio.value)[0]}x{_while(lead_ratio)}"
+    value, low, high = formatting.ratios(lead_ratio.value, lead_ratio.low, lead_ratio.high)
+    return f"{value}x ({low} to {high}){_while(lead_ratio)}"
 
 
 def _while(lead_ratio: LeadRatio) -> str:
@@ -237,7 +234,10 @@ def _states(answer: PointAnswer) -> str:
 def state_times(lines: LineTimes) -> str:
     """Return how long a cache line takes between the cores in both states of the machine."""
     fast, slow = lines.fast_ns, lines.slow_ns
-    return f"fast: a cache line moves between the cores in {fast:.0f} ns; slow: {slow:.0f} ns"
+    return (
+        f"machine fast: a cache line moves between the cores in {fast:.0f} ns; machine slow: "
+        f"{slow:.0f} ns"
+    )
 
 
 def _lead(answer: PointAnswer, lead: Lead, best: RankedContender, other: RankedContender) -> str:
@@ -276,23 +276,15 @@ def _by_state(
 
 
 def _bounds(ratios: Sequence[LeadRatio]) -> str:
-    """`ratio between 0.33 and 3.0`, for each state of the machine."""
+    """`ratio between 0.33 and 3.00`, for each state of the machine."""
     parts = []
     for lead_ratio in ratios:
         if not math.isfinite(lead_ratio.high) or lead_ratio.low <= 0:
             parts.append(f"too few pairs{_while(lead_ratio)}")
         else:
-            parts.append(
-                f"{_digits(lead_ratio.low)} and {_digits(lead_ratio.high)}{_while(lead_ratio)}"
-            )
+            low, high = formatting.ratios(lead_ratio.low, lead_ratio.high)
+            parts.append(f"{low} and {high}{_while(lead_ratio)}")
     return f"ratio between {', '.join(parts)}" if parts[0][0].isdigit() else ", ".join(parts)
-
-
-def _digits(value: float) -> str:
-    """Two decimals near 1, otherwise three digits: `0.33`, `1.04`, `3.0`, `12.4`."""
-    if value >= 10:
-        return formatting.number(value)
-    return f"{value:.2f}" if value < 2 else f"{value:.1f}"
 
 
 def _ratios(ratios: Sequence[LeadRatio], *, short: bool = False) -> str:

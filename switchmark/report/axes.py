@@ -108,8 +108,13 @@ def facets(rows: Sequence[SummaryRow], x: XAxis | None) -> list[tuple[str, list[
     titled = []
     for point, members in groups.items():
         workload = members[0].trial.workload
-        parts = [words.field(name, value, workload) for name, value in point if name in varying]
-        only = "" if field == "packet_size_bytes" else words.subject(dict(members[0].point))
+        fields = dict(members[0].point)
+        parts = [
+            words.field(name, value, workload)
+            for name, value in point
+            if name in varying and words.is_read(name, fields)
+        ]
+        only = "" if field == "packet_size_bytes" else words.subject(fields)
         titled.append((", ".join(parts) or only, members))
     return titled
 

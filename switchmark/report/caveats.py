@@ -33,7 +33,7 @@ def caveats(rows: Sequence[SummaryRow], records: Sequence[Record]) -> list[Cavea
     names = dict.fromkeys(mark for row in done for mark in row.marks)
     for name in sorted(names, key=lambda n: not (n in MARKS and MARKS[n].invalidates)):
         bearers = [row for row in done if name in row.marks]
-        share = _share(bearers, len(done))
+        share = _share(bearers, done)
         if name in MARKS:
             mark = MARKS[name]
             result.append(
@@ -52,11 +52,13 @@ def caveats(rows: Sequence[SummaryRow], records: Sequence[Record]) -> list[Cavea
     return result
 
 
-def _share(bearers: Sequence[SummaryRow], total: int) -> str:
+def _share(bearers: Sequence[SummaryRow], done: Sequence[SummaryRow]) -> str:
+    total = len(done)
     if len(bearers) == total:
         return "All rows" if total > 1 else "The only row"
     names = list(dict.fromkeys(row.contender for row in bearers))
-    return f"{len(bearers)} of {total} rows ({', '.join(names)})"
+    rows = "rows with the baselines" if any(row.is_baseline for row in done) else "rows"
+    return f"{len(bearers)} of {total} {rows} ({', '.join(names)})"
 
 
 def _placement(records: Sequence[Record]) -> tuple[str, ...]:
@@ -71,9 +73,10 @@ def _placement(records: Sequence[Record]) -> tuple[str, ...]:
         for core in part
     }
     shared = sum(p.oversubscribed for p in placements)
+    idle = ", ".join(sorted({p.idle for p in placements}))
     lines = [
         f"{len(cores)} core{'' if len(cores) == 1 else 's'} used; oversubscribed in {shared} of "
-        f"{len(placements)} trials; idle strategy {', '.join(sorted({p.idle for p in placements}))}"
+        f"{len(placements)} trials; applications wait for frames by `idle` {idle}"
     ]
     users: dict[str, dict[str, None]] = defaultdict(dict)
     for record in records:

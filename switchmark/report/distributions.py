@@ -76,7 +76,8 @@ def distribution_panels(
         "Spread of the trials",
         "Each dot is a trial, or a sample if there is only one trial. The vertical line is the "
         "median, and the thick line is its interval. The axis is logarithmic. Two groups of dots "
-        "are two states, either of the machine or of the switch.",
+        "are two states, either of the machine or of the switch. `changed`: the machine "
+        "changed its state during the trial.",
         [figure for decides, figure in figures if decides],
         [figure for decides, figure in figures if not decides],
     )
@@ -121,13 +122,14 @@ def _of_answer(
     title = f"{name.capitalize()}, {answer_words.where(answer, answers)}"
     note = ""
     if answer.lines is not None:
-        note = f"{answer_words.state_times(answer.lines)}. "
-    left = [
-        f"{count} {'trial' if count == 1 else 'trials'} ({why})"
-        for why, count in answer.left_out.items()
-    ]
+        note = f"{answer_words.state_times(answer.lines).capitalize()}. "
+    left = [f"{_trials(count)} ({why})" for why, count in answer.left_out.items()]
     note += f"Left out: {', '.join(left)}." if left else ""
     return strip_figure(title, answer.metric.unit, strips, look, note.strip())
+
+
+def _trials(count: int) -> str:
+    return "1 trial" if count == 1 else f"{count} trials"
 
 
 def _strip(answer: PointAnswer, ranked: RankedContender) -> Strip:
@@ -135,10 +137,10 @@ def _strip(answer: PointAnswer, ranked: RankedContender) -> Strip:
     if ranked.low is not None and ranked.high is not None:
         scale, _ = _scale(answer.metric.unit, [ranked.typical])
         low, high = (number(end / scale) for end in (ranked.low, ranked.high))
-        interval = f" [{low}, {high}]"
+        interval = f" ({low} to {high})"
     return Strip(
         ranked.contender,
-        f"{answer_words.amount(answer, ranked)}{interval}, n = {ranked.trials}",
+        f"{answer_words.amount(answer, ranked)}{interval}, {_trials(ranked.trials)}",
         tuple(_dot(each, answer.metric.unit) for each in ranked.measured),
         ranked.low,
         ranked.high,

@@ -10,7 +10,12 @@ from typing import Any
 from switchmark.report import plot
 from switchmark.report.axes import AXES, XAxis
 from switchmark.report.figures import Drawing, Look, Panels
-from switchmark.results.function_share import FunctionShare, group_of, scale_key_of
+from switchmark.results.function_share import (
+    FunctionShare,
+    differing_words,
+    group_of,
+    scale_key_of,
+)
 
 _HEIGHT = 380
 
@@ -22,19 +27,22 @@ def function_cost_panels(shares: Sequence[FunctionShare], look: dict[str, Look])
     for share in shares:
         if share.scale is not None and share.contender in look:
             groups[group_of(share, with_scale=False)].append(share)
+    drawn = [group for group in groups.values() if len({share.scale for share in group}) > 1]
+    titles = differing_words([group[0] for group in drawn], _title)
     return Panels(
         "Cost of the function",
         "The figure with the function, divided by the figure of the same contender without it, "
         "from pairs of trials in the same block. Whiskers are 95 % confidence intervals.",
-        [
-            _lines(group, look)
-            for group in groups.values()
-            if len({share.scale for share in group}) > 1
-        ],
+        [_lines(group, look, more) for group, more in zip(drawn, titles, strict=True)],
     )
 
 
-def _lines(group: Sequence[FunctionShare], look: dict[str, Look]) -> Drawing:
+def _title(share: FunctionShare) -> str:
+    return f"{share.trial.function}, {share.metric.name}"
+
+
+def _lines(group: Sequence[FunctionShare], look: dict[str, Look], more: str) -> Drawing:
+    """Draw a group; `more` has the values that distinguish it from others with the same title."""
     first = group[0]
     key = scale_key_of(first.trial)
     axis = next(axis for axis in AXES if axis.field == key)
@@ -70,7 +78,7 @@ def _lines(group: Sequence[FunctionShare], look: dict[str, Look]) -> Drawing:
                                  [[share.value for share in group]], 1.15 * max(1, highest)),
         "legend": plot.LEGEND_BELOW,
     }  # fmt: skip
-    return Drawing(f"{first.trial.function}, {first.metric.name}", traces, layout, _HEIGHT)
+    return Drawing(", ".join(filter(None, (_title(first), more))), traces, layout, _HEIGHT)
 
 
 def _place(axis: XAxis, share: FunctionShare, key: str) -> float:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from switchmark.formatting import ratio as ratio_text
 from switchmark.report import plot, words
 from switchmark.report.figures import Drawing, Panels
 from switchmark.report.page import Page, Section, Table, page_html
@@ -105,7 +106,8 @@ def _sentences(figure: FigureOverMachines, comparison: OverMachines, prove: floa
         yield "Fewer than two machines have a ratio: there is no mean over machines."
         return
     yield (
-        f"{comparison.b} / {comparison.a} is {over.value:.3f} [{over.low:.3f}, {over.high:.3f}] "
+        f"{comparison.b} / {comparison.a} is {ratio_text(over.value)} "
+        f"[{ratio_text(over.low)}, {ratio_text(over.high)}] "
         f"in the mean of {over.machines} machines: {verdict_of(figure, prove)}."
     )
     if over.spread is None or over.predicted_low is None or over.predicted_high is None:
@@ -114,23 +116,23 @@ def _sentences(figure: FigureOverMachines, comparison: OverMachines, prove: floa
     yield f"{machine_words(over.spread).capitalize()}."
     yield (
         "On another machine of this kind, a ratio is expected between "
-        f"{over.predicted_low:.3f} and {over.predicted_high:.3f}."
+        f"{ratio_text(over.predicted_low)} and {ratio_text(over.predicted_high)}."
     )
 
 
 def _lines(figure: FigureOverMachines) -> Iterator[tuple[str, str, str, str]]:
     for measured in figure.machines:
         ratio = measured.ratio
-        value = f"{ratio.value:.3f}" if ratio else "-"
-        interval = f"{ratio.low:.3f} to {ratio.high:.3f}" if ratio else "-"
+        value = ratio_text(ratio.value) if ratio else "-"
+        interval = f"{ratio_text(ratio.low)} to {ratio_text(ratio.high)}" if ratio else "-"
         yield (measured.machine, value, interval, f"{measured.pairs} pairs")
     over = figure.over
     if over is None:
         return
-    interval = f"{over.low:.3f} to {over.high:.3f}"
-    yield ("mean", f"{over.value:.3f}", interval, f"{over.machines} machines")
+    interval = f"{ratio_text(over.low)} to {ratio_text(over.high)}"
+    yield ("mean", ratio_text(over.value), interval, f"{over.machines} machines")
     if over.predicted_low is not None and over.predicted_high is not None:
-        predicted = f"{over.predicted_low:.3f} to {over.predicted_high:.3f}"
+        predicted = f"{ratio_text(over.predicted_low)} to {ratio_text(over.predicted_high)}"
         yield ("a further machine", "", predicted, "")
 
 
@@ -162,7 +164,7 @@ def _drawing(
     traces, names = [], []
     for place, (name, value, below, above, symbol, color) in enumerate(rows):
         marker = {"color": color, "symbol": symbol, "size": 11}
-        remark = f"{value:.3f} [{below:.3f}, {above:.3f}]"
+        remark = f"{ratio_text(value)} [{ratio_text(below)}, {ratio_text(above)}]"
         hover_text = plot.hover(f": {remark}", name)
         traces.append(ratio_mark(place, value, (below, above), marker, hover_text))
         names.append((name, remark))

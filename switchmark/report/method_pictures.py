@@ -155,7 +155,8 @@ def r_plus_times_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pa
     return Panels(
         "Latency over the share of R+",
         "One-way times at shares of each switch's own R+, its mean throughput under saturating "
-        "input: mean (solid, with its 95 % confidence interval), median (dashed), 99 % (dotted).",
+        "input: mean (solid, with its 95 % confidence interval), median (dashed), 99th percentile "
+        "(dotted).",
         [_over_share(title, members, look) for title, members in facets(timed, None)],
     )
 

@@ -106,11 +106,13 @@ def _varying(groups: Sequence[Sequence[SummaryRow]], unwanted: Set[str]) -> list
 
 
 def _place(row: SummaryRow, varying: Sequence[str]) -> tuple[str, ...]:
-    """Return a row's values of these fields. A baseline has no function and no scale."""
+    """Return a row's values of these fields. A baseline has no function and no scale,
+    and a function has no values for the keys that it does not read."""
     point = dict(row.point)
     return tuple(
         "-"
-        if row.is_baseline and PARAMETERS[name].kind is Kind.FUNCTION
+        if (row.is_baseline and PARAMETERS[name].kind is Kind.FUNCTION)
+        or not words.is_read(name, point)
         else _without_name(name, words.field(name, point.get(name), row.trial.workload))
         for name in varying
     )

@@ -20,6 +20,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from switchmark.formatting import printable
 from switchmark.report.figures import Drawing
 from switchmark.version import full_version
 
@@ -84,10 +85,16 @@ class Page:
 
 
 def templates(folder: Path = TEMPLATES, **more: Any) -> Environment:
-    """Return the templates of a folder. Values are escaped, unless `more` changes it, and a missing
-    value is an error."""
-    usual = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
+    """Return the templates of a folder. Values are escaped, unless `more` changes it, control
+    characters become visible, and a missing value is an error."""
+    usual: dict[str, Any] = {
+        "autoescape": True, "trim_blocks": True, "lstrip_blocks": True, "finalize": _visible,
+    }  # fmt: skip
     return Environment(loader=FileSystemLoader(folder), undefined=StrictUndefined, **usual | more)
+
+
+def _visible(value: Any) -> Any:
+    return printable(value) if type(value) is str else value
 
 
 def page_html(page: Page) -> str:

@@ -25,6 +25,7 @@ MOST_LINES = 40
 _MOST_ROWS = 60
 _HEAD_LINES = 4  # the head, the certificate and the commands
 _MOST_FAILURES = 3
+_LONGEST_MESSAGE = 1000  # characters of a message of failed trials; `--full` has all
 NOT_VALID, CAUTION, FAILED = "NOT VALID", "Caution", "Failed"
 # Marks of a figure that describes something else than it seems to, the most serious first. They
 # stand before marks that only limit the use of a right figure.
@@ -244,11 +245,20 @@ def _failures(rows: Sequence[SummaryRow]) -> list[str]:
             for message in row.failures:
                 failed.setdefault(message, []).append(row.contender)
     most = sorted(failed, key=lambda message: -len(failed[message]))
-    lines = [f"{FAILED}: {_failed(failed[text])}: {text}" for text in most[:_MOST_FAILURES]]
+    lines = []
+    for text in most[:_MOST_FAILURES]:
+        fault = text.removeprefix(f"{failed[text][0]}: ")  # some messages begin with the switch
+        lines.append(f"{FAILED}: {_failed(failed[text])}: {_shortened(fault)}")
     more = sum(len(failed[text]) for text in most[_MOST_FAILURES:])
     if more:
         lines.append(f"{FAILED}: {more} more {'trial' if more == 1 else 'trials'}, by other faults")
     return lines
+
+
+def _shortened(message: str) -> str:
+    """Return the message of a failed trial in one line of limited length."""
+    line = " ".join(message.split())
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[:_LONGEST_MESSAGE]} ..."
 
 
 def _failed(contenders: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ from switchmark.statistics.means import Estimate
 
 Way = Literal["round-trip", "one-way"]
 _WAYS: tuple[Way, ...] = ("round-trip", "one-way")
-STATISTICS = {"mean": ("mean", "solid"), "median": ("median", "dash"), "p99": ("99 %", "dot")}
+STATISTICS = {"mean": ("mean", "solid"), "median": ("median", "dash"), "p99": ("p99", "dot")}
 _MOST_WITH_MEAN = 3  # contenders of a plot that has the mean
 _MOST_LINES = 8  # lines in a cumulative plot
 
@@ -55,8 +55,9 @@ def swept_times_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pan
     first, *others = figures or [[]]
     return Panels(
         "Latency over the swept parameter",
-        "Median (dashed) and 99 % (dotted) of the times. A plot of at most three contenders also "
-        "has the mean (solid), with its 95 % confidence interval over the repetitions.",
+        "Median (dashed) and 99th percentile (p99, dotted) of the times. A plot of at most three "
+        "contenders also has the mean (solid), with its 95 % confidence interval over the "
+        "repetitions.",
         first,
         [drawing for group in others for drawing in group],
     )
@@ -80,9 +81,7 @@ def _lines(
         traces += time_lines(name, look[name], times_by_statistic, 1.0, ", %{x}")
     layout = {
         "xaxis": swept_axis(x, rows),
-        "yaxis": plot.value_axis(
-            f"{way.replace('-', ' ')} time (µs)", [[y for trace in traces for y in trace["y"]]]
-        ),
+        "yaxis": plot.value_axis(f"{way} time (µs)", [[y for trace in traces for y in trace["y"]]]),
         "legend": plot.LEGEND_BELOW,
     }
     return Drawing(", ".join(filter(None, (f"over {x.title}", title))), traces, layout, 420)
@@ -161,7 +160,7 @@ def _overlaid(
         p90, p99 = row_times.percentiles_ns(["90", "99"]).values()
         reach_us = max(reach_us, end_of_cumulative(p90, p99) / 1e3)
     layout = {
-        "xaxis": plot.axis(f"{way.replace('-', ' ')} time (µs)", range=[0, reach_us]),
+        "xaxis": plot.axis(f"{way} time (µs)", range=[0, reach_us]),
         "yaxis": plot.axis("share of frames (%)", range=[0, 100]),
         "legend": plot.LEGEND_BELOW,
     }

@@ -12,8 +12,10 @@ from typing import Any
 from switchmark.formatting import number, percent
 from switchmark.function.registry import FUNCTIONS
 from switchmark.model.parameter_table import BY_NAME
+from switchmark.model.parameter_type import counted
 from switchmark.model.trial import Trial
 from switchmark.record.page_sizes import Point
+from switchmark.report import words
 from switchmark.results.between_hosts import BetweenHostsSummary, QualitySummary
 from switchmark.results.function_load import FunctionLoad
 from switchmark.results.function_share import scale_of
@@ -81,10 +83,10 @@ def function_table(rows: Sequence[SummaryRow]) -> TextTable:
     for (contender, point), joined in groups.items():
         values = dict(point)
         scale = scales[point]
-        named = "-" if scale is None else f"{scale[0]:,} {scale[1]}"
-        more = [f"{name} {value}" for name, value in point
+        named = [] if scale is None else [counted(scale[1].removesuffix("s"))(scale[0])]
+        more = [words.field(name, value) for name, value in point
                 if name in varying and (scale is None or value != scale[0])]  # fmt: skip
-        first = (contender, str(values["function"]), ", ".join([named, *more]))
+        first = (contender, str(values["function"]), ", ".join([*named, *more]) or "-")
         cells.append((*first, *(show(joined) or "-" for show in _FUNCTION.values())))
     return TextTable(("switch", "function", "table", *_FUNCTION), tuple(cells))
 
@@ -176,15 +178,15 @@ def _clock(ahead_ns: float | None, uncertainty_ns: float | None) -> str | None:
 
 
 _CPU: dict[str, _Cell] = {
-    "switch": _figure("switch_cores"),
+    "switch cores": _figure("switch_cores"),
     "applications": _figure("applications_cores"),
     "in system calls": _more("applications_system_cores"),
     "softirq": _figure("softirq_cores"),
     "in ksoftirqd": _more("ksoftirqd_cores_used"),
     "stolen": _more("stolen_cores"),
-    "in all": _figure("total_cores"),
+    "all cores": _figure("total_cores"),
     "ns a frame": _more("ns_per_frame"),
-    "beyond wire": _more("beyond_wire_ns_per_frame"),
+    "beyond baseline": _more("beyond_wire_ns_per_frame"),
     "Mpps a core": _more("mpps_per_core"),
     "useful cycles": _more("switch_busy_share", percent),
     "useful cycles a frame": _more("switch_busy_cycles_per_frame"),
@@ -201,7 +203,7 @@ _QUALITY: dict[str, _Cell] = {
     "PDV p50": _figure("pdv_p50_ns", _micro),
     "PDV p99": _figure("pdv_p99_ns", _micro),
     "reordered": _figure("reordered_ratio", lambda ratio: percent(ratio) if ratio else None),
-    "by up to": _figure("max_reorder_extent", lambda most: f"{most:.0f}" if most else None),
+    "by up to, frames": _figure("max_reorder_extent", lambda most: f"{most:.0f}" if most else None),
     "Jain": _figure("jain_fairness", "{:.4f}".format),
     "sender ns a frame": _figure("sender_ns_per_frame"),
     "receiver ns": _figure("receiver_ns_per_frame"),
@@ -218,7 +220,7 @@ _BETWEEN_HOSTS: dict[str, _Cell] = {
     "switch cores": _figure("far_switch_cores_used"),
     "applications": _figure("far_applications_cores_used"),
     "softirq": _figure("far_softirq_cores_used"),
-    "in all": _figure("far_total_cores_used"),
+    "all cores": _figure("far_total_cores_used"),
     "ns a frame": _figure("far_ns_per_frame"),
 }
 

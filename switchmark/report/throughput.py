@@ -41,7 +41,7 @@ def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
         "Forwarded load: frames that arrived at the receivers. Whiskers are the 95 % confidence "
         "interval of the mean, cut off where it is much wider than the loads. Gbit/s count L2 "
         "frames with FCS. The baseline (direct) shows the limit of the applications without "
-        "a switch.",
+        "a switch; `1 core idle` in its name means that the core of the switch stayed idle.",
         figures,
     )
 
@@ -137,7 +137,7 @@ def _lines(
     layout = {
         "xaxis": swept_axis(x, rows),
         "yaxis": plot.value_axis(
-            f"forwarded load ({unit})",
+            f"forwarded {unit}",
             loads_by_place.values(),
             axis_end(drawn, scale) * 1.05,
         ),

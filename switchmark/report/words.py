@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from switchmark.formatting import amount, number
+from switchmark.function.registry import unread_keys
 from switchmark.model.choices import Dimension
+from switchmark.model.functions import FunctionList
 from switchmark.model.parameter_table import PARAMETERS
 from switchmark.model.trial import Trial
 from switchmark.model.workload import FRAMES
@@ -92,9 +94,24 @@ def traffic(trial: Trial, unit: str = "") -> str:
 def point(fields: Mapping[str, Any], varying: Sequence[str]) -> str:
     """Return the place of a figure: the frame size or the application, and other fields that
     vary."""
+    return ", ".join([subject(fields), *fields_of(fields, varying)])
+
+
+def fields_of(fields: Mapping[str, Any], varying: Iterable[str]) -> list[str]:
+    """Return these fields as text, without the workload and without the keys that the functions of
+    the trial do not read."""
     workload = workload_of(fields)
-    more = [field(name, fields[name], workload) for name in varying if name != _WORKLOAD]
-    return ", ".join([subject(fields), *more])
+    return [
+        field(name, fields[name], workload)
+        for name in varying
+        if name != _WORKLOAD and is_read(name, fields)
+    ]
+
+
+def is_read(name: str, fields: Mapping[str, Any]) -> bool:
+    """Return False for the key of a function that the trial does not have."""
+    functions = fields.get("function")
+    return not functions or PARAMETERS[name].name not in unread_keys(FunctionList(functions))
 
 
 def names_of(points: Sequence[Point]) -> dict[Point, str]:

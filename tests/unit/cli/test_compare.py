@@ -240,8 +240,14 @@ def test_marks_that_doubt_the_figure_stand_beside_it(
 
 
 def test_wide_interval_is_shown_by_its_order() -> None:
-    assert [ratio_text(one) for one in (None, 0.98765, 123.4, 3.0e14)] == [
-        "-", "0.988", "123.400", "3e+14",
+    assert [ratio_text(one) for one in (None, 0.98765, 123.4, 3.0e4)] == [
+        "-", "0.988", "123.400", "3e+04",
+    ]  # fmt: skip
+
+
+def test_small_ratio_has_digits_and_a_far_bound_is_cut() -> None:
+    assert [ratio_text(one) for one in (0.0, 4.2e-5, 1e-70, 1.5e6)] == [
+        "0.000", "0.0000420", "<1e-06", ">1e+06",
     ]  # fmt: skip
 
 

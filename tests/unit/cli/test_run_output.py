@@ -57,13 +57,22 @@ def test_every_mark_is_shown_the_most_serious_first(tmp_path: Path) -> None:
 def test_equal_failures_share_a_line_and_others_are_counted(tmp_path: Path) -> None:
     records = [synthetic_record(synthetic_trial(switch="basicfwd"))]
     for number in range(6):
-        message = "no core" if number < 2 else f"fault {number}"
+        message = "ovs-dpdk: no core" if number < 2 else f"fault {number}"
         trial = synthetic_trial(switch="ovs-dpdk").repeated(number)
         records.append(synthetic_failure(trial).model_copy(update={"message": message}))
     failed = [line for line in lines_of(tmp_path, records) if line.startswith("Failed")]
     assert failed[0] == "Failed: ovs-dpdk (2 trials): no core"
     assert failed[-1] == "Failed: 2 more trials, by other faults"
     assert len(failed) == 4
+
+
+def test_summary_shortens_a_long_message_of_a_failed_trial(tmp_path: Path) -> None:
+    """A message of 20,000 characters filled the terminal."""
+    message = "no core free" + "x" * 20_000
+    failed = synthetic_failure(synthetic_trial()).model_copy(update={"message": message})
+    text = " ".join(lines_of(tmp_path, [failed]))
+    assert text.count(" ...") == 1
+    assert 900 < text.count("x") < 1100
 
 
 def test_printed_commands_name_this_run_and_can_be_pasted(tmp_path: Path) -> None:
@@ -118,7 +127,7 @@ def test_undecided_lead_names_the_command_that_goes_on(
         )
     ]
     assert any(
-        "undecided (ratio between 0.33 and 3.0); about 3 min 20 s more would decide" in line
+        "undecided (ratio between 0.33 and 3.00); about 3 min 20 s more would decide" in line
         for line in lines
     )
     (decide,) = [line for line in lines if line.startswith("To decide")]

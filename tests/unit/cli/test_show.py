@@ -43,7 +43,7 @@ def test_table_has_figures_marks_limits_and_failures(
         "fwd Mpps",
         "Gbit/s L2",
         "p99.9",
-        "of wire",
+        "of baseline",
         "Programs that need a core each had to share",
         "Failed trials:",
         "no hugepages left",
@@ -138,7 +138,7 @@ def test_the_median_is_of_one_kind_in_figure_interval_and_ratio(
 def test_a_wire_slower_than_the_switch_is_called_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A disturbed baseline makes `of wire` a number above 100 % without a meaning."""
+    """A disturbed baseline makes `of baseline` a number above 100 % without a meaning."""
     records = [
         synthetic_record(synthetic_trial(switch="ovs-dpdk")),
         synthetic_record(synthetic_trial(switch="direct"), marks=["disturbed"]),

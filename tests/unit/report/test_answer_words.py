@@ -117,8 +117,17 @@ def test_missing_value_has_its_word() -> None:
 
 def test_ratio_of_thousands_has_no_exponent() -> None:
     ratio = LeadRatio(351.2, 99.1, 1240.3, 5, LeadVerdict.AHEAD)
-    assert answer_words.ratio(ratio) == "351x (99.1 to 1240)"
+    assert answer_words.ratio(ratio) == "351x (99 to 1240)"
     assert answer_words.ratio(replace(ratio, value=999.7), short=True) == "1000x"
+
+
+def test_bound_above_1_is_not_shown_as_1() -> None:
+    ratio = LeadRatio(1.187, 1.0021, 1.4, 5, LeadVerdict.AHEAD)
+    assert answer_words.ratio(ratio) == "1.187x (1.002 to 1.400)"
+    assert answer_words.ratio(replace(ratio, low=1.04)) == "1.19x (1.04 to 1.40)"
+    assert answer_words.ratio(replace(ratio, value=22.43, low=6.14, high=81.9)) == (
+        "22.4x (6.1 to 81.9)"
+    )
 
 
 def test_comparisons_of_functions_follow_the_scale(tmp_path: Path) -> None:
@@ -168,3 +177,14 @@ def test_names_of_points_have_the_fewest_fields() -> None:
         "direct, 64 B, rate 1k pps",
     ]
     assert words.names_of([]) == {}
+
+
+def test_point_leaves_out_keys_that_its_functions_do_not_read() -> None:
+    varying = ["function", "cir_bps"]
+    fields = {"packet_size_bytes": 64, "cir_bps": 10_000_000}
+    assert words.point({**fields, "function": "forward"}, varying) == "64 B, function forward"
+    assert (
+        words.point({**fields, "function": "forward+policer"}, varying)
+        == "64 B, function forward+policer, CIR 10Mbit/s"
+    )
+    assert not words.is_read("cir_bps", {"function": "forward"})

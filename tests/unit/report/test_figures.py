@@ -79,7 +79,7 @@ def test_static_plots_have_different_file_names(tmp_path: Path) -> None:
     assert all(path.stat().st_size > 1000 for path in paths)
     svg = next(path for path in paths if path.name == "throughput-64-b.svg").read_text()
     assert "ovs-dpdk" in svg
-    assert "forwarded load (Mpps)" in svg
+    assert "forwarded Mpps" in svg
 
 
 def _run_with_wide_intervals(tmp_path: Path) -> Path:

@@ -88,7 +88,7 @@ def test_mean_and_percentiles_over_sizes_and_bursts(tmp_path: Path) -> None:
     assert len(panel.figures) == 3 and "over frame size" in panel.figures[0].title
     assert len(panel.folded) == 3 and all("over burst" in drawing.title for drawing in panel.folded)
     drawn = panel.figures[0]
-    assert {"ovs-dpdk, mean", "ovs-dpdk, median", "ovs-dpdk, 99 %"} <= names_of(drawn)
+    assert {"ovs-dpdk, mean", "ovs-dpdk, median", "ovs-dpdk, p99"} <= names_of(drawn)
     row = next(row for row in summary(run) if row.trial.switch == "ovs-dpdk"
                and row.trial.burst == 4 and row.trial.packet_size_bytes == 64)  # fmt: skip
     trace = next(t for t in drawn.traces if t.get("name") == "ovs-dpdk, mean")

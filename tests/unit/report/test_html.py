@@ -185,6 +185,14 @@ def test_texts_of_records_are_escaped(tmp_path: Path) -> None:
     assert "<" not in next(script for script in page.scripts if script.startswith("[{"))
 
 
+def test_control_characters_of_records_are_visible(tmp_path: Path) -> None:
+    hostile = "\x1b[31m\x07\u202eend"
+    failed = synthetic_failure(synthetic_trial(), message=hostile)
+    _, text = written(tmp_path, [failed])
+    assert not set("\x1b\x07\u202e") & set(text)
+    assert "\\x1b[31m\\x07\\u202eend" in Page(text).text
+
+
 def test_size_and_cost_with_a_hundred_trials(tmp_path: Path) -> None:
     records = [
         synthetic_record(synthetic_trial(switch=switch, packet_size_bytes=size, repetition=n))

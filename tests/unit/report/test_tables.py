@@ -45,7 +45,7 @@ def test_a_contender_and_scale_have_one_line(tmp_path: Path) -> None:
         "hugepages_kib": 2048,
     }  # fmt: skip
     records = [
-        record(routing(10), 10, 0.0),
+        record(routing(1), 10, 0.0),
         record(routing(1000), 998, 0.5, **memory),
         record(routing(1000, repetition=1), 998, 0.5, **memory),
         record(routing(1000, packet_size_bytes=1500), 998, 0.5, **memory),
@@ -56,7 +56,7 @@ def test_a_contender_and_scale_have_one_line(tmp_path: Path) -> None:
         "native entries", "load s", "entries/s", "memory MiB", "process MiB", "policer", "trials"
     )  # fmt: skip
     assert table.lines == (
-        ("ovs-netdev", "route", "10 routes", "12", "0", "-", "-", "-", "-", "1"),
+        ("ovs-netdev", "route", "1 route", "12", "0", "-", "-", "-", "-", "1"),
         ("ovs-netdev", "route", "1,000 routes", "1,000", "0.500", "2000", "10.0", "22.5", "-", "3"),
     )
 
@@ -77,7 +77,19 @@ def test_a_policer_that_was_not_judged_is_shown(tmp_path: Path) -> None:
         for k, result in enumerate(({"error": -0.01}, {"unjudged": "the senders were slow"}))
     )
     (line,) = function_table(summary(write_run(tmp_path, [judged, not_judged]))).lines
+    assert line[2] == "-"
     assert line[-2:] == ("-1.00%, 1 not judged", "2")
+
+
+def test_policers_of_several_rates_have_their_rates_as_table(tmp_path: Path) -> None:
+    policer = synthetic_trial(switch="ovs-netdev", function=read_functions("forward+policer"))
+    sizes = {"frame_bytes": 64, "cbs_bytes": 10**5, "error": 0.0}
+    records = [
+        record(policer.changed({"cir_bps": cir}), 1, 0.1, policing=Policing(cir_bps=cir, **sizes))
+        for cir in (10**7, 16 * 10**9)
+    ]
+    lines = function_table(summary(write_run(tmp_path, records))).lines
+    assert [line[2] for line in lines] == ["CIR 10Mbit/s", "CIR 16Gbit/s"]
 
 
 def test_kernel_memory_says_so_and_both_pages_have_the_table(
