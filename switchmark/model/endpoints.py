@@ -30,13 +30,20 @@ class EndpointKind(StrEnum):
 
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}"
+_LETTERS = "of letters, digits, `_`, `.` and `-`"
 _FORMS: dict[EndpointKind, tuple[str, str]] = {
-    EndpointKind.NETNS: (_NAME, "a name in /run/netns"),
+    EndpointKind.NETNS: (
+        _NAME,
+        f"a name in /run/netns {_LETTERS}; for another name use pid:N",
+    ),
     EndpointKind.PID: (r"[1-9][0-9]{0,9}", "a process id"),
     EndpointKind.DOCKER: (_NAME, "the name or id of a container"),
     EndpointKind.PODMAN: (_NAME, "the name or id of a container"),
     EndpointKind.LXC: (_NAME, "the name of a container"),
-    EndpointKind.DEVICE: (r"[A-Za-z0-9_.-]{1,15}", "a network device of this host"),
+    EndpointKind.DEVICE: (
+        r"[A-Za-z0-9_.-]{1,15}",
+        f"a network device of this host, a name {_LETTERS}",
+    ),
     EndpointKind.POD: (
         rf"{_NAME}/{_NAME}(/{_NAME})?",
         "NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER of a pod",
@@ -73,7 +80,7 @@ def read_endpoint(text: str) -> Endpoint:
     kind, colon, name = text.strip().partition(":")
     if not colon or kind not in set(EndpointKind):
         raise ValueError(
-            f"'{text.strip()}' is not KIND:NAME; write e.g. docker:web (kinds: "
+            f"{text.strip()!r} is not KIND:NAME; write e.g. docker:web (kinds: "
             f"{', '.join(EndpointKind)})"
         )
     known = EndpointKind(kind)
@@ -81,7 +88,7 @@ def read_endpoint(text: str) -> Endpoint:
         return Endpoint(known, _read_address(name))
     form, meaning = _FORMS[known]
     if re.fullmatch(form, name, re.ASCII) is None or name in (".", ".."):
-        raise ValueError(f"'{text.strip()}': {known} takes {meaning}")
+        raise ValueError(f"{text.strip()!r}: {known} takes {meaning}")
     return Endpoint(known, name)
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from switchmark.errors import TrialFailed
+from switchmark.host.kernel.device_counters import EndCounters
 from switchmark.host.network.counted import DeviceCount
 from switchmark.host.network.own_end import Arrival, EndFacts
 from switchmark.remote.contact import HostLost
 from switchmark.remote.site import Site
 
 T = TypeVar("T")
+
+UNLIMITED = "Tcp.MaxConn"  # -1 without a limit
 
 
 class PodEnd:
@@ -47,6 +52,21 @@ class PodEnd:
         kind: Any = tuple[int, int]
         packets, octets = self._ask(kind, "counts", [device])
         return DeviceCount(packets, octets)
+
+    def end_counters(self, device: str) -> EndCounters:
+        """See `OwnEnd`. Raises TrialFailed if a counter is negative."""
+        counters = self._ask(EndCounters, "end_counters", [device])
+        protocol = {name: value for name, value in counters.protocol.items() if name != UNLIMITED}
+        least = min(*protocol.values(), counters.rx_bytes, counters.rx_packets)
+        if least < 0:
+            raise TrialFailed(f"{self.label}: a counter of {device} or of its protocols is {least}")
+        return replace(counters, protocol=protocol)
+
+    def offloads(self, device: str) -> dict[str, bool]:
+        """See `OwnEnd`."""
+        kind: Any = dict[str, bool]
+        offloads: dict[str, bool] = self._ask(kind, "offloads", [device])
+        return offloads
 
     def close(self) -> None:
         """See `OwnEnd`; on a lost pod the agent closes it."""

@@ -30,6 +30,7 @@ from switchmark.host import place
 from switchmark.host.host import Session
 from switchmark.host.kernel import mounts, namespaces
 from switchmark.host.kernel.capabilities import NEEDED, has_capability
+from switchmark.host.kernel.device_counters import EndCounters
 from switchmark.host.network import guard_rails
 from switchmark.host.network.counted import (
     CountedDevice,
@@ -39,6 +40,7 @@ from switchmark.host.network.counted import (
 )
 from switchmark.host.network.entered import OpenEndpoint, open_endpoint, opened
 from switchmark.host.network.expiring import read_expiring, remaining
+from switchmark.host.network.guard_rails import PacketLoad
 from switchmark.host.network.handle import NamespaceHandle, own_namespace
 from switchmark.host.network.own_end import EndFacts
 from switchmark.host.network.path import NetworkPath, PathReader, ovs_ports_of
@@ -101,7 +103,8 @@ class Request:
 
     endpoints: Endpoints = field(default_factory=partial(Endpoints, ""))
     addresses: str = ""
-    rate_pps: int | None = None
+    rate_pps: int | None = None  # requests/s, or bits/s of a stream, if it is an application
+    packets: PacketLoad | None = None  # None: the highest rate
     max_rate_pps: int | None = None
     abort_if: int | None = None
     frame_bytes: int = 64
@@ -120,6 +123,14 @@ class FarEnd(Receiver, Protocol):
 
     def counts(self, device: str) -> DeviceCount:
         """The packets and bytes of one of its devices, both ways together."""
+        ...
+
+    def end_counters(self, device: str) -> EndCounters:
+        """The counters of one of its devices, and of the protocols."""
+        ...
+
+    def offloads(self, device: str) -> dict[str, bool]:
+        """The offloads of one of its devices."""
         ...
 
     def close(self) -> None:
@@ -173,7 +184,8 @@ class Existing(WithOptions, MadeFirst):
         """Available if the network is there and the guard rails permit the traffic. Without a
         request, whether such networks can be measured here at all."""
         problem = (
-            place.missing(Facility.NETWORK_NAMESPACE)
+            place.hidden_networks()
+            or place.missing(Facility.NETWORK_NAMESPACE)
             or not_installed("ip", "iproute2")
         )  # fmt: skip
         if problem is not None:
@@ -204,6 +216,7 @@ class Existing(WithOptions, MadeFirst):
             with opened(self.request.endpoints.ends[:1]):
                 return None
         with opened(self.request.endpoints.ends) as ends, PathReader(ends) as reader:
+            _check_apart(ends)
             path = self._path(reader)
             return self._guard(path, reader.state(reader.host))
 
@@ -232,13 +245,27 @@ class Existing(WithOptions, MadeFirst):
             return problem
         ports = ovs_ports_of(network) if kind == OVS else ()
         verdict = guard_rails.judge_bridge(host, network, guard_rails.permitted(), ports)
-        return self._judged(verdict)
+        link = host.links.get(network)
+        return self._judged(verdict) or self._mtu_refusal(link.mtu_bytes if link else None)
 
     def _guard(self, path: NetworkPath, host: NamespaceState) -> Refusal | None:
         refusal = self._judged(guard_rails.judge_path(path, host, guard_rails.permitted()))
+        refusal = refusal or self._mtu_refusal(path.mtu_bytes())
         if refusal is not None or not self.request.new_connections:
             return refusal
         return self._connections_refusal(path)
+
+    def _mtu_refusal(self, mtu_bytes: int | None) -> Refusal | None:
+        """Return why the frames of the trial do not fit the path; None if they do."""
+        packet = self.request.frame_bytes - OVER_IP
+        if mtu_bytes is None or packet <= mtu_bytes:
+            return None
+        return Refusal(
+            f"packet_size {self.request.frame_bytes} makes IP packets of {packet} bytes, and the "
+            f"path carries {mtu_bytes}",
+            f"use packet_size up to {mtu_bytes + OVER_IP}",
+            key="packet_size",
+        )
 
     def _connections_refusal(self, path: NetworkPath) -> Refusal | None:
         """Return why so many connections would leave too much behind; None if they may be made."""
@@ -271,9 +298,7 @@ class Existing(WithOptions, MadeFirst):
         if not verdict.leaves:
             return None
         load = self.request
-        return guard_rails.cap_refusal(
-            load.rate_pps, load.frame_bytes, load.duration_s, load.max_rate_pps
-        )
+        return guard_rails.cap_refusal(load.packets, load.duration_s, load.max_rate_pps)
 
     def _path(self, reader: PathReader) -> NetworkPath:
         if self._far_facts is not None:
@@ -293,7 +318,7 @@ class Existing(WithOptions, MadeFirst):
             return self._make_between(self.far_end)
         if attach == NONE:
             self._open, ends = self._enter(self.request.endpoints.ends)
-            self._check_apart()
+            _check_apart(self._open)
         else:
             self._open, ends = self._attach(attach)
         reader = PathReader(self._open)
@@ -337,7 +362,7 @@ class Existing(WithOptions, MadeFirst):
             )),
             MadePort(end=NetworkEnd(
                 "", facts.device, facts.mac, f"{facts.address}/32", port=facts.port,
-                reached_at=facts.address, reached_port=facts.port,
+                reached_at=facts.address, reached_port=facts.port, tcp_port=facts.tcp_port,
             )),
         ]  # fmt: skip
 
@@ -353,14 +378,6 @@ class Existing(WithOptions, MadeFirst):
         return ends, [
             NetworkEnd(f"sm{self.session.id}e{number}", "", "", "") for number in range(len(ends))
         ]
-
-    def _check_apart(self) -> None:
-        near, far = self._open
-        if near.handle.inode == far.handle.inode:
-            raise UnavailableError(
-                f"endpoints: {near.endpoint} and {far.endpoint} are in one network "
-                "namespace: packets between them stay on its loopback device"
-            )
 
     def _attach(self, attach: str) -> tuple[list[OpenEndpoint], list[NetworkEnd]]:
         kind, _, network = attach.rpartition(":")
@@ -458,13 +475,8 @@ class Existing(WithOptions, MadeFirst):
         return state.links[device].mac or "02:53:4d:00:00:00"
 
     def _check_mtu(self, found: Probed) -> None:
-        packet = self.request.frame_bytes - OVER_IP
-        if found.path_mtu is not None and packet > found.path_mtu:
-            raise UnavailableError(
-                f"packet_size {self.request.frame_bytes} makes IP packets of {packet} bytes, and "
-                f"the path carries {found.path_mtu}",
-                remedy=f"use packet_size up to {found.path_mtu + OVER_IP}",
-            )
+        if (refusal := self._mtu_refusal(found.path_mtu)) is not None:
+            raise UnavailableError(refusal)
 
     def _lock(self) -> None:
         """Keep other benches off this network until the trial ends. Raises BusyError."""
@@ -624,6 +636,16 @@ def name_open_namespace(name: str, handle: NamespaceHandle) -> None:
     path = namespaces.NETNS_DIR / name
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
     mounts.bind(handle.path, path)
+
+
+def _check_apart(ends: Sequence[OpenEndpoint]) -> None:
+    near, far = ends
+    if near.handle.inode == far.handle.inode:
+        raise UnavailableError(
+            f"endpoints: {near.endpoint} and {far.endpoint} are in one network namespace: packets "
+            "between them stay on its loopback device",
+            remedy="name endpoints in two network namespaces",
+        )
 
 
 def _host_state() -> NamespaceState:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from switchmark.engine import loads
 from switchmark.engine.loads import NO_FRAMES, forwarded_pps, sending_half, sum_of
 from switchmark.engine.process import EngineProcess
+from switchmark.formatting import amount
 from switchmark.host.cores.cpu_limit import PERIOD_US
 from switchmark.host.cores.cpu_time import ThreadTimes, softirq_threads_s
 from switchmark.host.cores.throttling import OwnThrottling
@@ -124,13 +125,17 @@ class DeployedMeasurer:
             ),
             "stragglers of an earlier trial (left out)": sum(one.stale for one in self.side_counts),
         }
-        notes = [f"{count} frames were {text}" for text, count in counts.items() if count]
+        notes = [
+            f"{count} {'frame was' if count == 1 else 'frames were'} {text}"
+            for text, count in counts.items()
+            if count
+        ]
         restless = sum(not one.drained for one in self.side_counts)
         stalled_s = math.fsum(one.stalled_s for one in self.points)
         if stalled_s > STALL_WORTH_NAMING * math.fsum(one.duration_s for one in self.points):
             notes.append(
-                f"the switch was kept from its core for {stalled_s:.1f} s in all: frames that were "
-                "due then and were refused are left out"
+                f"the switch was kept from its core for {amount(stalled_s, 's')} in total: frames "
+                "that were due then and were refused are left out"
             )
         if restless:
             notes.append(f"in {restless} trials frames still arrived when the receiver was stopped")

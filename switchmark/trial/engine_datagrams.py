@@ -30,8 +30,10 @@ CATCH_UP_US = 1_000_000  # a late datagram is sent late, as an application does
 class EngineDatagrams:
     """A `LaunchedWorkload` of two engines."""
 
-    def __init__(self, job: Job, nodes: tuple[Node, Node]) -> None:
+    def __init__(self, job: Job, nodes: tuple[Node, Node], server_ahead_ns: int = 0) -> None:
+        """`server_ahead_ns`: the lead of the server's clock over that of this host."""
         self._job, self._nodes = job, nodes
+        self._ahead_ns = (0, server_ahead_ns)
         self._is_stream = job.trial.workload == "udp-stream"
         self._client: EngineProcess | None = None
         self._server = self._spawn("receiver" if self._is_stream else "server", 1, [])
@@ -105,6 +107,7 @@ class EngineDatagrams:
             pair=0,
             cores=tuple(node.spec.cores or ()),
             args=args,
+            ahead_ns=self._ahead_ns[end],
             patience=patience_with(node),
         )
 

@@ -50,8 +50,11 @@ class EngineWorkload:
         job: Job,
         nodes: tuple[Node, Node],
         web_server: Callable[[Job], WebServer] | None,
+        server_ahead_ns: int = 0,
     ) -> None:
+        """`server_ahead_ns`: the lead of the server's clock over that of this host."""
         self._job, self._nodes = job, nodes
+        self._ahead_ns = (0, server_ahead_ns)
         trial, name = job.trial, NAMES[job.trial.workload]
         self._web = web_server(job) if web_server is not None else None
         server = None
@@ -144,6 +147,7 @@ class EngineWorkload:
             pair=0,
             cores=tuple(node.spec.cores or ()),
             args=args,
+            ahead_ns=self._ahead_ns[end],
             patience=patience_with(node),
         )
 

@@ -21,7 +21,9 @@ from switchmark.host import place, tuning
 from switchmark.host.cores.placement import Demand, first_threads, place_within
 from switchmark.host.facts import Cpu
 from switchmark.host.network.cri import split_name
+from switchmark.host.network.guard_rails import PacketLoad
 from switchmark.instrument.registry import abilities_for
+from switchmark.instrument.support.udp import frame_bytes
 from switchmark.model.campaign import CampaignDefinition, TrimPolicy, VerifyPolicy
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE, WIRE
@@ -56,10 +58,14 @@ from switchmark.switch.support.base import (
 from switchmark.switch.support.contained import HOST
 from switchmark.switch.support.options import configured
 from switchmark.testbed.testbed import PodTarget
+from switchmark.trial.engine_datagrams import datagram_bytes
+from switchmark.trial.engine_workload import write_bytes
 from switchmark.trial.neighbour import cores_of
 from switchmark.workload.registry import WORKLOADS, protocol_of
 
 SEGMENT_BYTES = 1448  # payload of a full TCP segment
+SEGMENT_HEADERS_BYTES = 14 + 20 + 32 + 4  # Ethernet, IPv4, TCP with timestamps, FCS
+CONNECTION_PACKETS = 4  # each way, to open and to close a connection
 NEW_CONNECTIONS = "tcp-crr"  # the workload with a connection for each request
 BARE = "bare"
 WIRE_ENVIRONMENT = "netns"  # environment of the testers, separate from host and containers
@@ -122,7 +128,8 @@ def plan_trial(
         switch.request = NetworkRequest(
             endpoints=trial.endpoints,
             addresses=trial.addresses,
-            rate_pps=_packets_per_s(trial),
+            rate_pps=trial.rate_pps,
+            packets=packets_of(trial),
             max_rate_pps=trial.max_rate_pps,
             abort_if=trial.abort_if,
             frame_bytes=trial.frame_sizes.largest,
@@ -158,16 +165,28 @@ def _mode(trial: Trial, capabilities: Capabilities) -> ConnectMode:
     return trial.connect_mode or capabilities.connect_modes[0]
 
 
-def _packets_per_s(trial: Trial) -> int | None:
-    """Return the load in packets/s, None for the highest. The rate of a stream is in bits/s."""
-    if (
-        trial.rate_pps is None
-        or trial.workload == FRAMES
-        or not WORKLOADS[trial.workload].is_stream
-    ):
-        return trial.rate_pps
-    udp = WORKLOADS[trial.workload].protocol == "udp"
-    return math.ceil(trial.rate_pps / (8 * (trial.datagram_bytes if udp else SEGMENT_BYTES)))
+def packets_of(trial: Trial) -> PacketLoad | None:
+    """Return the packets of the load in its busier direction; None for the highest rate. The rate
+    of a stream is in bits/s, that of other applications in requests/s."""
+    rate = trial.rate_pps
+    if rate is None:
+        return None
+    if trial.workload == FRAMES:
+        return PacketLoad(rate, trial.frame_sizes.largest)
+    workload = WORKLOADS[trial.workload]
+    if workload.protocol == "udp":
+        size = datagram_bytes(trial)
+        each_s = rate / (8 * size) if workload.is_stream else rate
+        return PacketLoad(math.ceil(each_s), frame_bytes(size))
+    if workload.is_stream:
+        size = write_bytes(trial)
+        each_s = rate / (8 * size)
+    else:
+        size, each_s = max(trial.request_bytes, trial.response_bytes, 1), float(rate)
+    segments = math.ceil(size / SEGMENT_BYTES)
+    opening = CONNECTION_PACKETS if trial.workload == NEW_CONNECTIONS else 0
+    packets = segments + opening
+    return PacketLoad(math.ceil(each_s * packets), size / packets + SEGMENT_HEADERS_BYTES)
 
 
 def with_pages(plan: TrialPlan, small: bool) -> TrialPlan:
@@ -264,7 +283,7 @@ def _place(trial: Trial, capabilities: Capabilities, topology: Topology, cores: 
         return placement.model_copy(
             update={
                 "switch_cores": [],
-                "reason": placement.reason + (f"; {spare} core(s) left idle" if spare else ""),
+                "reason": placement.reason + (f"; cores left idle: {spare}" if spare else ""),
             }
         )
     return placement

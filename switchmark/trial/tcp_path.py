@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +13,7 @@ from functools import partial
 from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed, UsageError
 from switchmark.host.host import Session
-from switchmark.host.kernel.device_counters import all_device_counters, protocol_counters
+from switchmark.host.kernel.device_counters import EndCounters, all_device_counters, end_counters
 from switchmark.host.kernel.device_settings import (
     disable_offloads,
     enable_offloads,
@@ -24,9 +24,8 @@ from switchmark.host.network.counted import ENDS
 from switchmark.host.process_output import parsing
 from switchmark.instrument.support.udp import TCP_PORT
 from switchmark.model.trial import Trial
+from switchmark.switch.existing import Existing, FarEnd
 from switchmark.switch.support.base import HasNetwork, Switch
-
-RX_BYTES, RX_PACKETS = 0, 1  # columns of /proc/net/dev
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +35,31 @@ class PathDevice:
     label: str
     netns: str | None
     device: str
+    far: FarEnd | None = None  # the pod on another node that has the device; None: it is here
 
 
-@dataclass(frozen=True, slots=True)
-class EndCounters:
-    """The counters of one end at one moment."""
-
-    protocol: Mapping[str, int]
-    rx_bytes: int
-    rx_packets: int
-
-
-def end_device(node: Node) -> str:
-    """Return the device of a node that an application uses. Raises UsageError if it has none."""
+def end_device(node: Node, far: FarEnd | None = None) -> str:
+    """Return the device of a node that an application uses; `far`: the node is in that pod. Raises
+    UsageError if it has none."""
     device = node.spec.port.device_inside
-    if device is None or node.netns is None:
+    if device is None or (node.netns is None and far is None):
         raise UsageError(
             f"node {node.spec.name}: an application needs a device in a network namespace"
         )
     return device
 
 
+def far_ends(switch: Switch) -> tuple[FarEnd | None, FarEnd | None]:
+    """Return the pods on another node in which client and server are; None: the end is here."""
+    return None, switch.far_end if isinstance(switch, Existing) else None
+
+
 def path_devices(nodes: Iterable[Node], switch: Switch) -> list[PathDevice]:
     """Return the devices of both ends and the ports of the switch that are devices."""
     found = []
-    for node in nodes:
-        port = node.spec.port
-        found.append(
-            PathDevice(f"{node.spec.name}/{end_device(node)}", node.netns, end_device(node))
-        )
+    for node, far in zip(nodes, far_ends(switch), strict=True):
+        port, device = node.spec.port, end_device(node, far)
+        found.append(PathDevice(f"{node.spec.name}/{device}", node.netns, device, far))
         parent = port.made_port.macvlan_on if port.made_port is not None else None
         if parent is not None:
             found.append(PathDevice(f"switch/{parent.device}", parent.netns, parent.device))
@@ -78,7 +73,8 @@ def path_devices(nodes: Iterable[Node], switch: Switch) -> list[PathDevice]:
             PathDevice(f"network/{counted.device}", counted.namespace, counted.device)
             for counted in switch.network().devices
             # The run of each pair sets the devices of its ends.
-            if (counted.namespace, counted.device) not in known
+            if counted.read is None  # the device of the far end is in the list already
+            and (counted.namespace, counted.device) not in known
             and not counted.group.startswith(ENDS)
         ]
     return list(dict.fromkeys(found))
@@ -116,7 +112,12 @@ def set_offloads(trial: Trial, switch: Switch, devices: Sequence[PathDevice]) ->
 
 def offloads_on(devices: Iterable[PathDevice]) -> dict[str, dict[str, bool]]:
     """Return the offloads of each device, as the kernel reports them."""
-    return {each.label: inside(each.netns, partial(offloads_of, each.device)) for each in devices}
+    return {
+        each.label: inside(each.netns, partial(offloads_of, each.device))
+        if each.far is None
+        else each.far.offloads(each.device)
+        for each in devices
+    }
 
 
 def set_congestion_control(session: Session, name: str, nodes: Iterable[Node]) -> None:
@@ -162,7 +163,7 @@ def seen_congestion_control(
     return "+".join(sorted(found))
 
 
-def end_counters(node: Node) -> EndCounters:
-    """Return the counters of an end now."""
-    counted = all_device_counters(node.netns)[end_device(node)]
-    return EndCounters(protocol_counters(node.netns), counted[RX_BYTES], counted[RX_PACKETS])
+def read_end(node: Node, far: FarEnd | None) -> EndCounters:
+    """Return the counters of an end now; `far`: the node is in that pod."""
+    device = end_device(node, far)
+    return end_counters(node.netns, device) if far is None else far.end_counters(device)

@@ -46,6 +46,7 @@ def measure(trial: Trial, run: WorkloadRuns, policy: TrimPolicy, tick: Tick) -> 
         sent_frames=_datagrams_sent(run, reading),
         socket_drops=run.datagrams_dropped,
         cpu=[run.cpu()],
+        far_cpu=run.far_cpu(),
     )
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from switchmark.engine.events import EngineCounters
+from switchmark.engine.events import CpuUse, EngineCounters
 from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed
 from switchmark.host.host import Session
-from switchmark.host.kernel.congestion_control import congestion_controls
+from switchmark.host.kernel.congestion_control import congestion_controls, is_known
 from switchmark.instrument.registry import INSTRUMENTS, abilities_for
 from switchmark.instrument.support.base import Abilities, Job
 from switchmark.instrument.support.nginx import Nginx
@@ -27,6 +27,7 @@ from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.trial import Trial
 from switchmark.model.workload import Workload
 from switchmark.record import EndCpu, EngineRun, InstrumentNote, Transport
+from switchmark.switch.existing import FarEnd
 from switchmark.switch.support.base import Switch
 from switchmark.trial import tcp_path
 from switchmark.trial.cost import ApplicationCpu
@@ -69,6 +70,7 @@ class WorkloadRun:
         self.reading: WorkloadReading | None = None
         self._session, self._trial, self._pair = session, trial, pair
         self._nodes = (nodes[pair.a.node], nodes[pair.b.node])
+        self._far_ends = tcp_path.far_ends(switch)
         self._devices = tcp_path.path_devices(self._nodes, switch)
         self._offload_note = tcp_path.set_offloads(trial, switch, self._devices)
         self._offloads = tcp_path.offloads_on(self._devices)
@@ -87,7 +89,7 @@ class WorkloadRun:
         )
         self._launched = self._launch(job)
         self._used = (ProcessesCpu(from_start=True), ProcessesCpu())  # client, server
-        self._before = tuple(map(tcp_path.end_counters, self._nodes))
+        self._before = tuple(map(tcp_path.read_end, self._nodes, self._far_ends))
         self._after = self._before
         self._read_at = 0.0  # when the congestion control is read
 
@@ -95,8 +97,14 @@ class WorkloadRun:
         if self.name != OWN_ENGINE:
             return INSTRUMENTS[self.name]().launch_workload(job)
         if self.workload.protocol == "udp":
-            return EngineDatagrams(job, self._nodes)
-        return EngineWorkload(job, self._nodes, Nginx if self.workload.name == "http" else None)
+            return EngineDatagrams(job, self._nodes, self._pair.b.ahead_ns)
+        web_server = Nginx if self.workload.name == "http" else None
+        return EngineWorkload(job, self._nodes, web_server, self._pair.b.ahead_ns)
+
+    @property
+    def _far(self) -> FarEnd | None:
+        """The pod on another node in which the server is; None if it is on this host."""
+        return self._far_ends[1]
 
     @property
     def pair(self) -> int:
@@ -114,7 +122,7 @@ class WorkloadRun:
 
     def begin(self) -> None:
         """Start the client."""
-        self._before = tuple(map(tcp_path.end_counters, self._nodes))
+        self._before = tuple(map(tcp_path.read_end, self._nodes, self._far_ends))
         self._look()
         self.begun_ns = time.monotonic_ns()
         self._launched.begin(self._trial.duration_s)
@@ -136,34 +144,51 @@ class WorkloadRun:
         """Return the counts after the run. Raises `TrialFailed`."""
         self._look()
         self.reading = self._launched.finish(GRACE_S)
-        self._after = tuple(map(tcp_path.end_counters, self._nodes))
+        self._after = tuple(map(tcp_path.read_end, self._nodes, self._far_ends))
+        name = self.reading.server.report.get("congestion_control")
+        if self._far is not None and isinstance(name, str) and is_known(name):
+            self._seen[self._nodes[1].spec.name] = name
         return self.reading
 
     def _look(self) -> None:
-        """Read the CPU time of client and server."""
+        """Read the CPU time of client and server. A server on another node reports its time in its
+        result: a process here may have the same number."""
         client, server = self._used
         client.look(self._launched.client_ids())
-        server.look(self._launched.server_ids())
+        if self._far is None:
+            server.look(self._launched.server_ids())
 
     def _read_congestion_control(self) -> float:
-        """Read the congestion control of both ends; return the time of the next reading."""
-        for node, is_client in zip(self._nodes, (True, False), strict=True):
+        """Read the congestion control of the ends on this host; return the time of the next
+        reading."""
+        here = self._nodes[:1] if self._far is not None else self._nodes
+        for node, is_client in zip(here, (True, False), strict=False):
             if name := tcp_path.seen_congestion_control(
                 self._session, node, self._known, is_client=is_client
             ):
                 self._seen[node.spec.name] = name
-        missing = len(self._seen) < len(self._nodes)
+        missing = len(self._seen) < len(here)
         return time.monotonic() + (0.2 if missing else float("inf"))
 
     def cpu(self) -> ApplicationCpu:
-        """CPU time of its programs at both ends since the start of the client; for a process
+        """CPU time of its programs on this host since the start of the client; for a process
         that has ended, up to its last reading."""
         client, server = (used.of(time.monotonic_ns() - self.begun_ns) for used in self._used)
+        if self._far is not None:
+            return client
         return ApplicationCpu(
             client.wall_ns,
             client.cpu_ns + server.cpu_ns,
             run_delay_ns=max(client.run_delay_ns, server.run_delay_ns),
         )
+
+    def far_cpu(self) -> ApplicationCpu | None:
+        """CPU time of a server on another node over its run, as the server measured it; None if the
+        server is on this host."""
+        if self._far is None or self.reading is None:
+            return None
+        used = CpuUse.model_validate(self.reading.server.report["cpu"])
+        return ApplicationCpu(used.wall_ns, used.cpu_ns, used.system_ns, used.run_delay_ns)
 
     def counters(self) -> dict[str, EngineCounters]:
         """Frames that passed the devices of both ends, by the kernel's counts."""
@@ -198,6 +223,8 @@ class WorkloadRun:
 
         wall_ns = max(1, time.monotonic_ns() - self.begun_ns)
         used_s = [used.of(wall_ns).cpu_ns / 1e9 for used in self._used]
+        if (far_cpu := self.far_cpu()) is not None:
+            used_s[1] = far_cpu.cpu_ns / 1e9
         return Transport(
             protocol=self.workload.protocol,
             congestion_control=dict(self._seen),
@@ -222,18 +249,33 @@ class WorkloadRun:
             bytes_back=client["rx_bytes"],
             offloads=self._offloads,
             offload_note=self._offload_note,
+            unknown=[] if self._far is None else self._unknown(self._far),
             client_cpu=end_cpu(used_s[0], payload, requests),
             server_cpu=end_cpu(used_s[1], payload, requests),
             switch_cpu=None if switch_s is None else end_cpu(switch_s, payload, requests),
         )
+
+    def _unknown(self, far: FarEnd) -> list[str]:
+        """Return the facts that the bench cannot read, because the server is on another node."""
+        server = self._nodes[1].spec.name
+        device = tcp_path.end_device(self._nodes[1], far)
+        unknown = [
+            f"devices of the path on the other node and between the nodes, except {device} of "
+            f"{far.label}: their offloads, counters and MTU"
+        ]
+        if self.workload.protocol == "tcp":
+            unknown.append("entries of conntrack that the connections left on the other node")
+            if server not in self._seen:
+                unknown.append(f"congestion control of the server in {far.label}")
+        return unknown
 
     def _changes(self) -> list[dict[str, int]]:
         """Return the changes of the counters of client and server over the traffic."""
         return [
             {name: value - before.protocol.get(name, 0) for name, value in after.protocol.items()}
             | {
-                "rx_bytes": after.rx_bytes - before.rx_bytes,
-                "rx_packets": after.rx_packets - before.rx_packets,
+                "rx_bytes": max(0, after.rx_bytes - before.rx_bytes),
+                "rx_packets": max(0, after.rx_packets - before.rx_packets),
             }
             for before, after in zip(self._before, self._after, strict=True)
         ]

@@ -80,13 +80,17 @@ class WorkloadRuns:
         return self.reading
 
     def cpu(self) -> ApplicationCpu:
-        """CPU time of all programs since the first client began."""
+        """CPU time of all programs on this host since the first client began."""
         parts = [part.cpu() for part in self.parts]
         return ApplicationCpu(
             max(part.wall_ns for part in parts),
             sum(part.cpu_ns for part in parts),
             run_delay_ns=max(part.run_delay_ns for part in parts),
         )
+
+    def far_cpu(self) -> list[ApplicationCpu]:
+        """CPU time of the servers on another node."""
+        return [cpu for part in self.parts if (cpu := part.far_cpu()) is not None]
 
     def counters(self) -> dict[str, EngineCounters]:
         """Frames that passed the devices of all ends, by the kernel's counts."""

@@ -89,6 +89,35 @@ def test_a_frame_above_the_path_mtu_is_refused(host: OwnNetwork) -> None:
     assert "the path carries 1400" in text and "use packet_size up to 1418" in text
 
 
+def test_a_smaller_mtu_at_the_second_end_is_refused(host: OwnNetwork) -> None:
+    """No router reports it: the frames would be lost without a message."""
+    host.sh("ip -n b link set eth0 mtu 1280")
+    try:
+        text = message(host, "endpoints=netns:a+netns:b", "packet_size=1400")
+        assert "the path carries 1280" in text and "cannot run here" in text
+    finally:
+        host.sh("ip -n b link set eth0 mtu 1400")
+
+
+def test_two_endpoints_in_one_namespace_are_refused(host: OwnNetwork) -> None:
+    text = message(host, "endpoints=dev:vc+dev:br0")
+    assert "are in one network namespace" in text and "cannot run here" in text
+
+
+def test_a_device_without_an_address_is_refused(host: OwnNetwork) -> None:
+    text = message(host, "endpoints=netns:a+dev:va")
+    assert "dev:va: device va has no global IPv4 address" in text
+
+
+def test_an_address_that_both_ends_have_is_refused(host: OwnNetwork) -> None:
+    host.sh("ip -n b addr add 10.77.0.2/24 dev eth0")
+    try:
+        text = message(host, "endpoints=netns:a+netns:b")
+        assert "10.77.0.2 is an address of netns:b" in text
+    finally:
+        host.sh("ip -n b addr del 10.77.0.2/24 dev eth0")
+
+
 def test_a_published_port_is_a_path(host: OwnNetwork) -> None:
     """Packets to an address of the host are translated to another port of an endpoint."""
     hook = "'{ type nat hook prerouting priority -100; }'"

@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from switchmark.campaign.rules.workload import generator_of, runs
 from switchmark.environment.registry import traits_of
 from switchmark.errors import Refusal
 from switchmark.method.registry import METHODS
 from switchmark.model import options
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import PLAIN, WIRE
+from switchmark.model.choices import OWN_ENGINE, PLAIN, WIRE
 from switchmark.model.endpoints import EndpointKind
 from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.ports import ConnectMode, PortKind
-from switchmark.model.workload import FRAMES
+from switchmark.model.workload import AUTO_GENERATOR, FRAMES
+from switchmark.workload.registry import WORKLOADS
+
+HTTP = "http"  # the engine is its client, and nginx its server
 
 
 def between_refusals(sweep: Sweep, switch: str, capabilities: Capabilities) -> Iterator[Refusal]:
@@ -27,6 +31,15 @@ def between_refusals(sweep: Sweep, switch: str, capabilities: Capabilities) -> I
     if capabilities.foreign:
         yield from _pod_refusals(sweep, switch)
         return
+    applications = [name for name in sweep.workload if name != FRAMES]
+    if applications:
+        yield Refusal(
+            f"workload {applications[0]} works between two hosts only to a pod on another node, "
+            "because the bench reads counters and offloads of the server's device only on this "
+            "host or in a pod",
+            "use switch: existing, or leave location: remote out",
+            key="workload",
+        )
     pairs = max([*sweep.pairs, *(scenario.paths or 1 for scenario in sweep.scenario)])
     modes = [one or capabilities.connect_modes[0] for one in sweep.connect_mode]
     problems = [
@@ -76,18 +89,39 @@ def _pod_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
                 "leave the address out",
                 key="endpoints",
             )
-    applications = [name for name in sweep.workload if name != FRAMES]
-    if applications:
-        yield Refusal(
-            f"workload {applications[0]} works on one host only",
-            "use workload: frames",
-            key="workload",
-        )
+    yield from _pod_workload_refusals(sweep)
     if any(sweep.abort_if):
         yield Refusal("abort_if works on one host only", "leave abort_if out", key="abort_if")
     for method in sweep.method:
         if method != PLAIN and METHODS[method].one_host:
             yield Refusal(f"method {method} works on one host only: {METHODS[method].one_host}")
+
+
+def _pod_workload_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """The reasons why an application cannot run between two nodes. The agent starts only the
+    traffic engine in a pod; the program of another project would have to be in the image."""
+    engine = "use workload: " + ", ".join(
+        name for name in WORKLOADS if WORKLOADS[name].generator == OWN_ENGINE and name != HTTP
+    )
+    for generator, workload in runs(sweep):
+        if workload == FRAMES and generator == OWN_ENGINE:
+            continue
+        if workload == HTTP:
+            yield Refusal(
+                "http works on one host only: its server nginx cannot be started in a pod on "
+                "another node",
+                engine,
+                key="workload",
+            )
+        elif generator != OWN_ENGINE:
+            usual = generator_of(AUTO_GENERATOR, workload)
+            is_other = usual == OWN_ENGINE
+            yield Refusal(
+                f"{generator} works on one host only: in a pod on another node, only the traffic "
+                "engine can be started",
+                f"use generator: {OWN_ENGINE}" if is_other else engine,
+                key="generator" if is_other else "workload",
+            )
 
 
 def between_problems(

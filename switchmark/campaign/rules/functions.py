@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from itertools import product
 
 from switchmark.errors import Refusal, UsageError
 from switchmark.function.registry import FUNCTIONS, sample_table, unread_keys
-from switchmark.function.support.files import read_routes, read_rules
+from switchmark.function.support.files import file_identity, read_routes, read_rules
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE, Dimension
@@ -67,10 +68,19 @@ def _table_refusals(sweep: Sweep, switch: str, functions: FunctionList) -> Itera
         trial = usual.changed(changes)
         if any(True for name in functions.names for _ in FUNCTIONS[name].refusals(trial)):
             continue
-        refusal = table_refusal(switch, trial.switch_options, sample_table(trial))
+        file = (
+            file_identity(trial.rules_file) if trial.rules_file and ACL in functions.added else None
+        )
+        refusal = _table_refusal(switch, trial, file)
         if refusal is not None:
             refused[refusal] = None
     yield from refused
+
+
+@lru_cache(maxsize=256)
+def _table_refusal(switch: str, trial: Trial, _file: tuple[int, int] | None) -> Refusal | None:
+    """Check a table once for all sweeps, contenders and steps of a plan."""
+    return table_refusal(switch, trial.switch_options, sample_table(trial))
 
 
 def _unit_refusals(

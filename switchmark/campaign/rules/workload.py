@@ -16,9 +16,13 @@ from switchmark.model.choices import (
     Dimension,
 )
 from switchmark.model.parameter_table import PARAMETERS
-from switchmark.model.rates import BitRate
+from switchmark.model.rates import BitRate, in_frames
 from switchmark.model.workload import AUTO_GENERATOR, FRAMES
 from switchmark.workload.registry import WORKLOADS
+
+MOST_MESSAGE_BYTES = 1 << 20  # TCP_MESSAGE_MAX of the engine
+LEAST_STREAM_BPS = 8
+LEAST_DATAGRAMS_PER_S = 50  # the engine rounds to whole datagrams/s, so to within 1 %
 
 # Parameters that only applications have.
 OF_APPLICATIONS = frozenset().union(*(workload.reads for workload in WORKLOADS.values()))
@@ -62,6 +66,7 @@ def workload_refusals(sweep: Sweep) -> Iterator[Refusal]:
         return
     yield from _frame_key_refusals(sweep, applications[0])
     yield from _congestion_control_refusals(sweep)
+    yield from _engine_refusals(sweep)
     for name in applications:
         workload = WORKLOADS[name]
         if workload.protocol == "udp" and "request_bytes" in workload.reads:
@@ -87,6 +92,43 @@ def workload_refusals(sweep: Sweep) -> Iterator[Refusal]:
                     f"write {str(rate).rpartition('-')[0]}",
                     key="rate",
                 )
+
+
+def _engine_refusals(sweep: Sweep) -> Iterator[Refusal]:
+    """Sizes and rates of applications that the engine does not have."""
+    workloads = {workload for generator, workload in runs(sweep) if generator == OWN_ENGINE}
+    if workloads & {"tcp-rr", "tcp-crr"}:
+        for key, sizes in (
+            ("request_size", sweep.request_bytes),
+            ("response_size", sweep.response_bytes),
+        ):
+            if max(sizes) > MOST_MESSAGE_BYTES:
+                yield Refusal(
+                    f"the engine sends messages of at most {MOST_MESSAGE_BYTES} bytes, not "
+                    f"{max(sizes)}",
+                    f"use {MOST_MESSAGE_BYTES} or less",
+                    key=key,
+                )
+    lowest_bps = min(
+        (in_frames(rate, 1) for rate in sweep.rate_pps if rate is not None), default=None
+    )
+    if lowest_bps is None or sweep.dimension is Dimension.LATENCY:
+        return
+    if "tcp-stream" in workloads and lowest_bps < LEAST_STREAM_BPS:
+        yield Refusal(
+            f"the engine sends at least one byte/s, and {lowest_bps} bit/s are less",
+            f"use {LEAST_STREAM_BPS}bps or more",
+            key="rate",
+        )
+    least_bps = LEAST_DATAGRAMS_PER_S * 8 * max(sweep.datagram_bytes)
+    if "udp-stream" in workloads and lowest_bps < least_bps:
+        yield Refusal(
+            f"the engine sends whole datagrams/s, and {lowest_bps} bit/s are fewer than "
+            f"{LEAST_DATAGRAMS_PER_S} datagrams/s of {max(sweep.datagram_bytes)} bytes, so the "
+            "rate could differ by more than 1 %",
+            f"use {least_bps}bps or more, or a smaller datagram_size",
+            key="rate",
+        )
 
 
 def _congestion_control_refusals(sweep: Sweep) -> Iterator[Refusal]:

@@ -91,7 +91,7 @@ def _device(endpoint: Endpoint) -> OpenEndpoint:
 def _of_process(endpoint: Endpoint, pid: int) -> OpenEndpoint:
     identity = ProcessIdentity.of(pid)
     if identity is None:
-        raise UnavailableError(f"{endpoint}: process {pid} does not run")
+        raise UnavailableError(f"{endpoint}: process {pid} does not run", remedy="see `ps -e`")
     handle = _opened(endpoint, Path(f"/proc/{pid}/ns/net"))
     if not identity.alive():
         handle.close()
@@ -105,6 +105,10 @@ def _opened(endpoint: Endpoint, path: Path) -> NamespaceHandle:
     except PermissionError:
         raise UnavailableError(
             f"{endpoint}: another user's network namespace cannot be seen", remedy="use sudo"
+        ) from None
+    except FileNotFoundError:
+        raise UnavailableError(
+            f"{endpoint}: there is no {path}", remedy="see `ip netns` and `lsns -t net`"
         ) from None
     except OSError as error:
         raise UnavailableError(f"{endpoint}: {path}: {error.strerror}") from None
@@ -123,7 +127,9 @@ def _container_pid(endpoint: Endpoint) -> int:
         )
     pid = parse_pid(answer[1])
     if answer[0] != "true" or pid is None:
-        raise UnavailableError(f"{endpoint}: the container does not run")
+        raise UnavailableError(
+            f"{endpoint}: the container does not run", remedy=f"{program} start {endpoint.name}"
+        )
     return pid
 
 
@@ -131,7 +137,9 @@ def _lxc_pid(endpoint: Endpoint) -> int:
     _require(endpoint, "lxc-info")
     pid = parse_pid(stdout_of(["lxc-info", "-n", endpoint.name, "-p", "-H"]) or "")
     if pid is None:
-        raise UnavailableError(f"{endpoint}: LXC has no such container that runs")
+        raise UnavailableError(
+            f"{endpoint}: LXC has no such container that runs", remedy="see `lxc-ls --running`"
+        )
     return pid
 
 

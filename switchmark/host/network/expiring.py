@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from switchmark.host.facts import read
 from switchmark.host.network.handle import NamespaceHandle, read_inside
 from switchmark.host.process_output import parsing
 
@@ -19,7 +20,9 @@ CONNTRACK_S = {
     "nf_conntrack_udp_timeout_stream": "UDP",
     "nf_conntrack_tcp_timeout_time_wait": "TCP that has ended",
 }
-STALE_S, STALE_KEPT = "net/ipv4/neigh/default/gc_stale_time", "net/ipv4/neigh/default/gc_thresh1"
+# The time is a setting of each device. All namespaces share one limit, and only the first namespace
+# shows it.
+_NEIGHBOURS = "/proc/sys/net/ipv4/neigh"
 MOST_ENTRIES = 100_000
 
 
@@ -83,12 +86,15 @@ def remaining(
     if (count := _more(before.time_wait, after.time_wait)) > 0:
         yield f"{label}: {count} sockets in TIME_WAIT, which end after {TIME_WAIT_S} s"
     if neighbours := _new(before.neighbours, after.neighbours):
-        stale_s, unlimited = (
-            _number(read_inside(handle, f"/proc/sys/{key}")) for key in (STALE_S, STALE_KEPT)
-        )
+        devices = {entry.rpartition(" at ")[2] for entry in neighbours}
+        stale = [_number(read_inside(handle, f"{_NEIGHBOURS}/{name}/gc_stale_time"))
+                 for name in devices]  # fmt: skip
+        unused = "some time" if None in stale else f"{max(filter(None, stale), default=0)} s"
+        threshold = _number(read(f"{_NEIGHBOURS}/default/gc_thresh1"))
+        limit = "enough" if threshold is None else f"more than {threshold}"
         yield (
             f"{label}: {_named(neighbours)} as neighbours, which the kernel removes after "
-            f"{stale_s} s without use as soon as it has more than {unlimited} neighbours"
+            f"{unused} without use as soon as it has {limit} neighbours"
         )
     if learned := _new(before.learned, after.learned):
         yield (

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from switchmark.errors import Refusal
-from switchmark.host.network.path import NetworkPath
+from switchmark.host.network.path import UNKNOWN_WAY, NetworkPath
 from switchmark.host.network.state import Link, NamespaceState
 
 OPTION = "--yes-this-network"
@@ -46,7 +46,8 @@ def judge_path(path: NetworkPath, host: NamespaceState, permitted: Collection[st
     missing = []
     for trace in (path.forth, path.back):
         # A path that leaves the machine by a permitted device cannot be followed any further.
-        if trace.stations and not trace.arrives and not (verdict.leaves or problems):
+        is_lost = bool(trace.stations) or (trace is path.back and trace != UNKNOWN_WAY)
+        if is_lost and not trace.arrives and not (verdict.leaves or problems):
             missing.append(Refusal(
                 f"the path is not known to its end: {trace.end}",
                 "`switchmark path A B` shows how far it can be followed",
@@ -125,22 +126,31 @@ def _verdict(problems: Collection[tuple[str, Refusal]], permitted: Collection[st
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PacketLoad:
+    """The packets of a load in one direction."""
+
+    per_s: int
+    frame_bytes: float  # mean size with FCS
+
+
 def cap_refusal(
-    rate_pps: int | None, frame_bytes: float, duration_s: float, max_rate_pps: int | None
+    load: PacketLoad | None, duration_s: float, max_rate_pps: int | None
 ) -> Refusal | None:
-    """Return the refusal of a load that is too high for a network that leaves the machine."""
-    if rate_pps is None:
+    """Return the refusal of a load that is too high for a network that leaves the machine; `load`
+    None: the highest rate."""
+    if load is None:
         return Refusal("rate max is not sent through a network that leaves this machine",
                        "write a rate", key="rate")  # fmt: skip
     if max_rate_pps is not None:
-        if rate_pps <= max_rate_pps:
+        if load.per_s <= max_rate_pps:
             return None
-        return Refusal(f"rate {rate_pps} is above max_rate {max_rate_pps}", "lower the rate",
-                       key="rate")  # fmt: skip
-    bits = rate_pps * frame_bytes * 8
-    if rate_pps > CAP_PPS or bits > CAP_BITS_PER_S or duration_s > CAP_S:
+        return Refusal(f"the load of {load.per_s} packets/s is above max_rate {max_rate_pps}",
+                       "lower the rate", key="rate")  # fmt: skip
+    bits = load.per_s * load.frame_bytes * 8
+    if load.per_s > CAP_PPS or bits > CAP_BITS_PER_S or duration_s > CAP_S:
         return Refusal(
-            f"{rate_pps} packets/s ({bits / 1e6:.3g} Mbit/s) for {duration_s:g} s: without "
+            f"{load.per_s} packets/s ({bits / 1e6:.3g} Mbit/s) for {duration_s:g} s: without "
             f"max_rate, a network that leaves this machine gets at most {CAP_PPS} packets/s, "
             f"{CAP_BITS_PER_S // 1_000_000} Mbit/s and {CAP_S:g} s",
             "write max_rate", key="rate",

@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.host.kernel import device_counters
+from switchmark.host.kernel.device_counters import EndCounters
+from switchmark.host.kernel.device_settings import offloads_of
 from switchmark.host.network.handle import own_namespace
-from switchmark.host.network.probe import SocketReceiver, bound_socket, free_port
+from switchmark.host.network.probe import SocketReceiver, bound_socket, free_port, free_tcp_port
 
 SIOCGIFADDR, SIOCGIFHWADDR = 0x8915, 0x8927
 ANY_PORT = 9  # a UDP socket that is connected sends nothing
@@ -30,6 +32,7 @@ class EndFacts:
     address: str
     mac: str
     port: int  # UDP, free
+    tcp_port: int  # free
     inode: int  # identifies the network namespace
 
 
@@ -58,12 +61,12 @@ class OwnEnd:
         device, mac = _device_of(address)
         handle = own_namespace()
         try:
-            port = free_port(handle, address)
+            port, tcp_port = free_port(handle, address), free_tcp_port(handle, address)
             self._socket = bound_socket(handle, address, port)
         finally:
             handle.close()
         self._receiver = SocketReceiver(self._socket, "the pod")
-        return EndFacts(device, address, mac, port, handle.inode)
+        return EndFacts(device, address, mac, port, tcp_port, handle.inode)
 
     def received(self, token: str) -> Arrival | None:
         """Return the datagram with this token (hex digits) if it has arrived."""
@@ -85,6 +88,14 @@ class OwnEnd:
         if fields is None:
             raise TrialFailed(f"device {device} is gone")
         return fields[1] + fields[9], fields[0] + fields[8]
+
+    def end_counters(self, device: str) -> EndCounters:
+        """Return the counters of a device and of the protocols in this namespace."""
+        return device_counters.end_counters(None, device)
+
+    def offloads(self, device: str) -> dict[str, bool]:
+        """Return the offloads of a device. Reading them needs no privilege."""
+        return offloads_of(device)
 
     def close(self) -> None:
         """Close the socket. Idempotent."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.errors import UnavailableError
 from switchmark.host.network import ovs
 from switchmark.host.network.entered import OpenEndpoint
 from switchmark.host.network.handle import NamespaceHandle, other_namespaces, own_namespace
@@ -23,6 +23,7 @@ from switchmark.host.programs import which
 MOST_STATIONS = 64  # a longer path is a loop
 OURS = "sm"  # begins the names of the devices of the bench
 COUNTING = ("sends", "receives", "leaves")
+BETWEEN_PORTS = ("bridges", "switches")
 ON_A_PARENT = ("macvlan", "macvtap", "ipvlan")
 
 
@@ -51,6 +52,9 @@ class Trace:
         return sum(station.action == "routes" for station in self.stations)
 
 
+UNKNOWN_WAY = Trace((), False, "nothing is known of the way back")
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkPath:
     """The path between two endpoints, both ways, with the namespaces that it crosses."""
@@ -74,8 +78,14 @@ class NetworkPath:
         return state.links.get(device) if state else None
 
     def mtu_bytes(self) -> int | None:
-        """The smallest MTU on the path."""
-        links = [self.link(*device) for device in self.devices()]
+        """The smallest MTU of the devices on the path that packets go through. The MTU of a bridge
+        does not limit packets that it hands from port to port."""
+        stations = (*self.forth.stations, *self.back.stations)
+        links = [
+            self.link(station.namespace, station.device)
+            for station in stations
+            if station.action not in BETWEEN_PORTS
+        ]
         return min((link.mtu_bytes for link in links if link), default=None)
 
     def digest(self, excluded: Collection[int] = ()) -> str:
@@ -137,7 +147,7 @@ class PathReader:
 
     def read(self, target_address: str | None = None) -> NetworkPath:
         """Read the path between the two ends, or from the first to an address, and from there to
-        the second if there is one. Raises SwitchmarkError."""
+        the second if there is one. Raises UnavailableError."""
         source = self.ends[0]
         target = self.ends[1] if len(self.ends) > 1 else None
         address = self.address_of(target, source) if target else target_address
@@ -147,7 +157,7 @@ class PathReader:
         back = (
             self._trace(target, source, source_address, source_address)
             if target is not None
-            else Trace((), False, "nothing is known of the way back")
+            else UNKNOWN_WAY
         )
         self.unseen += [
             f"{state.label}: its firewall rules (no `nft` that may read them)"
@@ -172,7 +182,7 @@ class PathReader:
         return next(handle for handle in handles if handle.inode == inode)
 
     def state(self, handle: NamespaceHandle) -> NamespaceState:
-        """The state of a namespace, read once. Raises SwitchmarkError if it cannot be entered."""
+        """The state of a namespace, read once. Raises UnavailableError if it cannot be entered."""
         if handle.inode not in self._states:
             try:
                 self._states[handle.inode] = read_state(handle)
@@ -186,7 +196,7 @@ class PathReader:
 
     def address_of(self, target: OpenEndpoint, source: OpenEndpoint) -> str:
         """The IPv4 address of an endpoint that the other one would use: in a subnet of both if
-        there is one. Raises SwitchmarkError without an address."""
+        there is one. Raises UnavailableError without an address."""
         links = self.state(target.handle).links.values()
         texts = [
             address
@@ -196,9 +206,9 @@ class PathReader:
             if ":" not in address
         ]
         if not texts:
-            where = f"device {target.device}" if target.device else "no device"
-            raise SwitchmarkError(
-                f"{target.endpoint}: {where} has a global IPv4 address",
+            where = f"device {target.device} has no" if target.device else "no device has a"
+            raise UnavailableError(
+                f"{target.endpoint}: {where} global IPv4 address",
                 remedy="is the endpoint connected to a network?",
             )
         addresses = [text.partition("/")[0] for text in texts]
@@ -209,13 +219,13 @@ class PathReader:
         return addresses[0]
 
     def any_address(self) -> str:
-        """An IPv4 address of the first end. Raises SwitchmarkError without one."""
+        """An IPv4 address of the first end. Raises UnavailableError without one."""
         end = self.ends[0]
         for link in self.state(end.handle).links.values():
             for address in () if link.loopback else link.addresses:
                 if ":" not in address:
                     return address.partition("/")[0]
-        raise SwitchmarkError(
+        raise UnavailableError(
             f"{end.endpoint}: no device has a global IPv4 address",
             remedy="is the endpoint connected to a network?",
         )
@@ -229,7 +239,10 @@ class PathReader:
                 return addresses[0]
         address = route.get("prefsrc")
         if not address:
-            raise SwitchmarkError(f"{source.endpoint}: it has no route to {target}")
+            raise UnavailableError(
+                f"{source.endpoint}: it has no route to {target}",
+                remedy="see `ip route get` there, or name an endpoint in the same network",
+            )
         return str(address)
 
     def _trace(

@@ -17,7 +17,7 @@ from switchmark.model.workload import Workload
 # Parameters that the bench sets for every workload, whatever the program.
 COMMON_FIELDS = frozenset({
     "dimension", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario", "vnf", "generator",
-    "workload", "offload", "congestion_control",
+    "workload", "offload", "congestion_control", "location",
 })  # fmt: skip
 DEVICE_PORTS = dict.fromkeys((PortKind.VETH, PortKind.MACVLAN, PortKind.ATTACHMENT), Io.UDP)
 

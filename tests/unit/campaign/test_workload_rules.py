@@ -63,6 +63,20 @@ def test_a_notation_with_a_workload_is_read_back() -> None:
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        {"workload": "tcp-rr", "request_size": "1048576", "response_size": "1048576"},
+        {"workload": "http", "response_size": "16M"},
+        {"workload": "tcp-stream", "rate": "8bps"},
+        {"workload": "udp-stream", "rate": "400kbps", "datagram_size": "1000"},
+    ],
+)
+def test_the_limits_of_the_engine_are_planned(given: dict[str, str]) -> None:
+    (single,) = planned(**given)
+    assert single.workload == given["workload"]
+
+
+@pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"rate": "1Gbps"}, "does not name its layer; write 1Gbps-l1"),
@@ -126,6 +140,13 @@ def test_a_notation_with_a_workload_is_read_back() -> None:
         ),
         ({"workload": "tcp-rr", "congestion_control": "fast"}, "write e.g. cubic, reno or bbr"),
         ({"workload": "tpc-rr"}, "did you mean tcp-rr"),
+        ({"workload": "tcp-rr", "request_size": "1048577"}, "at most 1048576 bytes, not 1048577"),
+        ({"workload": "tcp-crr", "response_size": "16M"}, "use 1048576 or less"),
+        ({"workload": "tcp-stream", "rate": "7bps"}, "use 8bps or more"),
+        (
+            {"workload": "udp-stream", "rate": "100kbps", "datagram_size": "1000"},
+            "use 400000bps or more, or a smaller datagram_size",
+        ),
     ],
 )  # fmt: skip
 def test_an_impossible_workload_is_refused(given: dict[str, str], says: str) -> None:

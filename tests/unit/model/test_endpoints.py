@@ -29,6 +29,8 @@ def test_an_endpoint_is_read_and_written(text: str) -> None:
         ("pid:1e3", "takes a process id"),
         ("pod:web", "takes NAMESPACE/NAME"),
         ("dev:0123456789abcdef", "takes a network device"),
+        ("netns:a b", "for another name use pid:N"),
+        ("netns:a\nb", r"'netns:a\\nb'"),
         ("address:web:80", "IPv4 address"),
         ("address:224.0.0.1:80", "not the address of one host"),
         ("address:255.255.255.255", "not the address of one host"),

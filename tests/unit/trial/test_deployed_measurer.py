@@ -246,5 +246,5 @@ def test_waiting_switch_is_noted() -> None:
     assert point.stalled_s == 0.5
     assert point.needs_repetition
     assert any(
-        note.startswith("the switch was kept from its core for 0.5 s") for note in deployed.notes()
+        note.startswith("the switch was kept from its core for 500 ms") for note in deployed.notes()
     )

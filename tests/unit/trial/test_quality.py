@@ -186,7 +186,7 @@ def test_the_table_has_only_columns_and_rows_that_say_something() -> None:
     in_order = summarise_quality(Records(columns, [0]))
     assert quality_table([nothing, in_order]) == ([], {})
     headings, lines = quality_table([nothing, fair, overtaken])
-    assert headings == ["reordered", "by up to", "Jain"]
+    assert headings == ["reordered", "by up to, frames", "Jain"]
     assert lines == {1: ["-", "-", "0.9500"], 2: ["25 %", "7", "-"]}
 
 

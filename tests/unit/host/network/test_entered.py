@@ -81,3 +81,11 @@ def test_a_process_that_ends_is_noticed() -> None:
 def test_an_unknown_device_is_refused() -> None:
     with pytest.raises(UnavailableError, match="no such network device"):
         open_endpoint(read_endpoint("dev:smnone0"))
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"), [("netns:smnone", "see `ip netns`"), ("pid:2147483647", "see `ps -e`")]
+)
+def test_an_endpoint_that_is_absent_has_a_remedy(text: str, remedy: str) -> None:
+    with pytest.raises(UnavailableError, match=remedy):
+        open_endpoint(read_endpoint(text))

@@ -15,15 +15,19 @@ HANDLE = NamespaceHandle(-1, 1, "shop")
 SETTINGS = {
     "nf_conntrack_udp_timeout_stream": "120",
     "nf_conntrack_tcp_timeout_time_wait": "110",
-    "gc_stale_time": "60",
-    "gc_thresh1": "128",
+    "eth0/gc_stale_time": "60",  # a namespace of a container has no folder `default`
+    "eth1/gc_stale_time": "90",
 }
 
 
 @pytest.fixture(autouse=True)
 def settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_inside(_: NamespaceHandle, path: str) -> str | None:
+        return next((value for end, value in SETTINGS.items() if path.endswith(f"/{end}")), None)
+
+    monkeypatch.setattr(expiring, "read_inside", read_inside)
     monkeypatch.setattr(
-        expiring, "read_inside", lambda _, path: SETTINGS.get(path.rpartition("/")[2])
+        expiring, "read", {"/proc/sys/net/ipv4/neigh/default/gc_thresh1": "128"}.get
     )
 
 
@@ -51,6 +55,22 @@ def test_state_that_was_there_or_cannot_be_read_is_not_reported() -> None:
     unknown = ExpiringState(None, None, None, None)
     for before, after in ((busy, busy), (busy, NOTHING), (unknown, busy), (NOTHING, unknown)):
         assert list(remaining(HANDLE, "shop", before, after)) == []
+
+
+@pytest.mark.parametrize(
+    ("devices", "limit", "text"),
+    [
+        (("eth0", "eth1"), "128", "after 90 s without use as soon as it has more than 128 nei"),
+        (("eth0", "gone0"), None, "after some time without use as soon as it has enough nei"),
+    ],
+)
+def test_unknown_settings_of_neighbours_are_not_named(
+    devices: tuple[str, ...], limit: str | None, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expiring, "read", lambda _: limit)
+    after = replace(NOTHING, neighbours=frozenset(f"10.0.0.2 at {name}" for name in devices))
+    (line,) = remaining(HANDLE, "shop", NOTHING, after)
+    assert text in line
 
 
 def test_many_entries_are_shortened() -> None:

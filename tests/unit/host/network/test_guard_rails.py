@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from switchmark.host.network.guard_rails import (
+    PacketLoad,
     cap_refusal,
     connections_refusal,
     judge_bridge,
     judge_path,
 )
-from switchmark.host.network.path import NetworkPath, Station, Trace
+from switchmark.host.network.path import UNKNOWN_WAY, NetworkPath, Station, Trace
 from switchmark.host.network.state import Firewall, Link, NamespaceState
 from switchmark.model.endpoints import Endpoints
 from switchmark.switch.existing import Existing, Request
@@ -81,6 +82,27 @@ def test_a_path_without_a_known_end_is_refused() -> None:
     assert "not known to its end" in str(verdict.refusals[0])
 
 
+def test_a_way_back_that_does_not_leave_its_end_is_refused() -> None:
+    """The second end also has the address of the first, so answers would stay there."""
+    state = host(link("v1"))
+    path = replace(path_over(state, "v1"), back=Trace((), False, "10.0.0.2 is an address of b"))
+    assert "10.0.0.2 is an address of b" in str(judge_path(path, state, ()).refusals)
+    unknown = replace(path, back=UNKNOWN_WAY)  # the second end is an address, or a remote pod
+    assert judge_path(unknown, state, ()).refusals == ()
+
+
+@pytest.mark.parametrize(("size", "refused"), [(1298, False), (1299, True)])
+def test_frames_above_the_smallest_mtu_are_refused(size: int, refused: bool) -> None:
+    """The kernel of the sender reads only its own MTU; a bridge forwards by that of its ports."""
+    state = host(link("v1", mtu_bytes=1280), link("br0", "bridge", mtu_bytes=1000))
+    stations = (Station(HOST, "v1", "receives"), Station(HOST, "br0", "bridges"))
+    trace = Trace(stations, True, "")
+    path = replace(path_over(state), forth=trace, back=trace)
+    switch = Existing()
+    switch.request = Request(Endpoints("netns:a+netns:b"), frame_bytes=size)
+    assert ("use packet_size up to 1298" in str(switch._guard(path, state))) is refused
+
+
 def test_a_bridge_is_judged_by_its_ports() -> None:
     inside = host(link("br0", "bridge"), link("v1", master="br0"))
     assert judge_bridge(inside, "br0", ()).refusals == ()
@@ -102,12 +124,13 @@ def test_a_bridge_is_judged_by_its_ports() -> None:
 def test_a_load_above_the_cap_is_refused(
     rate: int | None, size: float, seconds: float, most: int | None, word: str
 ) -> None:
-    assert word in str(cap_refusal(rate, size, seconds, most))
+    load = None if rate is None else PacketLoad(rate, size)
+    assert word in str(cap_refusal(load, seconds, most))
 
 
 def test_a_load_below_the_cap_is_permitted() -> None:
-    assert cap_refusal(1000, 64, 10, None) is None
-    assert cap_refusal(4000, 1500, 60, 4000) is None
+    assert cap_refusal(PacketLoad(1000, 64), 10, None) is None
+    assert cap_refusal(PacketLoad(4000, 1500), 60, 4000) is None
 
 
 def test_connections_of_a_campaign_are_bounded() -> None:
