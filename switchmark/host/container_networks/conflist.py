@@ -90,6 +90,8 @@ def built_in(name: str) -> ConfigurationList:
 def load(path: Path) -> ConfigurationList:
     """Read a list from a file. Raises UsageError."""
     try:
+        if path.is_fifo():  # a reader of it would wait without end
+            raise UsageError(f"conflist {path}: is a named pipe", remedy="name a file")
         with path.open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
     except OSError as error:
@@ -212,9 +214,7 @@ def _document(text: str, where: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not usable JSON ({error})", remedy="correct it") from None
     if not isinstance(document, dict):
-        raise UsageError(
-            f"{where}: its JSON is not an object", remedy='write {{"cniVersion": ...}}'
-        )
+        raise UsageError(f"{where}: its JSON is not an object", remedy='write {"cniVersion": ...}')
     return document
 
 

@@ -475,9 +475,9 @@ def _application_reason(used: Sequence[int], crowded: set[int], with_switch: Seq
             "because there is no other CPU"
         )
     if crowded:
-        return (
-            f"oversubscribed: {len(used)} applications share {core_list(used)}"
-            f" ({max(used.count(core) for core in crowded)} on the fullest)"
+        most = max(used.count(core) for core in crowded)
+        return f"oversubscribed: {len(used)} applications share {core_list(used)}" + (
+            f" (at most {most} on one core)" if len(crowded) > 1 else ""
         )
     return f"each application has its own core ({core_list(used)})"
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.host.kernel.namespaces import inside
+
+
+@dataclass(frozen=True, slots=True)
+class EndCounters:
+    """The counters of one end of a connection at one moment."""
+
+    protocol: dict[str, int]
+    rx_bytes: int
+    rx_packets: int
 
 
 def all_device_counters(netns: str | None) -> dict[str, list[int]]:
@@ -59,3 +69,10 @@ def protocol_counters(netns: str | None) -> dict[str, int]:
         if fields[0] == "TCP:" and "tw" in fields:
             found["TimeWait"] = int(fields[fields.index("tw") + 1])
     return found
+
+
+def end_counters(netns: str | None, device: str) -> EndCounters:
+    """The counters of the protocols in a namespace, and of one of its devices. Raises OSError if
+    the device is gone."""
+    counted = _device_counters(netns, device)
+    return EndCounters(protocol_counters(netns), counted[0], counted[1])

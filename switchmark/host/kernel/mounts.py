@@ -57,6 +57,13 @@ def _mount(line: bytes) -> MountPoint:
     return MountPoint(point, os.fsdecode(kind), tuple(os.fsdecode(options).split(",")), root)
 
 
+def is_root_mounted(mountinfo: bytes | None = None) -> bool:
+    """Return False if / is not a mount point, as in a chroot into a plain folder. There the kernel
+    refuses to change the propagation of mounts, which `ip netns exec` also does."""
+    points = [mount.point for mount in read_mounts(mountinfo)]
+    return not points or "/" in points  # a sandbox may show an empty list
+
+
 def mounts_below(path: str | Path) -> list[str]:
     """Return the mount points at or below a path, deepest first."""
     top = os.path.realpath(path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 
 from switchmark.errors import UnavailableError
 from switchmark.host.place import remedies
@@ -21,23 +22,34 @@ from switchmark.host.private.start import is_inside
 from switchmark.model.capabilities import Availability, available, unavailable
 
 __all__ = [
-    "Facility", "Kind", "PlaceLimits", "can", "forget", "kind", "limits", "missing", "require",
-    "try_all",
+    "Facility", "Kind", "PlaceLimits", "can", "forget", "hidden_networks", "kind",
+    "limits", "missing", "require", "require_proc", "try_all",
 ]  # fmt: skip
+
+PROC = Path("/proc")
 
 
 @cache
 def can(facility: Facility) -> Availability:
     """Return whether the place allows a facility; if not, with the reason and the remedy in this
-    place. The first call tries it, which takes some milliseconds."""
+    place. The first call tries it, which takes some milliseconds. Raises UnavailableError if /proc
+    is not mounted."""
+    require_proc()
     try:
         TRIES[facility]()
     except OSError as error:
         reason = error.strerror or str(error)
         if facility is Facility.NETWORK_NAMESPACE and kind() is Kind.USER and is_inside() is None:
             return _no_private_namespaces(reason)
-        return remedies.refusal(facility, kind(), reason)
+        return remedies.refusal(facility, kind(), reason, error.errno)
     return available("yes")
+
+
+def require_proc() -> None:
+    """Raise UnavailableError if /proc is not mounted: without it, the bench cannot recognize
+    processes and mounts."""
+    if not (PROC / "self").exists():
+        raise UnavailableError(f"{PROC} is not mounted; as root: mount -t proc proc {PROC}")
 
 
 def _no_private_namespaces(reason: str) -> Availability:
@@ -55,6 +67,19 @@ def missing(*facilities: Facility) -> Availability | None:
     it allows all."""
     answers = map(can, facilities)
     return next((answer for answer in answers if not answer.available), None)
+
+
+def hidden_networks() -> Availability | None:
+    """Return why the networks, processes and containers of the host are not visible, with the
+    remedy; None if they are."""
+    if is_inside() is None:
+        return None
+    remedy = remedies.SHARE if kind() is Kind.PRIVATE else remedies.SUDO
+    return unavailable(
+        "the bench runs in private namespaces, which hide the networks, processes and containers "
+        "of the host",
+        remedy,
+    )
 
 
 def require(user: str, *facilities: Facility) -> None:

@@ -3,11 +3,13 @@ kind of place."""
 
 from __future__ import annotations
 
+import errno
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from switchmark.host.kernel.mounts import is_root_mounted
 from switchmark.host.place.facility import Facility
 from switchmark.host.place.kinds import Kind, is_pod
 from switchmark.model.capabilities import Availability, unavailable
@@ -30,6 +32,12 @@ REFUSING = (
         "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
     ),
 )
+# Reason and remedy in a chroot into a folder that is not a mount point.
+IN_CHROOT = "since the kernel refuses them in a chroot"
+NOT_MOUNTED = "since / of this chroot is not a mount point"
+MOUNT_ROOT = "before the chroot into FOLDER, as root: mount --bind FOLDER FOLDER"
+OUTSIDE = "run switchmark outside of the chroot"
+NO_PRIVATE = f"{SHARE}, or run switchmark outside of this chroot or container"
 RESERVE = "echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 
 
@@ -196,11 +204,16 @@ _WHO = {
 }
 
 
-def refusal(facility: Facility, kind: Kind, reason: str) -> Availability:
+def refusal(facility: Facility, kind: Kind, reason: str, number: int | None = None) -> Availability:
     """The reason and the remedy for a facility that is missing in a place of this kind. `reason` is
-    the error with which the operating system refused it."""
+    the error with which the operating system refused it, and `number` its errno."""
     row = TEXTS[facility]
     text = f"{_WHO[kind]} cannot {row.cannot} ({reason})"
+    if (in_chroot := _chroot_refusal(facility, kind)) is not None:
+        cause, remedy = in_chroot
+        return unavailable(f"{text}, {cause}", remedy)
+    if kind is Kind.ROOT and facility is Facility.USER_NAMESPACE and number == errno.EPERM:
+        return unavailable(text, NO_PRIVATE)  # a setting would refuse it with ENOSPC
     if kind is Kind.USER and facility is Facility.USER_NAMESPACE:
         cause, remedy = _refusing_setting()
         return unavailable(f"{text}{cause}", f"{SUDO}{remedy}")
@@ -210,6 +223,16 @@ def refusal(facility: Facility, kind: Kind, reason: str) -> Availability:
         return unavailable(text, row.root if kind is Kind.ROOT else row.user)
     remedy = row.container if isinstance(row.container, str) else row.container.text()
     return unavailable(text, remedy, row.instead)
+
+
+def _chroot_refusal(facility: Facility, kind: Kind) -> tuple[str, str] | None:
+    """Return the reason and the remedy for a facility that a chroot into a plain folder refuses;
+    None if / is a mount point, or if the facility does not depend on it."""
+    if facility is Facility.USER_NAMESPACE and not is_root_mounted():
+        return IN_CHROOT, OUTSIDE
+    if facility in (Facility.NETWORK_NAMESPACE, Facility.HUGETLBFS) and not is_root_mounted():
+        return NOT_MOUNTED, MOUNT_ROOT if kind is Kind.ROOT else OUTSIDE
+    return None
 
 
 def _refusing_setting() -> tuple[str, str]:

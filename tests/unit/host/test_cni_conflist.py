@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_several_versions_come_highest_first() -> None:
     ("text", "place"),
     [
         ("{\n  'name': 1}", "x: line 2, column 3: not JSON"),
-        ("[]", "x: its JSON is not an object"),
+        ("[]", 'x: its JSON is not an object; write {"cniVersion": ...}'),
         ("[" * 100_000, "x: not usable JSON"),
         ('{"name": "n", "plugins": NaN}', "x: not usable JSON"),
         (json.dumps({**GOOD, "name": "-net"}), 'x: name is "-net"; use letters'),
@@ -69,6 +70,12 @@ def test_files_that_cannot_be_lists(tmp_path: Path) -> None:
     large.write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not UTF-8"):
         load(large)
+
+
+def test_a_named_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.conflist")
+    with pytest.raises(UsageError, match="is a named pipe; name a file"):
+        load(tmp_path / "pipe.conflist")
 
 
 def test_an_unknown_name_lists_the_built_in_ones() -> None:

@@ -33,6 +33,18 @@ def test_deepest_and_last_mount_counts(path: str, kind: str) -> None:
     assert mounts.filesystem_of(path, GUEST.encode()) == kind
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (GUEST, True),
+        ("124 111 0:21 / /proc rw - proc proc rw\n", False),  # a chroot into a plain folder
+        ("", True),  # a sandbox that shows no mount
+    ],
+)
+def test_root_is_a_mount_point_outside_of_a_plain_chroot(lines: str, expected: bool) -> None:
+    assert mounts.is_root_mounted(lines.encode()) is expected
+
+
 def test_this_machine_has_a_result() -> None:
     assert mounts.filesystem_of("/proc/self") == "proc"
 

@@ -18,6 +18,8 @@ import pytest
 from switchmark.errors import UnavailableError
 from switchmark.host import place
 from switchmark.host.place import Facility, Kind, kinds, remedies, tries
+from switchmark.host.private.start import Reason
+from switchmark.switch.existing import Existing
 
 ROOT = Path(__file__).parents[3]
 NOBODY = 65534
@@ -42,6 +44,21 @@ def refuse(error: OSError) -> Callable[[], None]:
 
 def test_each_facility_has_a_try_and_texts() -> None:
     assert set(tries.TRIES) == set(remedies.TEXTS) == set(Facility)
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"), [(Kind.PRIVATE, "leave out --private"), (Kind.USER, "sudo")]
+)
+def test_private_namespaces_hide_networks_of_the_host(
+    kind: Kind, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process id or a namespace of the user would otherwise be reported as absent, or be taken
+    for another one."""
+    assert place.hidden_networks() is None
+    monkeypatch.setattr(place, "is_inside", lambda: Reason.CHOICE)
+    monkeypatch.setattr(place, "kind", lambda: kind)
+    answer = Existing().availability()
+    assert not answer.available and remedy in str(answer.refusal)
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -139,6 +156,49 @@ def test_refused_user_namespaces_name_the_setting(
     assert answer.reason == f"an ordinary user cannot make user namespaces (no){cause}"
     assert answer.remedy is not None and answer.remedy.startswith("run it as root")
     assert remedy is None or f"; or, as root: {remedy}" in answer.remedy or remedy in answer.remedy
+
+
+@pytest.mark.parametrize(
+    ("facility", "kind", "cause", "remedy"),
+    [
+        (Facility.NETWORK_NAMESPACE, Kind.ROOT, remedies.NOT_MOUNTED, "mount --bind FOLDER FOLDER"),
+        (Facility.NETWORK_NAMESPACE, Kind.CONTAINER, remedies.NOT_MOUNTED, remedies.OUTSIDE),
+        (Facility.HUGETLBFS, Kind.ROOT, remedies.NOT_MOUNTED, "mount --bind FOLDER FOLDER"),
+        (Facility.USER_NAMESPACE, Kind.ROOT, remedies.IN_CHROOT, remedies.OUTSIDE),
+        (Facility.USER_NAMESPACE, Kind.USER, remedies.IN_CHROOT, remedies.OUTSIDE),
+        (Facility.PACKET_SOCKET, Kind.ROOT, "", "CONFIG_PACKET"),
+    ],
+)
+def test_refusal_in_a_plain_chroot_names_the_chroot(
+    facility: Facility, kind: Kind, cause: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The remedy was a kernel with CONFIG_NET_NS, which the machine has."""
+    monkeypatch.setattr(remedies, "is_root_mounted", lambda: False)
+    answer = remedies.refusal(facility, kind, "no", errno.EINVAL)
+    assert answer.reason is not None and answer.reason.endswith(
+        f"(no), {cause}" if cause else "(no)"
+    )
+    assert answer.remedy is not None and remedy in answer.remedy
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.EPERM, remedies.NO_PRIVATE), (errno.ENOSPC, "sysctl user.max_user_namespaces=10000")],
+)
+def test_root_without_user_namespaces_gets_a_true_remedy(
+    number: int, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chroot or a filter refuses them with EPERM, a limit with ENOSPC."""
+    monkeypatch.setattr(remedies, "is_root_mounted", lambda: True)
+    assert remedies.refusal(Facility.USER_NAMESPACE, Kind.ROOT, "no", number).remedy == remedy
+
+
+def test_missing_proc_is_refused_with_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(place, "PROC", tmp_path)
+    with pytest.raises(UnavailableError, match=r"is not mounted; as root: mount -t proc"):
+        place.can(Facility.TUN)
 
 
 def test_network_namespaces_of_a_user_need_user_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
