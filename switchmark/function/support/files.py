@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from socket import AF_INET, AF_INET6, inet_ntoa, inet_pton
 from typing import TYPE_CHECKING, TypeVar
 
 from switchmark.errors import Refusal, UsageError
+from switchmark.function.support.prefixes import first_of_each
 from switchmark.function.support.table import UDP, Routes, Rule
 
 if TYPE_CHECKING:
@@ -23,6 +27,11 @@ if TYPE_CHECKING:
 MOST_BYTES = 256 * 2**20
 MOST_LINES = 4_000_000
 LONGEST_LINE = 400
+_FAMILIES = {4: AF_INET, 6: AF_INET6}
+_HOST_MASKS = {  # by the text of the prefix length
+    version: {str(bits): (1 << (width - bits)) - 1 for bits in range(width + 1)}
+    for version, width in ((4, 32), (6, 128))
+}
 PROTOCOLS = {"udp": UDP, "tcp": 6, "icmp": 1, "any": None}
 ANY_PORTS = (0, 65_535)
 # @192.0.2.0/24 198.51.100.0/24 0 : 65535 1024 : 2047 0x11/0xFF, and further fields
@@ -36,44 +45,60 @@ _T = TypeVar("_T")
 def read_routes(path: str, hops_by_port: list[list[int]], ip_version: int) -> Routes:
     """Read prefixes from a CSV file: a prefix in each line, and optionally the number of its next
     hop behind a comma. Lines without one take the next hops in turn. Raises UsageError."""
-    return _routes(path, file_identity(path), tuple(map(tuple, hops_by_port)), ip_version)
+    import numpy as np
+
+    networks, lengths, hops, lines = _routes(path, file_identity(path), ip_version)
+    every = np.array([hop for turn in zip(*hops_by_port, strict=True) for hop in turn], np.uint16)
+    if len(too_high := np.flatnonzero(hops >= len(every))):
+        first = too_high[0]
+        raise UsageError(
+            f"{path}:{lines[first]}: next hop {hops[first]} does not exist",
+            remedy=f"use 0 to {len(every) - 1}, or leave it out",
+        )
+    turns = np.where(hops < 0, np.arange(len(hops)) % len(every), hops)
+    return Routes(networks, lengths, every[turns])
 
 
 @lru_cache(maxsize=4)
 def _routes(
-    path: str, _identity: tuple[int, int], hops_by_port: tuple[tuple[int, ...], ...], version: int
-) -> Routes:
+    path: str, _identity: tuple[int, int], version: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return networks, prefix lengths, next hops (-1: in turn) and line numbers."""
     import numpy as np
 
-    every = [hop for turn in zip(*hops_by_port, strict=True) for hop in turn]
     width = 4 if version == 4 else 16
     networks, lengths = bytearray(), bytearray()
-    hops: list[int] = []
-    first_line: dict[bytes, int] = {}
+    hops, lines = array("i"), array("i")
     for number, line in _lines(path):
-        prefix, _, hop = (part.strip() for part in line.partition(","))
-        network = _checked(path, number, prefix, lambda t: _prefix(t, version))
-        key = network.network_address.packed + bytes([network.prefixlen])
-        if key in first_line:
-            raise UsageError(
-                f"{path}:{number}: {prefix} is also in line {first_line[key]}",
-                remedy="keep one of them",
-            )
-        first_line[key] = number
-        networks += network.network_address.packed
-        lengths.append(network.prefixlen)
-        place = len(hops) if not hop else _checked(path, number, hop, _hop)
-        if hop and place >= len(every):
-            raise UsageError(
-                f"{path}:{number}: next hop {hop} does not exist",
-                remedy=f"use 0 to {len(every) - 1}, or leave it out",
-            )
-        hops.append(every[place % len(every)])
-    if not hops:
+        prefix, comma, hop = line.partition(",")
+        network, bits = _checked(path, number, prefix.strip(), lambda t: _packed(t, version))
+        networks += network
+        lengths.append(bits)
+        hops.append(_checked(path, number, hop.strip(), _hop) if comma and hop.strip() else -1)
+        lines.append(number)
+    if not lines:
         raise UsageError(f"{path}: it has no routes", remedy="write a prefix in each line")
     rows: np.ndarray = np.frombuffer(bytes(networks), np.uint8).reshape(-1, width)
-    return Routes(
-        rows.copy(), np.frombuffer(bytes(lengths), np.uint8).copy(), np.array(hops, np.uint16)
+    bits_of_rows: np.ndarray = np.frombuffer(bytes(lengths), np.uint8)
+    _refuse_doubles(path, rows, bits_of_rows, lines)
+    return rows, bits_of_rows, np.array(hops, np.int32), np.array(lines, np.int32)
+
+
+def _refuse_doubles(
+    path: str, networks: np.ndarray, lengths: np.ndarray, lines: Sequence[int]
+) -> None:
+    """Raise UsageError if a prefix is in two lines."""
+    import numpy as np
+
+    firsts = first_of_each(networks, lengths)
+    if len(firsts) == len(lengths):
+        return
+    place = int(np.setdiff1d(np.arange(len(lengths)), firsts)[0])
+    equal = (networks == networks[place]).all(axis=1) & (lengths == lengths[place])
+    prefix = f"{ipaddress.ip_address(networks[place].tobytes())}/{lengths[place]}"
+    raise UsageError(
+        f"{path}:{lines[place]}: {prefix} is also in line {lines[int(np.flatnonzero(equal)[0])]}",
+        remedy="keep one of them",
     )
 
 
@@ -110,7 +135,7 @@ def _csv_rule(line: str, version: int) -> Rule:
     if any(ranges) and PROTOCOLS[protocol] not in (UDP, 6):
         raise ValueError("ports need protocol udp or tcp")
     return Rule(
-        verdict == "permit", str(_prefix(source, version)), str(_prefix(destination, version)),
+        verdict == "permit", _written(source, version), _written(destination, version),
         PROTOCOLS[protocol], *ranges,
     )  # fmt: skip
 
@@ -129,9 +154,29 @@ def _classbench(line: str, version: int) -> Rule:
     if has_ports and (mask == 0 or protocol not in (UDP, 6)):
         raise ValueError("ports need protocol 0x11 or 0x06")
     return Rule(
-        False, str(_prefix(source, version)), str(_prefix(destination, version)),
+        False, _written(source, version), _written(destination, version),
         protocol if mask else None, source_ports, destination_ports,
     )  # fmt: skip
+
+
+def _packed(text: str, version: int) -> tuple[bytes, int]:
+    """Return network address and prefix length. The usual form is read without `ipaddress`, which
+    takes ten times as long; `ipaddress` reads all other texts, and explains mistakes."""
+    address, _, bits = text.partition("/")
+    with suppress(ValueError, OSError, KeyError):
+        packed = inet_pton(_FAMILIES[version], address)
+        if int.from_bytes(packed, "big") & _HOST_MASKS[version][bits] == 0:
+            return packed, int(bits)
+    network = _prefix(text, version)
+    return network.network_address.packed, network.prefixlen
+
+
+def _written(text: str, version: int) -> str:
+    """Return a prefix in its usual form."""
+    network, bits = _packed(text, version)
+    # `inet_ntop` writes some IPv6 addresses in another form than `ipaddress`.
+    address = inet_ntoa(network) if version == 4 else str(ipaddress.IPv6Address(network))
+    return f"{address}/{bits}"
 
 
 def _prefix(text: str, version: int) -> ipaddress.IPv4Network | ipaddress.IPv6Network:

@@ -127,7 +127,7 @@ def draw_routes(
             rows = networks[chosen] | (_random(generator, missing, width) & inner)
         before = len(lengths)
         everything = np.concatenate([networks, rows]), np.concatenate([lengths, drawn])
-        fresh = _first_of_each(*everything)
+        fresh = first_of_each(*everything)
         fresh = fresh[fresh >= before]
         parents[before : before + len(fresh)] = chosen[fresh - before]
         networks = np.concatenate([networks, everything[0][fresh]])
@@ -176,7 +176,7 @@ def _draw(generator: np.random.Generator, lengths: np.ndarray, width: int) -> np
     return drawn
 
 
-def _first_of_each(networks: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def first_of_each(networks: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return the places of the first occurrence of each prefix, in order."""
     import numpy as np
 
@@ -186,7 +186,7 @@ def _first_of_each(networks: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def _distinct(networks: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    first = _first_of_each(networks, lengths)
+    first = first_of_each(networks, lengths)
     return networks[first], lengths[first]
 
 

@@ -250,25 +250,27 @@ def rule_text(rule: Rule) -> str:
 
 def _add_part(to: NftList, rules: Sequence[Rule]) -> None:
     """Add rules of one verdict in any order: those of each form as sets, or as lines if few."""
-    forms: dict[tuple[tuple[str, ...], int | None], list[Rule]] = {}
+    forms: dict[tuple[tuple[str, ...], int | None], list[tuple[Rule, list[Field]]]] = {}
     for rule in dict.fromkeys(rules):
-        compared = tuple(part.expression for part in fields_of(rule))
-        forms.setdefault((compared, rule.protocol), []).append(rule)
+        fields = fields_of(rule)
+        compared = tuple(part.expression for part in fields)
+        forms.setdefault((compared, rule.protocol), []).append((rule, fields))
     for (expressions, _), members in forms.items():
         if len(members) < FEWEST_ELEMENTS or not expressions:
-            to.lines += map(rule_text, members)
+            to.lines += [rule_text(rule) for rule, _ in members]
             continue
         for part in _without_overlap(members):
             _add_set(to, part)
 
 
-def _without_overlap(rules: Sequence[Rule]) -> list[list[Rule]]:
+def _without_overlap(
+    rows: Sequence[tuple[Rule, list[Field]]],
+) -> list[list[tuple[Rule, list[Field]]]]:
     """Deal rules of one form out to sets whose elements do not overlap, which the kernel would
     refuse. Raises `UsageError` if too many sets are needed."""
-    rows = [(rule, fields_of(rule)) for rule in rules]
     exact = [k for k in range(len(rows[0][1])) if all(row[k].is_exact for _, row in rows)]
     inexact = [k for k in range(len(rows[0][1])) if k not in exact]
-    parts: list[list[Rule]] = []
+    parts: list[list[tuple[Rule, list[Field]]]] = []
     buckets: list[dict[tuple[int, ...], list[list[Field]]]] = []
     for rule, row in rows:
         key = tuple(row[k].low for k in exact)
@@ -286,7 +288,7 @@ def _without_overlap(rules: Sequence[Rule]) -> list[list[Rule]]:
         if number == len(parts):
             parts.append([])
             buckets.append({})
-        parts[number].append(rule)
+        parts[number].append((rule, row))
         buckets[number].setdefault(key, []).append(row)
     return parts
 
@@ -295,8 +297,8 @@ def _meet(a: Sequence[Field], b: Sequence[Field], places: Sequence[int]) -> bool
     return all(a[k].low <= b[k].high and b[k].low <= a[k].high for k in places)
 
 
-def _add_set(to: NftList, rules: Sequence[Rule]) -> None:
-    rows = [fields_of(rule) for rule in rules]
+def _add_set(to: NftList, members: Sequence[tuple[Rule, list[Field]]]) -> None:
+    rows = [fields for _, fields in members]
     expression = " . ".join(part.expression for part in rows[0])
     nft_set = NftSet(
         f"s{len(to.sets)}",
@@ -305,7 +307,7 @@ def _add_set(to: NftList, rules: Sequence[Rule]) -> None:
         any(not part.is_exact for row in rows for part in row),
     )
     to.sets.append(nft_set)
-    rule = rules[0]
+    rule = members[0][0]
     protocol = _match_protocol(rule, rows[0])
     to.lines.append(f"{protocol}{expression} @{nft_set.name} {_verdict(rule)}")
 

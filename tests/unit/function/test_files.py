@@ -1,10 +1,13 @@
 """Tables of users: right files, and mistakes with their line."""
 
+import ipaddress
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from switchmark.errors import UsageError
+from switchmark.function.support import files
 from switchmark.function.support.files import read_routes, read_rules
 from switchmark.function.support.flows import load_flows
 from switchmark.function.support.table import Rule
@@ -30,13 +33,56 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     assert len(read_routes(path, [[0, 1]], 4)) == 2
 
 
+def test_file_is_parsed_once_for_all_next_hops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, parsed = files._lines, []
+
+    def counted(path: str) -> Iterator[tuple[int, str]]:
+        parsed.append(path)
+        return lines(path)
+
+    monkeypatch.setattr(files, "_lines", counted)
+    path = written(tmp_path, "192.0.2.0/24\n198.51.100.0/24, 1\n")
+    assert [hop for *_, hop in read_routes(path, [[0, 1]], 4)] == [0, 1]
+    assert [hop for *_, hop in read_routes(path, [[6, 7], [4, 5]], 4)] == [6, 4]
+    assert parsed == [path]
+
+
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        (4, "0.0.0.0/0"), (4, "192.0.2.0/25"), (4, "192.0.2.1"), (4, "10.0.0.0/255.0.0.0"),
+        (4, "any"), (6, "any"), (6, "2001:DB8::/32"), (6, "2001:db8:0:0:1::7/128"),
+        (6, "::ffff:192.0.2.1/128"),
+    ],
+)  # fmt: skip
+def test_prefix_is_read_as_by_ipaddress(tmp_path: Path, version: int, text: str) -> None:
+    usual = {"any": "0.0.0.0/0" if version == 4 else "::/0"}
+    network = ipaddress.ip_network(usual.get(text, text))
+    routes = read_routes(written(tmp_path, text), [[0]], version)
+    assert routes.networks.tobytes() == network.network_address.packed
+    assert list(routes.lengths) == [network.prefixlen]
+    rules = read_rules(written(tmp_path, f"deny, {text}, any\n"), version)
+    assert rules[0].source == str(network)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["192.0.2.0/33", "192.0.2.0/-1", "192.0.2.0/", "0192.0.2.0/24", "1.2.3/24", "/8", "\0/8"],
+)
+def test_text_that_is_not_a_prefix_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=r"table:2: "):
+        read_routes(written(tmp_path, f"192.0.2.0/24\n{text}\n"), [[0]], 4)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("192.0.2.1/24", ":1: '192.0.2.1/24': 192.0.2.1/24 has host bits set"),
         ("192.0.2.0/24\n\n192.0.2.0/24", ":3: 192.0.2.0/24 is also in line 1; keep one of them"),
         ("2001:db8::/32", "2001:db8::/32 is not a prefix of IPv4; change ip_version"),
-        ("192.0.2.0/24, 7", ":1: next hop 7 does not exist; use 0 to 1"),
+        ("192.0.2.0/24\n192.0.2.0/25, 7", ":2: next hop 7 does not exist; use 0 to 1"),
         ("192.0.2.0/24, x", ":1: 'x': is not the number of a next hop"),
         ("# nothing", "it has no routes"),
         ("1" * 500, ":1: too long a line"),
