@@ -4,8 +4,8 @@
     bench/engine/builds.py BEFORE AFTER [--runs 15] [--port null --port virtio-user]
 
 Runs are pairs in random order. A ratio compares the 95th percentile of 2 ms samples, in which both
-ends had their cores, so that it is also valid on a busy machine. Each row has the median of the
-pairs' ratios (above 1: AFTER is faster) and its quartiles.
+ends had their cores, so that it is also valid on a busy machine. Each row has the ratio of the
+pairs (above 1: AFTER is faster) with its interval of 95 % confidence, and their quartiles.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ import tools.own_python  # noqa: F401 - runs this program by a Python that has t
 # isort: split
 
 import argparse
+import math
 import random
 import statistics
 import tempfile
 
 from frames import Bench
+
+from switchmark.statistics.paired import LogRatio, ratio_of
 
 KINDS = (("sender", ""), ("sender", "--frame-size imix"), ("receiver", ""))
 WINDOW_MS = 2.0
@@ -62,11 +65,13 @@ def row(before: Bench, after: Bench, runs: int, case: tuple[str, str, str]) -> s
             pair[bench is after] = bench.run(*case).rate_pps
         ratios.append(pair[True] / pair[False])
         rates.append(pair[True])
-    low, middle, high = statistics.quantiles(ratios, n=4)
+    lower, _, upper = statistics.quantiles(ratios, n=4)
+    ratio = ratio_of([LogRatio(pair, math.log(one)) for pair, one in enumerate(ratios)])
+    found = f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else "unknown"
     role, port, options = case
     return (
         f"{port:12s} {role:9s} {options or '64 B':20s} {statistics.median(rates) / 1e6:8.2f} Mpps "
-        f" after / before {middle:.3f} [{low:.3f}, {high:.3f}]"
+        f" after / before {found}, quartiles {lower:.3f} and {upper:.3f}"
     )
 
 

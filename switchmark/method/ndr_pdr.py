@@ -34,7 +34,7 @@ from switchmark.method.support.measurer import (
 from switchmark.method.support.method import Method
 from switchmark.method.support.task import Task
 from switchmark.record import GoalBounds, MethodFigure, MethodResult
-from switchmark.record.metric import method_metric
+from switchmark.record.metric import AT_LEAST, method_metric
 
 DEFAULT_MIN_PPS = 9001.0  # as in FD.io CSIT: a trial of 1 s below it has too few frames
 DEFAULT_BUDGET_S = 1200.0
@@ -224,7 +224,7 @@ def _lower_bound(bounds: GoalBounds) -> MethodFigure:
         bounds.decided_by not in ("sender", "cores", "range") and bounds.upper_pps is not None
     )
     return MethodFigure(
-        name=bounds.goal if is_limit else f"{bounds.goal} at least",
+        name=bounds.goal if is_limit else f"{bounds.goal}{AT_LEAST}",
         value=bounds.lower_pps,
         unit="pps",
         low=bounds.lower_pps,

@@ -80,7 +80,11 @@ def test_tcp_roles_reach_nothing_else(role: str) -> None:
     with veth_pair("ct") as wire:
         address = f"{wire[1].address}:5201"
         server = Engine("tcp-server", ["--listen", address], wire[1].namespace)
-        client = Engine("tcp-client", ["--connect", address, "--rate", "100"], wire[0].namespace)
+        client = Engine(
+            "tcp-client",
+            ["--connect", address, "--rate", "100", "--interval", "0.1"],
+            wire[0].namespace,
+        )
         try:
             for running in (server, client):
                 running.wait("ready")
@@ -88,7 +92,9 @@ def test_tcp_roles_reach_nothing_else(role: str) -> None:
                 running.wait("started")
             process = client if role == "tcp-client" else server
             assert answers(process.process.pid) == REFUSED
-            assert client.finish_tcp() > 0, "requests were answered meanwhile"
+            while client.wait("tcp_interval")["completed"] == 0:
+                pass  # the first request may be under way
+            assert client.finish_tcp() > 0
         finally:
             client.close()
             server.close()
