@@ -22,7 +22,7 @@ def measure(rig: Rig) -> Round:
         difference_ns = distance_ns(rig)
     if distance_ns(rig) > WITHIN_NS:
         raise TrialFailed("times vary too much for percentiles: other programs are active")
-    return Round({"90th less 50th": difference_ns - 1e3 * DELAY_US})
+    return Round({"90th minus 50th": difference_ns - 1e3 * DELAY_US})
 
 
 def distance_ns(rig: Rig) -> float:

@@ -59,7 +59,7 @@ def command(
     port_kind: Annotated[
         list[str] | None,
         typer.Option("--port-kind", metavar="KIND", help="veth or vhost-user; can be "
-                     "repeated. Default: the kinds that can be checked here, with --io veth."),
+                     "repeated. Default: all that can be checked here; veth alone if --io is given."),
     ] = None,
     budget: Annotated[
         str, typer.Option("--budget", metavar="TIME", help="Time for all reference checks.")

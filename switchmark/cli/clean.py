@@ -17,7 +17,7 @@ EPILOG = """
 Examples:
   switchmark clean --dry-run      list the leftovers
   switchmark clean                remove them
-  switchmark clean --cache        also remove the cached container roots
+  switchmark clean --cache        also remove the cached root file systems
 
 Exit codes:
   0    nothing is left
@@ -31,7 +31,8 @@ def command(
         bool, typer.Option("--dry-run", help="List the leftovers, and remove nothing.")
     ] = False,
     cache: Annotated[
-        bool, typer.Option("--cache", help="Also remove the cached container roots.")
+        bool,
+        typer.Option("--cache", help="Also remove the cached root file systems of containers."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:

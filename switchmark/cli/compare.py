@@ -50,10 +50,10 @@ Examples:
 The ratio is B / A with its 95 % interval. Contenders of one run are compared in pairs of trials
 of the same block. Two runs have no such pairs, so their ratio also includes each change of the
 machine between them.
-Verdicts: better and worse (significant after correction, and beyond the threshold), same (the
-whole interval is within the threshold), negligible (significant, but within the threshold),
-unclear (more repetitions are needed), untestable (fewer than two repetitions). docs/comparing.md
-describes the statistical tests.
+Verdicts: better and worse (significant after correction, and beyond the threshold), same (not
+significant, and the whole interval is within the threshold), negligible (significant, but the
+ratio is within the threshold), unclear (more repetitions are needed), untestable (fewer than two
+repetitions). docs/comparing.md describes the statistical tests.
 
 More: docs/comparing.md, docs/machines.md, docs/ci.md
 

@@ -84,7 +84,10 @@ def command(
     rate: Annotated[
         str | None,
         typer.Option(
-            "--rate", "-r", help="Frames per second of each pair, or max.", rich_help_panel=MEASURE
+            "--rate",
+            "-r",
+            help="Load of each pair in frames per second, or max; with traffic both ways, of each direction.",
+            rich_help_panel=MEASURE,
         ),
     ] = None,
     burst: Annotated[
@@ -100,7 +103,7 @@ def command(
         typer.Option(
             "--environment",
             "-e",
-            help="The place of the applications, for example lxc.",
+            help="Where the applications run: netns, lxc, docker and so on.",
             rich_help_panel=MEASURE,
             autocompletion=complete.environments,
         ),

@@ -96,7 +96,8 @@ class Trial(Frozen):
     switch: Annotated[Name, Parameter(
         "switch", CONTENDER, PLANNED, "[linux-bridge, ovs-dpdk, basicfwd]",
         "the switch under test; `switchmark list switches` prints the names; `all` means every "
-        "switch except `direct` and `reference`",
+        "switch that docs/switches.md does not exclude from it (`direct` is the baseline without a "
+        "switch)",
         letter="V", names=lambda known: known.switches,
         every=lambda known: known.contenders)]
     packet_size_bytes: Annotated[int, Parameter(
@@ -194,8 +195,8 @@ class Trial(Frozen):
         unit="time", read=read.time, show=format_seconds, say="{:g} s".format)] = 10.0
     interval_s: Annotated[Seconds, Parameter(
         "interval", METHOD, ANY, "100ms",
-        "length of one sample inside a trial. The value 200ms, written or by default, becomes "
-        "`duration` / 25 in shorter trials",
+        "length of one sample inside a trial. In trials of less than 5 s the value 200ms, which is "
+        "the default, becomes `duration` / 25",
         unit="time", read=read.time, show=format_seconds, say="samples of {:g} s".format,
         of_result=False)] = 0.2
     switch_options: Annotated[SwitchOptions, Parameter(  # `name:value+name:value`, sorted
@@ -213,8 +214,8 @@ class Trial(Frozen):
         say=lambda value: f"{value} core{'s' if value > 1 else ''}")] = 1
     spare_cores: Annotated[int, Parameter(
         "spare_cores", CONTENDER, PLANNED, "1",
-        "cores that stay idle on purpose, so that `direct` leaves as many cores to the "
-        "applications as a switch that polls does",
+        "number of cores that no program uses. In a baseline (`direct`), the applications then have "
+        "only the cores that they have beside a switch that polls",
         unit="cores", limits=read.SPARE, ranges=True, by_switch=True,
         say=lambda value: f"{value or 'no'} core{'s' if value > 1 else ''} idle")] = 0
     packet_mix: Annotated[traffic.PacketMix, Parameter(  # packet_size_bytes: the rounded mean
@@ -275,8 +276,9 @@ class Trial(Frozen):
         say=lambda value: "on the host" if value == "host" else f"in {value}")] = "host"
     vcpus: Annotated[int | None, Field(ge=1, le=MAX_VCPUS), Parameter(
         "vcpus", LAYOUT, DEFAULT, "1, 2",
-        "virtual CPUs of each virtual machine (environment `qemu`). They run on the cores of its "
-        "node and share them if there are fewer; `auto`: one for each core", unit="CPUs",
+        "virtual CPUs of each virtual machine (environment `qemu`). They run on the cores that "
+        "the placement gives to this machine, and share them if there are fewer cores than virtual "
+        "CPUs; `auto`: one for each core", unit="CPUs",
         limits=read.VCPUS, ranges=True, none="auto",
         say=lambda value: f"{value} vCPUs" if value else "a vCPU a core")] = None
     switch_cpus: Annotated[CpuChoice, Parameter(
@@ -288,8 +290,9 @@ class Trial(Frozen):
             value, f"switch on cores {value}"))] = AUTO_CPUS
     application_cpus: Annotated[CpuChoice, Parameter(
         "application_cpus", CORES, SAME, "4+5+6",
-        "cores of the traffic applications and VNFs, in this order, and again from the first core "
-        "if there are more programs than cores; `auto`: chosen by the placement",
+        "list of cores: the first traffic application gets the first core, and so on; VNFs follow "
+        "the applications. If there are more programs than cores, the list starts again; `auto`: "
+        "chosen by the placement",
         read=read.cores("auto", in_turn=True))] = AUTO_CPUS
     main_cpu: Annotated[CpuChoice, Parameter(
         "main_cpu", CORES, DEFAULT, "0",
@@ -304,8 +307,8 @@ class Trial(Frozen):
     numa: Annotated[Literal["auto", "same", "other", "generator-apart"], Parameter(
         "numa", CORES, SAME, "same, other",
         "NUMA nodes: `same` (applications and switch on one node), `other` (applications on "
-        "another node than the switch), `generator-apart` (testers on another node; VNFs on the "
-        "node of the switch, each on a separate core), `auto`: one node if it has enough cores",
+        "another node than the switch), `generator-apart` (applications on another node; VNFs on "
+        "the node of the switch, each on a separate core), `auto`: one node if it has enough cores",
         noun="placement on NUMA nodes")] = "auto"
     neighbour: Annotated[str, Field(pattern=VNF_PATTERN), Parameter(
         "neighbour", CORES, DEFAULT, "none, cache",
@@ -322,8 +325,8 @@ class Trial(Frozen):
         read=read.cores("any", "switch", "applications"))] = ANY_CPUS
     nics: Annotated[Nics, Parameter(
         "nics", LAYOUT, DEFAULT, "eth2/eth3+eth4/eth5",
-        "real ports of this host: pairs TESTER/SWITCH of ports that a cable joins, with `+` "
-        "between the pairs, for example `eth2/eth3`: the tester uses eth2, the switch eth3. A port "
+        "real ports of this host: pairs APPLICATION/SWITCH of ports that a cable joins, with `+` "
+        "between the pairs; in `eth2/eth3` the application uses eth2, the switch eth3. A port "
         "is a network device, or a PCI address that is bound to a driver for DPDK "
         "(docs/scenarios.md); `none`: virtual ports",
         read=read.words(read_nics), none="none")] = Nics("")
@@ -348,15 +351,16 @@ class Trial(Frozen):
     compared: Annotated[ComparedKeys, Parameter(  # parameter_table.py adds `read`
 
         "compared", METHOD, ANY, "cpu_limit+switch_cpus",
-        "`environment`, `page_size` and keys of cores (`cpu_limit` and others) that may differ "
-        "between contenders of one test point. Without it, trials that differ in them are not "
-        "compared. `contenders` sets it to the keys of its entries",
+        "keys that may differ between compared trials, of `environment`, `page_size` and the keys "
+        "of cores (`cpu_limit` and others). Trials that differ in another of these keys are not "
+        "compared. With `contenders` it need not be written: it has the keys of the entries",
         none="none", by_switch=True,
         say=lambda value: f"compared by {value}" if value else "compared by no cores",
         )] = ComparedKeys("")
     fractions: Annotated[Fractions, Parameter(
         "fractions", METHOD, DEFAULT, "0.95, 0.1+0.5+0.99",
-        "shares of R+ at which the method `r-plus` measures one-way times, joined by `+`",
+        "shares of R+ (the mean forwarding rate under saturation) at which the method `r-plus` "
+        "measures one-way times, joined by `+`",
         read=read.fractions, say="at {} R+".format)] = Fractions("0.1+0.5+0.99")
     generator: Annotated[Name, Parameter(
         "generator", CONTENDER, SAME, "switchmark, iperf3",
@@ -453,7 +457,7 @@ class Trial(Frozen):
         say=lambda value: f"rules of {value}" if value else "generated rules")] = ""
     at_once: Annotated[int, Parameter(
         "at_once", METHOD, DEFAULT, "1, 8",
-        "attachments that method `attach` makes at the same time",
+        "number of network namespaces that method `attach` attaches to the network at the same time",
         limits=read.AT_ONCE, ranges=True, axis=Axis("attachments at once"),
         say=lambda value: f"{value} attachment{'' if value == 1 else 's'} at once")] = 1
     change_rate: Annotated[int, Parameter(
@@ -473,7 +477,8 @@ class Trial(Frozen):
         "offload", CONTENDER, SAME, "on, off",
         "segmentation (TSO, GSO), receive offload (GRO) and checksum offload of the devices at "
         "both ends and of the ports of the switch, for a workload other than `frames`: `on` (as "
-        "the kernel sets a new veth, as far as the switch can keep it), or `off`",
+        "the kernel sets a new veth, without GRO; a switch that loses the state of an offload has "
+        "it off, docs/workloads.md), or `off`",
         noun="offload", say="offload {}".format)] = "on"
     congestion_control: Annotated[NameOrNone, Parameter(
         "congestion_control", CONTENDER, SAME, "cubic, bbr",

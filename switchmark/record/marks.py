@@ -149,8 +149,8 @@ _TABLE = (
         "counters-disagree",
         "Counters do not agree",
         "By the counters of the switch and of the applications, more than 0.01 % of the sent "
-        "frames disappeared, or appeared, at a place where no counter explains it.",
-        "Read the place in section reconciliation of the record, which the report shows with the "
+        "frames disappeared, or appeared, at a step of the path where no counter explains it.",
+        "Read the step in section reconciliation of the record, which the report shows with the "
         "trial. The switch may not have lost these frames; additional frames are copies.",
     ),
     Mark(
@@ -166,7 +166,8 @@ _TABLE = (
         "uncertain-loss",
         "The loss is known only between two bounds",
         "Frames arrived with numbers that were a million or more away from the numbers beside "
-        "them. They may be copies, which cannot be decided; the loss counts them as lost.",
+        "them. Whether they are copies or late frames cannot be decided; the loss does not count "
+        "them as arrived.",
         "Read the loss as an upper bound. Section uncertain_losses of the record, which the "
         "report shows with the trial, has both bounds. Look for a loop, or a switch that repeats "
         "old frames.",
@@ -211,7 +212,7 @@ _TABLE = (
         "At loads near the limit, trials at the same load gave opposite results over a range that "
         "is wider than the required width, so the bounds are where chance put them.",
         "Use the range in the record instead of the bounds. Stop other programs, use longer "
-        "trials, or widen the goal.",
+        "trials, or require a larger width (another set of goals).",
     ),
     Mark(
         "out-of-budget",
@@ -252,7 +253,7 @@ _TABLE = (
     Mark(
         "shared",
         "Other senders used the network",
-        "In the silence before the trial, other senders had packets on the path: more than a "
+        "Before the trial, while the bench sent nothing, other senders had packets on the path: more than a "
         "twentieth of the load of the trial.",
         "Read the number as the performance of the network beside these senders. Section crossing "
         "of the record has their rate. Measure at another time, or repeat.",
@@ -304,8 +305,8 @@ _TABLE = (
     Mark(
         "clocks-uncertain",
         "One-way times are shorter than the uncertainty of the clocks",
-        "The offset between the clocks of the two hosts is known less exactly than the median "
-        "one-way time is long, so that time is little more than an upper bound. Round trips use "
+        "The uncertainty of the offset between the clocks of the two hosts is larger than the "
+        "median one-way time, so that time is little more than an upper bound. Round trips use "
         "one clock only.",
         "Use the round trip, or the delay variation, which needs no offset. For one-way times, "
         "give the hosts a faster control connection, or use a load at which frames wait longer.",

@@ -5,9 +5,9 @@ the unit is the run (the mean of the logarithms of its repetitions), and a new r
 the spread between runs.
 
 * The newest run is tested against the runs of the present stretch, by the prediction interval of
-the t test for one new observation. * Past changes are found by e-divisive means (change_points.py).
-The ratio of a change is that of the stretches before and after it. Its interval is Welch's t on the
-levels of their runs.
+  the t test for one new observation.
+* Past changes are found by e-divisive means (change_points.py). The ratio of a change is that of
+  the stretches before and after it. Its interval is Welch's t on the levels of their runs.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ def choose(plans: Iterable[TrialPlan]) -> PageChoice | None:
         return PageChoice(PageSize.SMALL, str(refusal))
     return PageChoice(
         PageSize.HUGE,
-        f"a trial takes {sum(most)} MiB at most, and {hugepages.free_mb(obtained)} MiB may be used "
-        f"({hugepages.SHARE:.0%} of the free memory)",
+        f"a trial takes {sum(most)} MiB of hugepages at most, and "
+        f"{hugepages.free_mb(obtained)} MiB may be used ({hugepages.SHARE:.0%} of the free ones)",
     )
 
 
