@@ -59,7 +59,8 @@ def command(
     port_kind: Annotated[
         list[str] | None,
         typer.Option("--port-kind", metavar="KIND", help="veth or vhost-user; can be "
-                     "repeated. Default: all that can be checked here; veth alone if --io is given."),
+                     "repeated. Default: all that can be checked here; veth alone if --io is "
+                     "given."),
     ] = None,
     budget: Annotated[
         str, typer.Option("--budget", metavar="TIME", help="Time for all reference checks.")

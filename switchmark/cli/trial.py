@@ -86,7 +86,8 @@ def command(
         typer.Option(
             "--rate",
             "-r",
-            help="Load of each pair in frames per second, or max; with traffic both ways, of each direction.",
+            help="Load of each pair in frames per second, or max; with traffic both ways, of "
+            "each direction.",
             rich_help_panel=MEASURE,
         ),
     ] = None,

@@ -214,8 +214,8 @@ class Trial(Frozen):
         say=lambda value: f"{value} core{'s' if value > 1 else ''}")] = 1
     spare_cores: Annotated[int, Parameter(
         "spare_cores", CONTENDER, PLANNED, "1",
-        "number of cores that no program uses. In a baseline (`direct`), the applications then have "
-        "only the cores that they have beside a switch that polls",
+        "number of cores that no program uses. In a baseline (`direct`), the applications then "
+        "have only the cores that they have beside a switch that polls",
         unit="cores", limits=read.SPARE, ranges=True, by_switch=True,
         say=lambda value: f"{value or 'no'} core{'s' if value > 1 else ''} idle")] = 0
     packet_mix: Annotated[traffic.PacketMix, Parameter(  # packet_size_bytes: the rounded mean
@@ -457,7 +457,8 @@ class Trial(Frozen):
         say=lambda value: f"rules of {value}" if value else "generated rules")] = ""
     at_once: Annotated[int, Parameter(
         "at_once", METHOD, DEFAULT, "1, 8",
-        "number of network namespaces that method `attach` attaches to the network at the same time",
+        "number of network namespaces that method `attach` attaches to the network at the same "
+        "time",
         limits=read.AT_ONCE, ranges=True, axis=Axis("attachments at once"),
         say=lambda value: f"{value} attachment{'' if value == 1 else 's'} at once")] = 1
     change_rate: Annotated[int, Parameter(

@@ -253,8 +253,8 @@ _TABLE = (
     Mark(
         "shared",
         "Other senders used the network",
-        "Before the trial, while the bench sent nothing, other senders had packets on the path: more than a "
-        "twentieth of the load of the trial.",
+        "Before the trial, while the bench sent nothing, other senders had packets on the path: "
+        "more than a twentieth of the load of the trial.",
         "Read the number as the performance of the network beside these senders. Section crossing "
         "of the record has their rate. Measure at another time, or repeat.",
     ),

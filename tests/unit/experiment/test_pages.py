@@ -64,7 +64,9 @@ def sizes(steps: list[Step]) -> set[int | None]:
 def test_hugepages_are_used_if_available() -> None:
     steps, pages = choose_pages(steps_of(DPDK))
     assert pages is not None and not pages.is_small and sizes(steps) == {2048}
-    assert pages.reason.startswith("a trial takes 256 MiB of hugepages at most, and 3600 MiB may be used (90%")
+    assert pages.reason.startswith(
+        "a trial takes 256 MiB of hugepages at most, and 3600 MiB may be used (90%"
+    )
 
 
 @pytest.mark.parametrize(
