@@ -89,14 +89,21 @@ def heading(answers: Sequence[PointAnswer]) -> str:
 
 
 def explanation(answers: Sequence[PointAnswer]) -> str:
-    """Return the reason why a ratio differs from the quotient of two medians; empty if none
-    does."""
-    if not any(map(_has_other_quotient, answers)):
+    """Return the reason why a ratio differs from the quotient of two medians, or the order from
+    that of the medians; empty if none does."""
+    if not any(_has_other_quotient(one) or _has_other_order(one) for one in answers):
         return ""
     return (
-        "A ratio compares trials of the same block, which ran close together with the machine in "
-        "the same state, so it can differ from the quotient of the two medians."
+        "Ratios and the order compare trials of the same block, which ran close together with the "
+        "machine in the same state, so they can differ from the quotients and the order of the "
+        "medians."
     )
+
+
+def _has_other_order(answer: PointAnswer) -> bool:
+    """Return True if a contender stands above one with a better median."""
+    medians = [ranked.typical for ranked in answer.ranking]
+    return medians != sorted(medians, reverse=answer.metric.higher_is_better)
 
 
 def _has_other_quotient(answer: PointAnswer) -> bool:

@@ -50,6 +50,21 @@ def test_two_repetitions_are_too_few_to_test(tmp_path: Path) -> None:
     assert reason.startswith("nothing can be tested: 2 blocks have a valid figure")
 
 
+def test_order_that_differs_from_the_medians_is_explained(tmp_path: Path) -> None:
+    records = [synthetic_record(synthetic_trial(switch=s)) for s in ("basicfwd", "ovs-dpdk")]
+    directory = write_run(tmp_path, records)
+    rows = summary(directory)
+    (answer,) = answers_of(open_run(directory), rows, rows)
+    first, second = answer.ranking
+    as_medians = replace(
+        answer, ranking=(replace(first, typical=3e6), replace(second, typical=2e6))
+    )
+    other = replace(answer, ranking=(replace(first, typical=2e6), replace(second, typical=3e6)))
+    assert answer.metric.higher_is_better
+    assert answer_words.explanation([as_medians]) == ""
+    assert "can differ from the quotients and the order" in answer_words.explanation([other])
+
+
 @pytest.mark.parametrize(
     ("means", "ending"),
     [
