@@ -15,9 +15,8 @@ from switchmark.errors import Refusal
 from switchmark.function.support.functions import Case, Passing
 from switchmark.function.support.samples import load_frame
 from switchmark.function.support.table import FunctionTable, Policer
+from switchmark.model.choices import FCS_BYTES
 from switchmark.model.trial import Trial
-
-FCS_BYTES = 4
 
 
 class PolicerFunction:

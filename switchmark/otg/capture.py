@@ -12,6 +12,7 @@ from pathlib import Path
 
 from switchmark.host.host import Session, Spawned
 from switchmark.host.kernel import procfs
+from switchmark.model.choices import FCS_BYTES
 from switchmark.model.rights import Rights
 from switchmark.otg.plan import FlowPlan
 from switchmark.otg.ports import TrafficPort
@@ -23,7 +24,6 @@ READY_TIMEOUT_S = 10.0
 REST_S, MOST_REST_S = 0.1, 5.0
 _POLL_S = 0.01
 _BUFFER_KIB = 16384
-FCS_BYTES = 4
 _MAGICS = tuple(struct.pack("=I", magic) for magic in (0xA1B2C3D4, 0xA1B23C4D))  # us, ns
 _FILE_HEAD_BYTES, _FRAME_HEAD = 24, struct.Struct("=IIII")
 # The last field of the file's header is the link type. Its upper bits are the length of the FCS in

@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from switchmark.function.support.frames import internet_checksum, mac_bytes
+from switchmark.model.choices import FCS_BYTES
 
 Bytes = npt.NDArray[np.uint8]  # one row per frame
 Numbers = npt.NDArray[np.int64]
 
-FCS_BYTES = 4
 _PCAP_NS = 0xA1B23C4D
 _ETHERNET = 1
 _UDP = 17

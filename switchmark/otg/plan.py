@@ -11,6 +11,7 @@ from math import lcm
 from pathlib import Path
 
 from switchmark.engine.process import tunnel_row
+from switchmark.model.choices import ETHERNET_OVERHEAD_BYTES
 from switchmark.otg import types
 from switchmark.otg.frames import MOST_FRAMES, Cycle, write_pcap
 from switchmark.otg.headers import Headers, read_headers
@@ -21,7 +22,7 @@ from switchmark.otg.sizes import FlowSizes
 
 MOST_FLOWS_AT_ONCE = 256
 MOST_FILE_BYTES = 1 << 30  # all files together: each engine reads its file into memory
-_ETHERNET_BYTES, _TAG_BYTES, _FCS_BYTES = 14, 4, 4
+_TAG_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +290,7 @@ def _check_mtu(port: TrafficPort, name: str, size: int, headers: Headers, path: 
     """Refuse frames that are too large for the device of the sending port."""
     mtu = port.mtu_bytes
     tags = 0 if headers.outer else len(headers.cycle.vlans)  # the outer headers have no tag
-    overhead = _ETHERNET_BYTES + _FCS_BYTES + (_TAG_BYTES if tags == 1 else 0)
+    overhead = ETHERNET_OVERHEAD_BYTES + (_TAG_BYTES if tags == 1 else 0)
     if mtu is not None and size - overhead > mtu:
         raise Refused(
             f"{path}: frames of {size} bytes need an MTU of {size - overhead}; the device of port "

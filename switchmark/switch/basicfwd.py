@@ -21,6 +21,7 @@ from switchmark.model.capabilities import (
     unavailable,
     unavailable_for,
 )
+from switchmark.model.choices import ETHERNET_OVERHEAD_BYTES
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
@@ -35,7 +36,6 @@ from switchmark.switch.support.rights import MAPPED, rights_of
 MEMORY_MB = 128  # for each process
 INTERVAL_S = 1.0  # between reports without a request
 REPORT_DEADLINE_S = 15.0  # long, because a report may be late; an ended process is noticed at once
-ETHERNET_AND_FCS_BYTES = 18
 
 
 def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
@@ -159,7 +159,7 @@ class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
         return [*memory, "--eal", f"--file-prefix=sm{tag}"]
 
     def _arguments(self, pair: tuple[SwitchPort, SwitchPort], core: int) -> list[str]:
-        frame_bytes = max(port.mtu_bytes for port in pair) + ETHERNET_AND_FCS_BYTES
+        frame_bytes = max(port.mtu_bytes for port in pair) + ETHERNET_OVERHEAD_BYTES
         ports = [word for port in pair for word in ("--port", self._port_of(port))]
         return [
             *(str(self._engine()), self.role, *ports),

@@ -15,6 +15,7 @@ from pathlib import Path
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.host.process_output import parse_counter, parsing
 from switchmark.model.capabilities import Capabilities, WrittenMemory
+from switchmark.model.choices import ETHERNET_OVERHEAD_BYTES
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
@@ -24,7 +25,7 @@ from switchmark.switch.support.rights import MAPPED
 from switchmark.switch.support.telemetry import ANSWER_TIMEOUT_S, TelemetrySwitch
 
 BUFFERS_A_PORT = 16384
-HEADROOM_BYTES = 128 + 18  # headroom of a buffer, and header and FCS of a frame
+HEADROOM_BYTES = 128 + ETHERNET_OVERHEAD_BYTES  # headroom of a buffer, beyond the MTU
 STANDARD_BUFFER_BYTES = 2176
 BUFFER_OVERHEAD_BYTES = 256  # overhead of DPDK for each buffer
 BASE_MB = 48  # its memory without buffers

@@ -16,6 +16,7 @@ from switchmark.engine.events import IntervalEvent
 from switchmark.engine.loads import load
 from switchmark.errors import TrialFailed
 from switchmark.function.support.table import FunctionTable
+from switchmark.model.choices import FCS_BYTES
 from switchmark.record.function import Policing
 from switchmark.switch.support.base import Switch
 from switchmark.trial.policing_judge import (
@@ -32,7 +33,6 @@ from switchmark.trial.policing_judge import (
 from switchmark.trial.traffic import Tick, run_traffic
 from switchmark.trial.verification import PairEnds
 
-FCS_BYTES = 4
 BELOW = 0.95  # load as a share of the CIR
 ABOVE = 3.0  # load as a multiple of the CIR
 BELOW_S, BELOW_FRAMES = 0.5, 200  # shortest measurement below the CIR

@@ -10,13 +10,12 @@ from switchmark.function.support.flows import load_flows
 from switchmark.function.support.frames import Frame
 from switchmark.function.support.samples import load_frame
 from switchmark.function.support.wire import wire_bytes
+from switchmark.model.choices import FCS_BYTES
 
 if TYPE_CHECKING:
     from switchmark.function.support.functions import Passing
     from switchmark.function.support.table import FunctionTable
     from switchmark.model.trial import Trial
-
-FCS_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from switchmark.host.kernel import namespaces
 from switchmark.host.process_output import parse_counter, parsing
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.changes import TableChange
+from switchmark.model.choices import FCS_BYTES
 from switchmark.model.functions import FunctionEntries, FunctionSupport
 from switchmark.model.ports import SwitchCounters
 from switchmark.switch.support.changes import spare_rule
@@ -344,7 +345,7 @@ def mirror_script(source: str, monitor: str) -> str:
 def frame_limit(policer: Policer, frame_bytes: int) -> tuple[str, int, int]:
     """Return unit, frames per unit and burst in frames of a policer for frames of this size with
     FCS. The kernel keeps whole nanoseconds a frame."""
-    bytes_each = frame_bytes - 4
+    bytes_each = frame_bytes - FCS_BYTES
     burst = policer.cbs_bytes // bytes_each
     if burst < 1:
         raise UsageError(

@@ -13,6 +13,7 @@ from ipaddress import IPv4Network
 
 from switchmark.function.support.wire import VXLAN_PORT
 from switchmark.model.capabilities import SwitchOption
+from switchmark.model.choices import ETHERNET_OVERHEAD_BYTES
 from switchmark.model.functions import OUTER_BYTES
 from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.private import Namespace
@@ -23,7 +24,6 @@ UNDERLAYS, OVERLAYS = ("underlay-a", "underlay-b"), ("vxlan-a", "vxlan-b")
 ADDRESSES = ("198.51.100.1", "198.51.100.2")
 VXLAN_MACS = ("02:53:4d:76:78:01", "02:53:4d:76:78:02")
 VNI = 1
-ETHERNET_BYTES = 18  # header and FCS
 
 
 def inner_mtu_bytes(value: str) -> int:
@@ -37,7 +37,9 @@ OPTION = SwitchOption(
     "`vxlan-1550`: the same over a link of MTU 1550, so that containers keep an MTU of 1500",
     OFF,
     (OFF, *LINK_MTU_BYTES),
-    longest_frame={value: inner_mtu_bytes(value) + ETHERNET_BYTES for value in LINK_MTU_BYTES},
+    longest_frame={
+        value: inner_mtu_bytes(value) + ETHERNET_OVERHEAD_BYTES for value in LINK_MTU_BYTES
+    },
 )
 
 
