@@ -80,7 +80,7 @@ def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | 
     return context
 
 
-def says_token(authorization: str | None, token: str | None) -> bool:
+def has_valid_token(authorization: str | None, token: str | None) -> bool:
     """Return True if a request's header has the token, as a bearer or as the password of basic
     authentication (https://anybody:TOKEN@host); also if no token is required."""
     if token is None:

@@ -16,7 +16,7 @@ from switchmark.environment.vm import accelerator
 from switchmark.host.containers import in_container, lxc_remains
 from switchmark.host.kernel import cgroups
 from switchmark.host.session import _refusal
-from switchmark.http_guard import is_foreign, parse_place, read_token, says_token
+from switchmark.http_guard import has_valid_token, is_foreign, parse_place, read_token
 from switchmark.results.documents import read_resumption
 from switchmark.testbed.target import read_target
 from tests.hostile_inputs import BAD, Reader, answers, edited, from_file
@@ -81,9 +81,11 @@ def _lock(path: Path) -> str:
 def _headers(text: str) -> object:
     headers = parse_headers(io.BytesIO(text.encode(errors="replace")))
     token = "0123456789abcdef"
-    return says_token(headers.get("Authorization"), token), is_foreign(headers, token), is_foreign(
-        headers, None
-    )  # fmt: skip
+    return (
+        has_valid_token(headers.get("Authorization"), token),
+        is_foreign(headers, token),
+        is_foreign(headers, None),
+    )
 
 
 MACHINE: dict[str, Reader] = {

@@ -122,8 +122,8 @@ class DockerEnvironment(NetnsEnvironment):
             namespaces.name_namespace(name, pid)
         return Attached(spec, name, entries, holder=ProcessIdentity.of(pid))
 
-    def spawn_apart(self, session: Session, program: IsolatedProgram) -> Spawned:
-        """See `HoldsSwitches`."""
+    def spawn_isolated(self, session: Session, program: IsolatedProgram) -> Spawned:
+        """See `SwitchEnvironment`."""
         daemon, inside, network = _daemon(session), program.inside, "none"
         if program.netns is not None:
             network = _take_over(session, daemon, program, program.netns)

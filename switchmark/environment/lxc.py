@@ -116,8 +116,8 @@ class LxcEnvironment(NetnsEnvironment):
         engine = find_engine()
         return partial(LxcNode, engine=engine, root=build_root(engine))
 
-    def spawn_apart(self, session: Session, program: IsolatedProgram) -> Spawned:
-        """See `HoldsSwitches`."""
+    def spawn_isolated(self, session: Session, program: IsolatedProgram) -> Spawned:
+        """See `SwitchEnvironment`."""
         inside, netns = program.inside, program.netns
         program.note(Directory(str(lxc_root(session, inside.name))))
         program.note(Container(inside.name, str(session.run_dir / "lxc")))

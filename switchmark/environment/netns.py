@@ -122,8 +122,8 @@ class NetnsEnvironment:
         """A node's place in the network, without ports so far."""
         return namespace(session, spec)
 
-    def spawn_apart(self, session: Session, program: IsolatedProgram) -> Spawned:
-        """See `HoldsSwitches`: in the namespace of its ports or, without ports, in a new one."""
+    def spawn_isolated(self, session: Session, program: IsolatedProgram) -> Spawned:
+        """See `SwitchEnvironment`: in the namespace of its ports or, without ports, a new one."""
         inside, netns = program.inside, program.netns
         if netns is None:
             netns = inside.name

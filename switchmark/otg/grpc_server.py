@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote
 
 from switchmark.errors import UnavailableError
-from switchmark.http_guard import LOOPBACK, cannot_listen, demand_guard, says_token, shown
+from switchmark.http_guard import LOOPBACK, cannot_listen, demand_guard, has_valid_token, shown
 from switchmark.otg.callers import check_caller
 from switchmark.otg.refusal import NOT_HERE, Refused, error_document, fault
 from switchmark.otg.server import MOST_BYTES
@@ -105,7 +105,7 @@ class GrpcServer:
     def _answer(self, call: Call, request: Any, context: Any) -> Message:
         try:
             credentials = dict(context.invocation_metadata()).get("authorization")
-            if not says_token(credentials, self._token):
+            if not has_valid_token(credentials, self._token):
                 raise Refused("the token is missing or wrong", code=401)
             self._check_caller(context.peer())
             route = self._service.routes.get(call.operation)

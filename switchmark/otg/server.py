@@ -7,7 +7,7 @@ import ssl
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 
-from switchmark.http_guard import GuardedServer, is_foreign, says_token
+from switchmark.http_guard import GuardedServer, has_valid_token, is_foreign
 from switchmark.otg.callers import check_caller
 from switchmark.otg.refusal import NOT_HERE, Refused, error_document, fault
 from switchmark.otg.service import Answer, Service
@@ -81,7 +81,7 @@ class _ApiHandler(BaseHTTPRequestHandler):
         may have made a browser send. Such a page cannot send JSON with its content type unless the
         server permits it beforehand."""
         token = self.server.token
-        if not says_token(self.headers.get("Authorization"), token):
+        if not has_valid_token(self.headers.get("Authorization"), token):
             raise Refused("the token is missing or wrong", code=401)
         if is_foreign(self.headers, token):
             raise Refused("Host or Origin: names another server; use this one's address", code=403)

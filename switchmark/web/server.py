@@ -10,7 +10,7 @@ import ssl
 import traceback
 from http.server import BaseHTTPRequestHandler
 
-from switchmark.http_guard import GuardedServer, is_foreign, says_token
+from switchmark.http_guard import GuardedServer, has_valid_token, is_foreign
 from switchmark.report.page import page_policy
 from switchmark.web.site import TEXT, Shown, WebSite
 
@@ -63,7 +63,7 @@ class _PageHandler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _shown(self) -> Shown:
-        if not says_token(self.headers.get("Authorization"), self.server.token):
+        if not has_valid_token(self.headers.get("Authorization"), self.server.token):
             return Shown(401, b"the token is missing or wrong\n", TEXT)
         if is_foreign(self.headers, self.server.token):
             return Shown(403, b"without a token this is served to this machine alone\n", TEXT)

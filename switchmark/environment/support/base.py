@@ -128,10 +128,10 @@ class IsolatedProgram:
 
 
 @runtime_checkable
-class HoldsSwitches(Protocol):
+class SwitchEnvironment(Protocol):
     """An environment in which the program of a switch can also run (`switch_environment`)."""
 
-    def spawn_apart(self, session: Session, program: IsolatedProgram) -> Spawned:
+    def spawn_isolated(self, session: Session, program: IsolatedProgram) -> Spawned:
         """Start the program. Raises SwitchmarkError, or TrialFailed with the end of the standard
         error of a program that did not start."""
         ...

@@ -15,8 +15,8 @@ from pathlib import Path
 from switchmark.environment.registry import ENVIRONMENTS, traits_of
 from switchmark.environment.support.base import (
     PLACES_MEMORY,
-    HoldsSwitches,
     IsolatedProgram,
+    SwitchEnvironment,
     needed_under,
 )
 from switchmark.errors import Refusal
@@ -63,8 +63,8 @@ class ContainedHost:
         devices = [TUN] if TUN.exists() else []
         inside = Inside(name, args, self.capabilities_of(rights), shown, cores or (), env, devices)
         environment = ENVIRONMENTS[self.kind]()
-        assert isinstance(environment, HoldsSwitches), "a rule of campaigns refuses others"
-        return environment.spawn_apart(
+        assert isinstance(environment, SwitchEnvironment), "a rule of campaigns refuses others"
+        return environment.spawn_isolated(
             self._session, IsolatedProgram(inside, netns, log, rights, self._note)
         )
 
