@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 # C0 except tab and newline, DEL, C1, and the characters that change the direction of writing.
 CONTROLS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
@@ -30,6 +31,12 @@ def encodable(text: str) -> str:
 def printable(text: str) -> str:
     """Return the text with escapes (`\\x1b`) for control characters except tab and newline."""
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def first_of(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return the first texts, and how many others there are: `a, b, c and 4 more`."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 def format_duration(time_s: float) -> str:

@@ -24,7 +24,7 @@ from switchmark.cli.options import CampaignName, Overrides, TestbedFile
 from switchmark.cli.output import note, print_json, print_line, print_remark, print_table, writing
 from switchmark.cli.plan_checks import refused_by_run
 from switchmark.errors import UnavailableError
-from switchmark.formatting import format_duration
+from switchmark.formatting import first_of, format_duration
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter_table import of_kinds
 from switchmark.model.parameter_type import Kind
@@ -289,7 +289,9 @@ def _print_placements(plan: Plan) -> None:
         row = (trial.called, trial.pairs, placed.port_kind, placement.idle, placement.reason)
         number = rows.setdefault(row, len(rows) + 1)
         for core, programs in core_map(placement).items():
-            maps[number, trial.called, trial.scenario, trial.pairs, core, _few(programs)] = None
+            maps[
+                number, trial.called, trial.scenario, trial.pairs, core, first_of(programs, 8, " ")
+            ] = None
     print_line()
     print_table(
         ["#", "switch", "pairs", "ports", "idle", "cores"],
@@ -318,9 +320,3 @@ def stand_ins(plan: Plan) -> list[str]:
             if (text := placed.stand_in()) is not None
         )
     )
-
-
-def _few(names: list[str]) -> str:
-    """Return the names, or the first few and the number of the others."""
-    shown = names if len(names) <= 8 else [*names[:6], f"{len(names) - 6} more"]
-    return " ".join(shown)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from switchmark.formatting import first_of
 from switchmark.record import Record
 from switchmark.results.run_directory import Run
 
@@ -40,8 +41,7 @@ def _all_values(values: Sequence[str]) -> str:
         numbers = sorted(float(value) for value in values)
         return f"{numbers[0]:g} to {numbers[-1]:g} (changed during the run)"
     except ValueError:
-        shown = "; ".join(values[:4]) + ("; ..." if len(values) > 4 else "")
-        return f"{shown} (changed during the run)"
+        return f"{first_of(values, 4, '; ')} (changed during the run)"
 
 
 def flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from switchmark.formatting import first_of
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.report.words import point, varying_fields
 from switchmark.reproduction.claims import tries
@@ -141,9 +142,7 @@ def _verdict(ratios: Sequence[TriedRatio]) -> tuple[FindingVerdict, str]:
         text = "; ".join(ratio.words for ratio in open_[:_SHOWN])
         are = "ratio is" if len(ratios) == 1 else "ratios are"
         return FindingVerdict.UNDECIDED, f"{len(open_)} of {len(ratios)} {are} open: {text}"
-    text = "; ".join(ratio.words for ratio in ratios[:_SHOWN])
-    more = f" and {len(ratios) - _SHOWN} more" if len(ratios) > _SHOWN else ""
-    return FindingVerdict.HOLDS, f"{text}{more}"
+    return FindingVerdict.HOLDS, first_of([ratio.words for ratio in ratios], _SHOWN, "; ")
 
 
 def _bar(

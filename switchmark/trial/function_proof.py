@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from switchmark.engine.events import Captured
 from switchmark.engine.process import EngineProcess
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.formatting import first_of
 from switchmark.function.registry import cases, forwarded
 from switchmark.function.support.frames import differences
 from switchmark.function.support.functions import Case, Passing
@@ -104,10 +105,9 @@ def prove(
                 findings.sent_again[probe.number] = again + 1
     wrong = [*findings.wrong, *_missing(open_)]
     if wrong:
-        more = f", and {len(wrong) - MOST_WRONG} more" if len(wrong) > MOST_WRONG else ""
         raise TrialFailed(
             f"{switch} does not perform function {'+'.join(table.functions)}: "
-            f"{'; '.join(wrong[:MOST_WRONG])}{more}"
+            f"{first_of(wrong, MOST_WRONG, '; ')}"
         )
     memory = counted.memory
     arriving = sum(bool(probe.egresses) for probe in probes)

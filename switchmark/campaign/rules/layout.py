@@ -6,7 +6,7 @@ docs/combinations.md. Each refusal has a remedy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import product
 
 from switchmark.campaign.port_kinds import DEVICES
@@ -14,6 +14,7 @@ from switchmark.campaign.rules.between import between_refusals
 from switchmark.engine.arguments import resolve_io
 from switchmark.environment.registry import names_of, traits_of
 from switchmark.errors import Refusal
+from switchmark.formatting import first_of
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE, Dimension, Idle, rewrites
@@ -177,14 +178,9 @@ def nics_refusals(sweep: Sweep, switch: str, capabilities: Capabilities) -> Iter
         if len(ends) != number:
             yield Refusal(
                 f"nics: {nics} names {number} of TESTER/SWITCH, and there are {len(ends)} testers "
-                f"({_some(ends) or f'none in {scenario}'})",
+                f"({first_of(ends, MOST_NAMED) or f'none in {scenario}'})",
                 "name a pair of ports for each tester",
             )
-
-
-def _some(names: Sequence[str]) -> str:
-    """Return the names for a message: the first ones, if there are many."""
-    return ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
 
 
 def scenario_refusals(sweep: Sweep, switch: str, capabilities: Capabilities) -> Iterator[Refusal]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from switchmark.formatting import first_of
 from switchmark.host.facts import read
 from switchmark.host.network.handle import NamespaceHandle, read_inside
 from switchmark.host.process_output import parsing
@@ -112,6 +113,4 @@ def _more(before: int | None, after: int | None) -> int:
 
 
 def _named(entries: frozenset[str]) -> str:
-    names = sorted(entries)
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+    return first_of(sorted(entries), 3)
