@@ -71,8 +71,9 @@ def command(
     runs: Annotated[
         list[str],
         typer.Argument(
+            metavar="RUN",
             help="One run, two runs (A B), or a series of runs (oldest first). Name each run by "
-            "its folder, its name, or its campaign (which means the latest run of it)."
+            "its folder, its name, or its campaign (which means the latest run of it).",
         ),
     ],
     metric: Annotated[

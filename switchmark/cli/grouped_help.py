@@ -19,6 +19,11 @@ _OTHER = "Options"
 class GroupedCommand(TyperCommand):
     """A command whose options are listed under the names of their groups (`rich_help_panel`)."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the usage line as in man pages: `RUN...` is required, `[RUN]` not."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece.replace("{", "").replace("}", "").upper() for piece in pieces]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the groups in the order of their first options."""
         groups: dict[str, list[tuple[str, str]]] = {"Arguments": []}
@@ -29,7 +34,7 @@ class GroupedCommand(TyperCommand):
                 panel = getattr(parameter, "rich_help_panel", None)
                 group = "Arguments" if is_argument else panel or _OTHER
                 if is_argument:  # the help has the values
-                    record = (record[0].partition(" <")[0], record[1])
+                    record = (record[0].partition(" <")[0].upper(), record[1])
                 groups.setdefault(group, []).append(record)
         others = groups.pop(_OTHER, [])
         for group, records in [*groups.items(), (_OTHER, others)]:

@@ -70,17 +70,20 @@ def _plain(value: Any) -> Any:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for standard output (or error) that knows whether it is a terminal."""
+    """A console for standard output (or error) that knows whether it is a terminal. A pipe has no
+    limit of the width (`soft_wrap`), unless COLUMNS sets one for standard output."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
     screen = stream.isatty()
+    has_columns = not stderr and os.environ.get("COLUMNS", "").isdecimal()
+    is_limited = screen or has_columns
     return Console(
         file=stream,
-        width=None if screen else _WIDE,
+        width=None if is_limited else _WIDE,
         no_color=True if "NO_COLOR" in os.environ or not screen else None,
         highlight=False,
-        soft_wrap=not screen,
+        soft_wrap=not is_limited,
     )
 
 
@@ -106,8 +109,7 @@ class Line:
 
 def text_width() -> int:
     """Return the columns of running text, which are those of the screen up to a readable number."""
-    out = console()
-    return max(_NARROWEST, min(out.width, _READABLE)) if out.is_terminal else _READABLE
+    return max(_NARROWEST, min(console().width, _READABLE))
 
 
 def wrapped(
@@ -124,7 +126,7 @@ def wrapped(
 
 def print_remark(text: str, first: int = 0, tone: Tone = Tone.PLAIN) -> None:
     """Print text on standard output, wrapped on a terminal and as one line in a pipe."""
-    width = text_width() if console().is_terminal else _WIDE
+    width = _WIDE if console().soft_wrap else text_width()
     print_lines(wrapped(text, first, first + 2, tone, width=width) or [Line("")])
 
 
@@ -133,7 +135,7 @@ def command_lines(label: str, arguments: Sequence[str], *, width: int | None = N
     does not fit behind its label."""
     quoted = [shlex.quote(word) for word in arguments]
     whole = f"{label}: {' '.join(quoted)}"
-    if width is None and not console().is_terminal:
+    if width is None and console().soft_wrap:
         return [Line(printable(whole))]
     width = width or text_width()
     if len(whole) <= width:
@@ -176,10 +178,9 @@ def print_table(
     texts = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     titles = []
     if title:
-        width = out.width if out.is_terminal else _WIDE
-        titles = wrapped(title, rest=0, tone=Tone.HEADING, width=width)
-    widths = _column_widths(columns, texts, out.width) if out.is_terminal else None
-    if out.is_terminal and widths is None:
+        titles = wrapped(title, rest=0, tone=Tone.HEADING, width=out.width)
+    widths = None if out.soft_wrap else _column_widths(columns, texts, out.width)
+    if widths is None and not out.soft_wrap:
         print_lines([*titles, Line("")] if title else [])
         print("\n".join(_paragraphs(columns, texts, out.width)))
         return
@@ -250,7 +251,7 @@ def note(text: str) -> None:
     with suppress(OSError):  # a remark that cannot be written does not stop the command
         sys.stdout.flush()  # a file that takes both streams then has the lines in order
         out = console(stderr=True)
-        width = min(max(out.width, _NARROWEST), _READABLE) if out.is_terminal else _WIDE
+        width = _WIDE if out.soft_wrap else min(max(out.width, _NARROWEST), _READABLE)
         for line in wrapped(text, width=width) or [Line("")]:
             print(line.text, file=sys.stderr)
 

@@ -88,6 +88,7 @@ def test_every_command_has_help_with_examples(
     assert run([name, "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"Usage: switchmark {name}" in shown
+    assert not set("{}") & set(shown.split("\n\n")[0]), "required arguments have no braces"
     assert "\n  Examples:\n" in shown
     assert " ".join(module.EPILOG.split()) in " ".join(shown.split())
     assert all(len(line) <= 80 for line in shown.splitlines())

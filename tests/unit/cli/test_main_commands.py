@@ -11,7 +11,7 @@ from switchmark.campaign.installed import installed
 from switchmark.cli import list_, output, plan
 from switchmark.cli.main import run
 from switchmark.experiment.steps import plan_steps
-from switchmark.formatting import format_duration
+from switchmark.formatting import first_of, format_duration
 from switchmark.host import facts
 from switchmark.host.facts import Cpu
 from switchmark.model.capabilities import available, unavailable
@@ -282,6 +282,23 @@ def test_a_table_that_is_too_wide_for_a_screen_breaks_no_word(
         "   connect_modes   cross-connect, learning,\n"
         "                   static-mac\n\n"
     )
+
+
+def test_table_in_a_pipe_has_the_width_of_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    output.print_table(["name", "reason"], [["vpp", "many words " * 9]], title="many words " * 9)
+    output.print_remark("many words " * 9)
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40 and len(lines) > 9
+    output.note("many words " * 9)
+    assert len(capsys.readouterr().err.splitlines()) == 1, "a message stays on one line of a log"
+
+
+def test_first_of_counts_the_texts_that_it_leaves_out() -> None:
+    assert first_of(["a", "b"], 2) == "a, b"
+    assert first_of(["a", "b", "c"], 2, "; ") == "a; b and 1 more"
 
 
 def test_json_of_anything_we_hold(capsys: pytest.CaptureFixture[str]) -> None:
