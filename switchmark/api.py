@@ -200,7 +200,7 @@ class Results:
         """Return the comparison result of each point: the order of the contenders, and the ratio of
         each pair with its interval."""
         names = {row.trial.id: row.contender for row in self.rows()}
-        return answer_run(self._run, names, usual_overhead_s)
+        return answer_run(open_run(self.directory), names, usual_overhead_s)
 
     def judgements(self) -> list[Judgement]:
         """The verdicts on what the campaign expects (docs/ci.md)."""

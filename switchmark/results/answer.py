@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from itertools import combinations
 
 from switchmark.model.parameter_table import point_of
@@ -159,7 +160,7 @@ def answer_run(
     proving = Proving.of(
         info.parsed_definition.model_dump(), overhead_s, info.parsed_settings.testbeds
     )
-    return answer([item for item, _ in observations(run)], proving, names)
+    return answer(observed_in(run), proving, names)
 
 
 def observations(run: Run) -> Iterator[tuple[Observed, Record]]:
@@ -170,6 +171,12 @@ def observations(run: Run) -> Iterator[tuple[Observed, Record]]:
         with suppress(CorruptResultError):
             record = read_record(path)
             yield observe(record, resumed), record
+
+
+@lru_cache(maxsize=1)
+def observed_in(run: Run) -> tuple[Observed, ...]:
+    """Return the observations of a run. A `Run` object reads its records once."""
+    return tuple(item for item, _ in observations(run))
 
 
 def answer(

@@ -16,7 +16,7 @@ from switchmark.formatting import ratios
 from switchmark.model.finding import CampaignFinding, RatioClaim
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.record.metric import Metric
-from switchmark.results.answer import observations
+from switchmark.results.answer import observed_in
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_directory import Run
@@ -115,7 +115,7 @@ def findings_of(run: Run, rows: Sequence[SummaryRow]) -> list[FindingResult]:
     if not findings:
         return []
     names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
-    return judge_findings(findings, [item for item, _ in observations(run)], names)
+    return judge_findings(findings, observed_in(run), names)
 
 
 def judge_findings(

@@ -22,7 +22,7 @@ from switchmark.model.parameter_type import Kind, counted
 from switchmark.model.trial import Trial
 from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import Point
-from switchmark.results.answer import observations
+from switchmark.results.answer import observed_in
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.groups import differing
 from switchmark.results.rows import SummaryRow
@@ -108,7 +108,7 @@ def shares_of(run: Run, rows: Sequence[SummaryRow]) -> list[FunctionShare]:
     if all(row.trial.function.is_plain for row in rows):
         return []
     names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
-    return function_shares((item for item, _ in observations(run)), names)
+    return function_shares(observed_in(run), names)
 
 
 def function_shares(observed: Iterable[Observed], names: Mapping[str, str]) -> list[FunctionShare]:

@@ -20,7 +20,7 @@ from switchmark.results.answer import (
     RankedContender,
     answer,
     by_page_size,
-    observations,
+    observed_in,
 )
 from switchmark.results.blocks import WITHOUT_RATIO, Observed
 from switchmark.results.proving import Proving
@@ -76,7 +76,7 @@ def compare_in_run(
     proving = Proving.of(run.info.definition, overhead_s, run.info.parsed_settings.testbeds)
     if threshold is not None:
         proving = replace(proving, prove=threshold)
-    observed = [seen for seen, _ in observations(run)]
+    observed = observed_in(run)
     answers = [
         answered for answered in answer(observed, proving, names) if answered.metric in metrics
     ]

@@ -13,8 +13,12 @@ import pytest
 from switchmark.cli.show import Format, show
 from switchmark.errors import UsageError
 from switchmark.model.choices import Dimension
+from switchmark.model.functions import read_functions
 from switchmark.model.io import Io
+from switchmark.record import Record
 from switchmark.report.html import write_report
+from switchmark.results import answer
+from switchmark.results.documents import read_record
 from switchmark.results.run_directory import open_run
 from tests.unit.records import (
     quick_records,
@@ -51,6 +55,25 @@ def test_table_has_figures_marks_limits_and_failures(
         "undecided",
     ):
         assert expected in out
+
+
+def test_summary_reads_each_record_once_for_all_comparisons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def counted(path: Path) -> Record:
+        read.append(path.name)
+        return read_record(path)
+
+    monkeypatch.setattr(answer, "read_record", counted)
+    trials = [
+        synthetic_trial(switch=switch, function=read_functions("route"), routes=100)
+        for switch in ("ovs-netdev", "ovs-dpdk")
+    ]
+    records = [synthetic_record(trial, number=number) for number, trial in enumerate(trials)]
+    assert show(str(write_run(tmp_path, records))) == 0
+    assert len(read) == len(set(read)) == 2
 
 
 def test_latest_and_campaign_names_find_the_run(
