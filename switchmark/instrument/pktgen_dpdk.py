@@ -49,7 +49,6 @@ SMALLEST_RUN_S = 3.0  # has a whole sample, for any begin of Pktgen's second
 MEMORY_MB = 1300  # five pools of 24,576 buffers of 10 KiB, for any port
 SMALL_PAGES_MB = 1600  # a buffer takes whole small pages
 IN_HUGEPAGES = ("--in-memory", "--single-file-segments")  # memory on demand
-_LOOK_S = 0.05
 _LINE = re.compile(r"^switchmark (\w+) ?(.*)$")
 _S = 1_000_000_000
 
@@ -212,7 +211,7 @@ class _Counter:
         """Wait until it has printed this word. Raises TrialFailed."""
         while word not in self.messages:
             left_s = deadline - time.monotonic()
-            self.take(max(0.0, min(left_s, _LOOK_S)))
+            self.take(max(0.0, left_s))
             if word not in self.messages and left_s <= 0:
                 raise self.program.failed(f"did not print `{word}` in time")
 

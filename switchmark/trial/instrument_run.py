@@ -28,7 +28,7 @@ from switchmark.model.trial import Trial
 from switchmark.record import EngineRun, InstrumentNote, Interval
 from switchmark.trial.cost import ApplicationCpu
 from switchmark.trial.reconcile import CounterReading
-from switchmark.trial.traffic import Tick
+from switchmark.trial.traffic import TICK_S, Tick
 from switchmark.trial.verification import PairEnds
 
 GRACE_S = 20.0  # only a generator that hangs takes so long beyond its duration
@@ -37,7 +37,6 @@ UNKNOWN_OF_FUNCTIONS = (
     "whether each frame left the switch with the right headers and next hop",
     "whether frames arrive that the function must drop",
 )
-_LOOK_S = 0.05
 _COUNTED = tuple(
     name
     for name in EngineCounters.model_fields
@@ -98,7 +97,7 @@ class InstrumentRun:
                     f"{self.instrument.name} did not end within {duration_s + GRACE_S:.0f} s"
                 )
             tick()
-            time.sleep(_LOOK_S)
+            time.sleep(TICK_S)
         self._used.look(self._launched.process_ids())
         self.reading = self._launched.finish(GRACE_S)
         # The kernel counts drops at full sockets. If it does not, frames that came to the device

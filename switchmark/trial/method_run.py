@@ -23,8 +23,8 @@ from switchmark.trial.recording import Measurement
 from switchmark.trial.traffic import Tick
 
 BEYOND = 1.3  # factor on the load that the switch accepted, if the baseline is not known
-FIRST_LOOK_S = 1.0
-FIRST_LOOKS = 3  # most tries while applications or the switch are kept from their cores
+FIRST_TRIAL_S = 1.0
+FIRST_TRIALS = 3  # most tries while applications or the switch are kept from their cores
 
 
 def measure(
@@ -84,9 +84,9 @@ def _max_pps(trial: Trial, measurer: DisturbedMeasurer, baseline_pps: float | No
         return intended_pps
     if baseline_pps is not None:
         return baseline_pps
-    points = [measurer.measure(FIRST_LOOK_S, SATURATING)]
-    while points[-1].needs_repetition and len(points) < FIRST_LOOKS:
-        points.append(measurer.measure(FIRST_LOOK_S, SATURATING))
+    points = [measurer.measure(FIRST_TRIAL_S, SATURATING)]
+    while points[-1].needs_repetition and len(points) < FIRST_TRIALS:
+        points.append(measurer.measure(FIRST_TRIAL_S, SATURATING))
     most_pps = max(one.offered_pps for one in points)
     if most_pps <= 0:
         raise TrialFailed("the sender could not offer a single frame")

@@ -10,8 +10,8 @@ from switchmark.engine.process import EngineProcess, start_all
 from switchmark.errors import TrialFailed
 
 RESULT_GRACE_S = 8.0  # only an engine that hangs takes so long
-LATE_LOOK_S = 1.0
-_PUMP_S = 0.05
+LATE_RESULT_S = 1.0
+TICK_S = 0.05  # longest wait between two ticks
 BEGIN_LEAD_S, BEGIN_LEAD_EACH_S = 0.1, 0.02  # time to start all ends of a bidirectional trial
 BEGIN_TRIES, BEGIN_PATIENCE = 4, 4  # most starts; factor on the lead time from start to start
 Tick = Callable[[], None]  # called many times a second while traffic runs; an error ends it
@@ -48,9 +48,9 @@ def run_traffic(
     waiting = list(sources)
     # The limit counts time and also empty polls, since this process may itself not have run.
     deadline = time.monotonic() + duration_s + RESULT_GRACE_S * patience
-    polls_left = math.ceil((duration_s + RESULT_GRACE_S * patience) / _PUMP_S)
+    polls_left = math.ceil((duration_s + RESULT_GRACE_S * patience) / TICK_S)
     while waiting and polls_left > 0 and time.monotonic() < deadline:
-        polls_left -= not waiting[0].pump(_PUMP_S)
+        polls_left -= not waiting[0].pump(TICK_S)
         for engine in [*waiting[1:], *sinks]:
             engine.pump(0)
         waiting = [source for source in waiting if not source.has_result]
@@ -59,7 +59,7 @@ def run_traffic(
         deadline += time.monotonic() - begun  # a tick may take long, and restart a switch
     # The time may have passed while this process did not run, which proves nothing.
     for source in waiting:
-        source.wait_result(LATE_LOOK_S)
+        source.wait_result(LATE_RESULT_S)
     stop_all(sinks, sources)
 
 

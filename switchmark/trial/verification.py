@@ -22,7 +22,7 @@ ARRIVAL_TIMEOUT_S = 3.0  # frames cross a switch in far less, when it has a core
 CONVERGENCE_TIMEOUT_S = 3.0  # by then a switch must not flood to addresses that it has learnt
 _CONVERGENCE_POLL_S = 0.05
 _POLL_S = 0.01
-_FIRST_LOOK_S = 0.001  # most paths are up by then
+_FIRST_POLL_S = 0.001  # most paths are up by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
     the pair and the direction in which no frame arrives."""
     deadline = time.monotonic() + timeout_s
     silent = {(pair.a.pair, end): pair for pair in pairs for end in ("a", "b")}
-    pause_s = _FIRST_LOOK_S
+    pause_s = _FIRST_POLL_S
     while silent:
         still = {id(pair): pair for pair in silent.values()}.values()
         verify_all([end for pair in still for end in (pair.a, pair.b)], TEACHING_FRAMES)

@@ -20,11 +20,10 @@ from switchmark.record import EngineRun, InstrumentNote, Transport
 from switchmark.switch.support.base import Switch
 from switchmark.trial.cost import ApplicationCpu
 from switchmark.trial.reconcile import CounterReading
-from switchmark.trial.traffic import Tick
+from switchmark.trial.traffic import TICK_S, Tick
 from switchmark.trial.verification import PairEnds
 from switchmark.trial.workload_run import WorkloadRun, end_cpu
 
-_LOOK_S = 0.05
 _ADDED = (
     "payload_forth", "payload_back", "requests_sent", "requests_answered", "packets_forth",
     "bytes_forth", "packets_back", "bytes_back",
@@ -75,7 +74,7 @@ class WorkloadRuns:
         running = list(self.parts)
         while running := [part for part in running if part.running()]:
             tick()
-            time.sleep(_LOOK_S)
+            time.sleep(TICK_S)
         self.reading = merged_readings([part.finish() for part in self.parts])
         return self.reading
 

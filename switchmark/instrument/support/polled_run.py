@@ -12,8 +12,8 @@ from switchmark.instrument.support.reading import EndReading, Reading, check_cou
 
 ANSWER_TIMEOUT_S = 15.0
 LATE_S = 1.0  # time after its duration, for a sender that was interrupted
-DRAIN_LOOKS = 3  # after these readings with the same count, no more frames come
-_LOOK_S = 0.1
+DRAIN_READINGS = 3  # after these readings with the same count, no more frames come
+_DRAIN_PAUSE_S = 0.1
 _LONGEST_WAIT_NS = 100_000_000
 _S = 1_000_000_000
 
@@ -110,9 +110,9 @@ def final_count(end: Polled, deadline: float) -> int:
         end.read()
         end.wait_answer(ANSWER_TIMEOUT_S)
         readings.append(end.frames)
-        grew = len(set(readings[-DRAIN_LOOKS:])) > 1
-        if len(readings) >= DRAIN_LOOKS and not grew:
+        grew = len(set(readings[-DRAIN_READINGS:])) > 1
+        if len(readings) >= DRAIN_READINGS and not grew:
             return readings[-1]
         if grew and time.monotonic() > deadline:
             raise end.program.failed("still counts frames, long after the stream has ended")
-        time.sleep(_LOOK_S)
+        time.sleep(_DRAIN_PAUSE_S)

@@ -9,7 +9,7 @@ from typing import Any
 from switchmark.instrument.support.program import ProgramEnd, close_all, running
 from switchmark.instrument.support.reading import CountedInterval
 
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 
 class Polled(ABC):
@@ -65,10 +65,8 @@ class Polled(ABC):
         """Wait until it has answered with its counters."""
         deadline = time.monotonic() + timeout_s
         while self.waits:
-            left_s = (
-                deadline - time.monotonic()
-            )  # output that exists is read, also after the deadline
-            self.take(max(0.0, min(left_s, _LOOK_S)))
+            left_s = deadline - time.monotonic()  # existing output is read, also after the deadline
+            self.take(max(0.0, min(left_s, _POLL_S)))
             if self.waits and left_s <= 0:
                 raise self.program.failed(f"did not answer within {timeout_s:.0f} s")
 
