@@ -45,11 +45,11 @@ from switchmark.report.summary_words import (
 from switchmark.report.tables import (
     BETWEEN_HOSTS_TITLE,
     FUNCTION_TITLE,
-    QUALITY_TITLE,
     between_hosts_table,
     cpu_table,
     function_table,
     quality_table,
+    quality_title,
     tails_table,
 )
 from switchmark.results import DEFAULT_ROOT, export
@@ -268,7 +268,8 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
     _print_methods(words.of_methods(rows))
     _print_cost([row for row in rows if row.finished and row.cpu is not None])
     _print_functions(rows)
-    _print_beside(rows, quality_table([row.quality for row in rows]), QUALITY_TITLE)
+    quality = quality_table([row.quality for row in rows])
+    _print_beside(rows, quality, quality_title(quality[0]))
     between = between_hosts_table([row.between for row in rows])
     _print_beside(rows, between, BETWEEN_HOSTS_TITLE)
     _print_published(found, rows)

@@ -43,11 +43,11 @@ from switchmark.report.summary_words import answers_of, summarise_in_words
 from switchmark.report.tables import (
     BETWEEN_HOSTS_TITLE,
     FUNCTION_TITLE,
-    QUALITY_TITLE,
     between_hosts_table,
     cpu_table,
     function_table,
     quality_table,
+    quality_title,
     tails_table,
 )
 from switchmark.report.trend import trends
@@ -130,7 +130,8 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "giga": lambda value: number(value / 1e9),
         "micro": lambda value: number(value / 1e3),
         "from_to": words.from_to, "method_figure": words.figure, "amount": amount,
-        "traffic": words.traffic, "field": words.field, "zip": zip, "items_dict": dict,
+        "traffic": words.traffic, "field": words.field, "heading": words.heading,
+        "zip": zip, "items_dict": dict,
     }  # fmt: skip
     throughput, transfers = words.of_frames(rows), words.of_transfers(rows)
     latency = words.of_dimension(rows, Dimension.LATENCY)
@@ -168,7 +169,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "rows": rows,
         "quality_headings": quality_headings,
         "quality_lines": quality_lines,
-        "quality_title": QUALITY_TITLE,
+        "quality_title": quality_title(quality_headings),
         "quality_varying": words.varying_fields([rows[index] for index in quality_lines]),
         "function_table": function_table(rows),
         "function_title": FUNCTION_TITLE,

@@ -120,7 +120,7 @@ def _place(row: SummaryRow, varying: Sequence[str]) -> tuple[str, ...]:
 
 def _without_name(name: str, text: str) -> str:
     """Return a value without the name of its parameter, which the heading of the column has."""
-    shown = name.replace("_", " ")
+    shown = PARAMETERS[name].name.replace("_", " ")
     return text.removeprefix(f"{shown} ").removesuffix(f" {shown}")
 
 

@@ -25,10 +25,12 @@ from switchmark.results.rows import SummaryRow
 from switchmark.statistics.histogram import PERCENTILES
 from switchmark.statistics.order_statistics import Bounds
 
-QUALITY_TITLE = (
-    "Delay variation (IPDV RFC 3393, PDV RFC 5481), order (RFC 4737), fairness between pairs, and "
-    "the cost of a frame in the traffic applications"
-)
+_QUALITY_TITLES = {  # the first words of a column, and its part of the title
+    ("IPDV", "PDV"): "delay variation (IPDV RFC 3393, PDV RFC 5481)",
+    ("reordered",): "order (RFC 4737)",
+    ("Jain",): "fairness between pairs",
+    ("sender", "receiver", "client", "server"): "CPU time of a frame in the applications",
+}
 BETWEEN_HOSTS_TITLE = (
     "The remote host: one-way times to it in µs with the uncertainty of the clocks, the lead of "
     "its clock, and cores used there"
@@ -60,6 +62,14 @@ def quality_table(summaries: Sequence[QualitySummary]) -> _Lines:
     """Return order, delay variation, fairness and cost: the headings, and the cells of each row
     with any figure, by its index."""
     return _with_figures(_QUALITY, summaries)
+
+
+def quality_title(headings: Sequence[str]) -> str:
+    """Return the title of a `quality_table` with these headings."""
+    parts = [part for first, part in _QUALITY_TITLES.items()
+             if any(heading.startswith(first) for heading in headings)]  # fmt: skip
+    title = ", ".join(parts)
+    return title[:1].upper() + title[1:]
 
 
 def between_hosts_table(summaries: Sequence[BetweenHostsSummary]) -> _Lines:

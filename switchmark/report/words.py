@@ -23,6 +23,10 @@ from switchmark.workload.registry import WORKLOADS
 _WIDEST = 10  # factor above which an interval is only called wide
 _SIZE, _RATE, _WORKLOAD = "packet_size_bytes", "rate_pps", "workload"
 _PAGE_SIZE = "page_size_kib"
+_ABBREVIATIONS = {"io": "I/O", "nics": "NICs", "vcpus": "vCPUs", "cpus": "CPUs"} | {
+    part: part.upper()
+    for part in ("cbs", "cir", "cpu", "ip", "numa", "smt", "vid", "vlan", "vnf", "vni")
+}
 _OF_EVERY_FIGURE = (_SIZE, "dimension")
 
 
@@ -62,6 +66,13 @@ def field(name: str, value: Any, workload: str = FRAMES) -> str:
     if name == _RATE and value is not None and workload != FRAMES:
         return f"rate {amount(value, WORKLOADS[workload].unit)}"
     return PARAMETERS[name].words(value)
+
+
+def heading(name: str) -> str:
+    """Return the heading of a column with this field of trials: `Connect mode`."""
+    parts = PARAMETERS[name].name.split("_")
+    text = " ".join(_ABBREVIATIONS.get(part, part) for part in parts)
+    return text if parts[0] in _ABBREVIATIONS else text[:1].upper() + text[1:]
 
 
 def workload_of(fields: Mapping[str, Any]) -> str:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from switchmark.model.functions import read_functions
+from switchmark.model.parameter_table import PARAMETERS
 from switchmark.model.workload import BITS, REQUESTS
+from switchmark.report import words
 from switchmark.report.one_table import OneTable, one_table
 from switchmark.results.summary import summary
 from switchmark.results.transfer_summary import TransferSummary, TransportSummary
@@ -54,6 +56,20 @@ def test_cells_have_values_without_the_name_of_the_column(tmp_path: Path) -> Non
     table = one_table(summary(write_run(tmp_path, records)), ())
     assert table.where == ("rules",)
     assert [line.where for line in table.lines] == [("0",), ("100",), ("-",)]
+
+
+def test_cells_of_a_rate_do_not_repeat_its_name(tmp_path: Path) -> None:
+    trials = [synthetic_trial(rate_pps=rate_pps) for rate_pps in (1_000_000, None)]
+    records = [synthetic_record(trial, number=number) for number, trial in enumerate(trials)]
+    table = one_table(summary(write_run(tmp_path, records)), ())
+    assert [words.heading(name) for name in table.where] == ["Rate"]
+    assert {line.where for line in table.lines} == {("1M pps",), ("max",)}
+
+
+def test_headings_begin_with_a_capital_and_keep_abbreviations() -> None:
+    texts = [words.heading(name) for name in PARAMETERS]
+    assert all(text[0].isupper() for text in texts if text != "vCPUs")
+    assert {"Connect mode", "IP version", "I/O", "Switch CPUs", "Packet size"} <= set(texts)
 
 
 @pytest.mark.parametrize(

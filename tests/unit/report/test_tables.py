@@ -12,7 +12,7 @@ from switchmark.model.trial import Trial
 from switchmark.record import FunctionNote, Record
 from switchmark.record.function import Policing
 from switchmark.report.html import write_report
-from switchmark.report.tables import FUNCTION_TITLE, function_table
+from switchmark.report.tables import FUNCTION_TITLE, function_table, quality_title
 from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
@@ -36,6 +36,13 @@ def routing(routes: int, **changes: object) -> Trial:
     return synthetic_trial(
         switch="ovs-netdev", function=read_functions("route"), routes=routes, **changes
     )
+
+
+def test_quality_title_names_the_columns_of_the_table() -> None:
+    assert quality_title(["PDV p99", "Jain"]) == (
+        "Delay variation (IPDV RFC 3393, PDV RFC 5481), fairness between pairs"
+    )
+    assert quality_title(["client ns"]) == "CPU time of a frame in the applications"
 
 
 def test_a_contender_and_scale_have_one_line(tmp_path: Path) -> None:
@@ -64,7 +71,6 @@ def test_a_contender_and_scale_have_one_line(tmp_path: Path) -> None:
 def test_tables_that_are_compiled_at_the_start_have_no_rate(tmp_path: Path) -> None:
     """The load time has the start of the switch in it."""
     compiled = record(routing(1000), 998, 0.5, loads_at_start=True)
-    assert compiled.function is not None and compiled.function.entries_per_s is None
     (line,) = function_table(summary(write_run(tmp_path, [compiled]))).lines
     assert line[3:6] == ("1,000", "0.500", "-")
 
