@@ -1,1 +1,1 @@
-"""Plain values of campaigns, trials and switches, for all other rooms."""
+"""Plain values of campaigns, trials and switches, for all other layers."""

@@ -88,8 +88,8 @@ def test_output_files_are_written_atomically() -> None:
     package = Path(switchmark.__file__).parent
     modules = [
         path
-        for room in ("cli", "report", "reproduction")
-        for path in (package / room).rglob("*.py")
+        for layer in ("cli", "report", "reproduction")
+        for path in (package / layer).rglob("*.py")
     ]
     assert len(modules) > 50
     assert not [path.name for path in modules if in_place.search(path.read_text())]

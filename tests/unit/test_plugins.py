@@ -18,7 +18,7 @@ from switchmark.switch.registry import SWITCHES
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package with a unique name, since modules are imported once."""
     name = f"room_{abs(hash(tmp_path)):x}"
     folder = tmp_path / name
@@ -42,9 +42,9 @@ def test_scenarios_are_files() -> None:
     assert set(PLACES) == {"loopback", "p2p", "p2v", "pairs", "v2p", "v2v"}
 
 
-def test_a_name_costs_no_import(room: Path) -> None:
-    (room / "dear_one.py").write_text("raise RuntimeError('imported')")
-    found = PluginRegistry(room.name, load_class)
+def test_a_name_costs_no_import(plugins: Path) -> None:
+    (plugins / "dear_one.py").write_text("raise RuntimeError('imported')")
+    found = PluginRegistry(plugins.name, load_class)
     assert list(found) == ["dear-one"] and "dear-one" in found
     with pytest.raises(RuntimeError, match="imported"):
         found["dear-one"]
@@ -55,25 +55,25 @@ def test_a_name_costs_no_import(room: Path) -> None:
     [("", 0), ("class A:\n  name = 'other'", 0), ("class A:\n  name = 'a'\nclass B(A): pass", 2),
      ("from switchmark.switch.direct import Direct", 0)],
 )  # fmt: skip
-def test_file_without_its_class_is_reported(room: Path, text: str, count: int) -> None:
-    (room / "a.py").write_text(text)
-    with pytest.raises(SwitchmarkError, match=rf"{room.name}\.a: {count} classes have name = 'a'"):
-        PluginRegistry(room.name, load_class)["a"]
+def test_file_without_its_class_is_reported(plugins: Path, text: str, count: int) -> None:
+    (plugins / "a.py").write_text(text)
+    with pytest.raises(SwitchmarkError, match=rf"{plugins.name}\.a: {count} classes have name"):
+        PluginRegistry(plugins.name, load_class)["a"]
 
 
-def test_a_folder_in_an_archive_is_read(room: Path, tmp_path: Path) -> None:
-    (room / "first_one.py").write_text("class First:\n  name = 'first-one'")
+def test_a_folder_in_an_archive_is_read(plugins: Path, tmp_path: Path) -> None:
+    (plugins / "first_one.py").write_text("class First:\n  name = 'first-one'")
     packed = tmp_path / "held.zip"
     with zipfile.ZipFile(packed, "w") as archive:
-        for path in room.rglob("*.py"):
+        for path in plugins.rglob("*.py"):
             archive.write(path, path.relative_to(tmp_path))
     script = (
         f"import sys; sys.path.insert(0, {str(packed)!r})\n"
         "from switchmark.plugins import PluginRegistry, load_class\n"
-        f"found = PluginRegistry({room.name!r}, load_class)\n"
+        f"found = PluginRegistry({plugins.name!r}, load_class)\n"
         "print(*found, found['first-one'].__module__)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["first-one", f"{room.name}.first_one"]
+    assert done.stdout.split() == ["first-one", f"{plugins.name}.first_one"]

@@ -18,7 +18,7 @@ def walk(title: str) -> list[str]:
     return re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
 
 
-# Before the package was divided into rooms, a rate passed 26 places and a sample 14.
+# Before the package was divided into layers, a rate passed 26 places and a sample 14.
 @pytest.mark.parametrize(
     ("title", "most"), [("The path of a rate", 13), ("The path of a round trip", 7)]
 )

@@ -1,4 +1,4 @@
-"""docs/architecture.md lists the rooms in the order that import-linter checks."""
+"""docs/architecture.md lists the layers in the order that import-linter checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 FILES = {"plugins", "http_guard", "locks", "atomic_files", "formatting", "version", "errors"}
 
 
-def test_rooms_of_the_page_are_those_of_the_contract() -> None:
+def test_layers_of_the_page_are_those_of_the_contract() -> None:
     text = (REPOSITORY / "docs" / "architecture.md").read_text()
     listed = re.findall(r"^\| `([a-z_]+)(?:/|\.py)` \|", text, re.MULTILINE)
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
