@@ -135,10 +135,10 @@ class EngineProcess:
         """Wait for the answer to `verify`: how many frames the port accepted."""
         return self._wait_event(VerificationSent, timeout_s * self.patience).sent
 
-    def verify_broadcast(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
+    def verify_broadcast(self, count: int) -> int:
         """Send verification frames to the broadcast address."""
         self.ask(f"verify-broadcast {count}")
-        return self.verification_sent(timeout_s)
+        return self.verification_sent()
 
     def counters(self, timeout_s: float = ANSWER_TIMEOUT_S) -> EngineCounters:
         """Ask for the frames that have arrived since `ready`, in the idle state; times are its own
@@ -150,15 +150,13 @@ class EngineProcess:
         """Wait for the answer to `counters`."""
         return self._wait_event(EngineCounters, timeout_s * self.patience)
 
-    def inject(
-        self, frames: Sequence[bytes], port: int = 0, timeout_s: float = ANSWER_TIMEOUT_S
-    ) -> tuple[bool, ...]:
+    def inject(self, frames: Sequence[bytes], port: int = 0) -> tuple[bool, ...]:
         """Send these frames, each from its destination address on and without FCS, by one port of
         the idle engine. Return for each frame whether the port accepted it."""
         accepted: list[bool] = []
         for parts in _lines_of(frames):
             self.ask(f"inject port={port} {parts}")
-            event = self._wait_event(Injected, timeout_s * self.patience)
+            event = self._wait_event(Injected, ANSWER_TIMEOUT_S * self.patience)
             accepted += event.accepted
         if len(accepted) != len(frames):
             raise TrialFailed(
@@ -166,12 +164,12 @@ class EngineProcess:
             )
         return tuple(accepted)
 
-    def capture(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def capture(self, count: int) -> None:
         """Capture the next `count` frames of any kind that arrive at any port of the idle engine,
         from the return of this method on."""
         self.ask(f"capture {count}")
         self._to_capture = count
-        self._wait_event(Capturing, timeout_s * self.patience)
+        self._wait_event(Capturing, ANSWER_TIMEOUT_S * self.patience)
         self._captured.clear()
 
     def captured(
@@ -201,18 +199,17 @@ class EngineProcess:
         *,
         zipf: float | None = None,
         seed: int = 1,
-        timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
         """Replace a table of the idle engine by these rows, `count` in number and as `table_row`
         packs them. Flows are sent in turn, or by Zipf's law. No rows remove the table."""
         popularity = f" zipf={zipf:g} seed={seed}" if zipf is not None else ""
         self.ask(f"{kind} rows={count}{popularity}")
-        loaded = self._wait_event(TableLoaded, timeout_s * self.patience).loaded
+        loaded = self._wait_event(TableLoaded, ANSWER_TIMEOUT_S * self.patience).loaded
         row_bytes = len(rows) // count if count else 1
         step = COMMAND_CHARACTERS // 4 * 3 // row_bytes * row_bytes
         for at in range(0, len(rows), step):
             self.ask(f"{kind} {b64encode(rows[at : at + step]).decode()}")
-            loaded = self._wait_event(TableLoaded, timeout_s * self.patience).loaded
+            loaded = self._wait_event(TableLoaded, ANSWER_TIMEOUT_S * self.patience).loaded
         if loaded != count:
             raise TrialFailed(self._describe(f"loaded {loaded} of {count} rows of its {kind}"))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from switchmark.engine.events import TcpInterval, TcpResult
+from switchmark.engine.events import TcpResult
 from switchmark.statistics.histogram import Histogram
 
 TcpWorkload = Literal["rr", "crr", "stream", "http"]
@@ -105,15 +105,3 @@ def latency_from_due(result: TcpResult) -> Histogram | None:
 def goodput_bps(received: TcpResult) -> float:
     """Return the payload bits per second that this end received in its trial."""
     return 8e9 * received.totals.received_bytes / received.duration_ns
-
-
-def steady_goodput_bps(intervals: list[TcpInterval], skip_s: float) -> float | None:
-    """Return the payload bits per second that an end received after its first `skip_s` seconds.
-
-    The last interval is partial and left out. None if nothing is left."""
-    if not intervals:
-        return None
-    begin_ns = intervals[0].t_ns - intervals[0].duration_ns + round(skip_s * 1e9)
-    steady = [one for one in intervals[:-1] if one.t_ns - one.duration_ns >= begin_ns]
-    time_ns = sum(one.duration_ns for one in steady)
-    return 8e9 * sum(one.received_bytes for one in steady) / time_ns if time_ns else None

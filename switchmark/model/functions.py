@@ -7,7 +7,6 @@ are compared only if their base is the same (docs/functions.md).
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ BASES = (FORWARD, ROUTE)
 _FILES: PluginRegistry[None] = PluginRegistry("switchmark.function", lambda _module, _name: None)
 OUTER_BYTES = {4: 50, 6: 70}  # length of outer VXLAN headers, by IP version
 MIXED = "mix"  # prefix lengths as in a full routing table of the Internet
-_VNI_MOST = 2**24 - 1
 
 
 class FunctionList(WrittenValue):
@@ -208,8 +206,3 @@ class FunctionEntries:
             if required != reported:
                 return f"{table}: {required} entries were written, {reported} were read back"
         return None
-
-
-def network_text(address: bytes, bits: int) -> str:
-    """Return a prefix as text, such as `192.0.2.0/24`."""
-    return f"{ipaddress.ip_address(address)}/{bits}"

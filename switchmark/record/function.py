@@ -71,15 +71,3 @@ class FunctionNote(Value):
         if self.memory_before_kib is None or self.memory_after_kib is None:
             return None
         return self.memory_after_kib - self.memory_before_kib
-
-    @property
-    def copy_loss_ratio(self) -> float | None:
-        """The share of frames without a copy; None if no copies were counted."""
-        return 1 - self.copies_arrived / self.copies_due if self.copies_due else None
-
-    @property
-    def entries_per_s(self) -> float | None:
-        """Native entries loaded per second; None if the time was too short to measure, or has other
-        work in it."""
-        is_measured = self.load_time_s > 0 and not self.loads_at_start
-        return self.entries / self.load_time_s if is_measured else None

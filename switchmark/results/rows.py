@@ -122,11 +122,6 @@ class SummaryRow:
         return point_at(point, self.page_size_kib) if self.has_page_size_apart else point
 
     @property
-    def is_known_truth(self) -> bool:
-        """True for the switch with known faults, which is never ranked."""
-        return self.trial.switch == KNOWN_TRUTH
-
-    @property
     def is_wire(self) -> bool:
         """True for `direct`, as a baseline or as a contender."""
         return self.trial.switch == WIRE

@@ -67,11 +67,9 @@ def lacking_for(
     return replace(refusal, instead="use page_size: 4KiB")
 
 
-def too_little_memory(
-    plans: Iterable[TrialPlan], pools: Sequence[HugepagePool], *, free: bool = False
-) -> list[str]:
-    """Return a line for each need of more hugepages than are reserved (`free`: than are free now),
-    with the first trial that has this need."""
+def too_little_memory(plans: Iterable[TrialPlan], pools: Sequence[HugepagePool]) -> list[str]:
+    """Return a line for each need of more hugepages than are reserved, with the first trial that
+    has this need."""
     first: dict[tuple[int, ...], TrialPlan] = {}
     for plan in plans:
         if not plan.small_pages:
@@ -79,6 +77,6 @@ def too_little_memory(
     lines = {
         refusal: plan
         for plan in first.values()
-        if (refusal := lacking_for(plan, pools, free=free)) is not None
+        if (refusal := lacking_for(plan, pools)) is not None
     }
     return [f"{to_notation(plan.trial)}: {refusal}" for refusal, plan in lines.items()]

@@ -277,7 +277,8 @@ def test_account_with_capabilities_needs_no_root(hosts: TwoHosts, engine: Path) 
     code, _, stderr = measured(hosts, engine, *args)
     assert code == 3 and "cannot make network namespaces" in stderr
     sh("rm", "-r", "/tmp/switchmark-12345", inside=hosts.right.pid)  # the account's state folder
-    sh("setcap", capabilities.SETCAP, str(python))
+    needed = ",".join(f"cap_{name}" for name in capabilities.NEEDED)
+    sh("setcap", f"{needed}+ep", str(python))
     code, (record,), stderr = measured(hosts, engine, *args)
     assert code == 0 and record.status == "finished", (stderr, record.message)
     assert record.throughput is not None and record.throughput.pairs[0].lost_frames == 0

@@ -195,7 +195,6 @@ def test_record_has_copies_beside_the_loss_of_frames() -> None:
     assert note is not None
     assert 0 < note.copies_arrived <= note.copies_due
     assert note.copies_doubled == 0
-    assert note.copy_loss_ratio == 1 - note.copies_arrived / note.copies_due
 
 
 def test_record_has_lookups_and_memory() -> None:

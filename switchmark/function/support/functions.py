@@ -6,7 +6,7 @@ and names the frames of the proof."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from switchmark.errors import Refusal
@@ -63,8 +63,3 @@ class Function(Protocol):
     def cases(self, table: FunctionTable) -> Iterator[Case]:
         """Yield the frames of the proof: each class that must pass, and each that must not."""
         ...
-
-
-def with_frame(passing: Passing, frame: Frame) -> Passing:
-    """Return the same passage with a changed frame."""
-    return replace(passing, frame=frame)

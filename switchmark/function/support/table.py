@@ -147,13 +147,6 @@ class Routes:
         return whole.hexdigest()
 
 
-def no_routes(width: int) -> Routes:
-    """Return an empty table for addresses of this many bytes."""
-    import numpy as np
-
-    return Routes(np.zeros((0, width), np.uint8), np.zeros(0, np.uint8), np.zeros(0, np.uint16))
-
-
 @dataclass(frozen=True)
 class FunctionTable:
     """Everything that a switch must do in a trial, for all switches alike."""

@@ -85,7 +85,7 @@ def _ttl(ancillary: list[tuple[int, int, bytes]]) -> int | None:
 
 
 def wait_for_answer(
-    netns: str, listener: Listener, address: str, timeout_s: float, port: int | None = None
+    netns: str, listener: Listener, address: str, timeout_s: float
 ) -> tuple[float, int]:
     """Send datagrams from a namespace until the listener's answer arrives. Return the seconds until
     then, and the number of datagrams sent. Raises TrialFailed after the timeout."""
@@ -96,7 +96,7 @@ def wait_for_answer(
             asking.settimeout(_PAUSE_S)
             while (passed_s := time.monotonic() - begun) < timeout_s:
                 with suppress(OSError):  # no route yet, an unreachable port, or no answer
-                    asking.sendto(listener.token, (address, port or listener.port))
+                    asking.sendto(listener.token, (address, listener.port))
                     sent += 1
                     if asking.recv(64) == listener.token:
                         return time.monotonic() - begun, sent

@@ -20,7 +20,6 @@ from switchmark.host.kernel.mounts import check_result, libc
 # With their numbers in linux/capability.h. `ip netns`, veth devices, bridges, packet sockets and a
 # state directory in /run require them.
 NEEDED = {"dac_override": 1, "net_admin": 12, "net_raw": 13, "sys_admin": 21}
-SETCAP = ",".join(f"cap_{name}" for name in NEEDED) + "+ep"
 # Neither the bench nor switches, tools and container engines use these.
 NEVER = {
     "net_broadcast": 11, "ipc_owner": 15, "sys_pacct": 20, "sys_boot": 22, "sys_time": 25,

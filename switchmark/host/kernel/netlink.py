@@ -38,6 +38,7 @@ NUD_PERMANENT = 0x80
 NETLINK_DESCRIPTORS = EVENT_LOOP + 2  # with the socket, and another that pyroute2 opens
 TUNSETIFF, TUNSETPERSIST = 0x400454CA, 0x400454CB
 IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
+CARRIER_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +212,14 @@ def bring_up(
     inside(end.netns, configure)
 
 
-def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
+def wait_passing(end: VethEnd) -> None:
     """Wait until a veth end that came up before its peer passes frames.
 
     The kernel notices the carrier in a work queue, and until then drops what is sent. Raises
     OSError."""
 
     def poll() -> bool:
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + CARRIER_TIMEOUT_S
         with route_socket() as netlink:
             while True:
                 # The time is read before the request, so that the last request counts.
@@ -232,7 +233,7 @@ def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
                 time.sleep(0.0005)
 
     if not inside(end.netns, poll):
-        raise OSError(f"network device {end.device}: no carrier within {timeout_s:g} s")
+        raise OSError(f"network device {end.device}: no carrier within {CARRIER_TIMEOUT_S:g} s")
 
 
 def set_receive_offload(end: VethEnd, on: bool) -> None:

@@ -29,11 +29,6 @@ SETTINGS = (
     "ipv4/tcp_congestion_control",
 )
 CONNTRACK_COUNT = "netfilter/nf_conntrack_count"
-# Devices that are only an address or a pipe: packets on them stay in the machine.
-VIRTUAL = frozenset({
-    "veth", "bridge", "tun", "macvlan", "macvtap", "ipvlan", "dummy", "ifb", "vlan", "vrf",
-    "openvswitch", "netkit", "bond", "team", "nlmon",
-})  # fmt: skip
 TUNNELS = frozenset({
     "vxlan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ipip", "sit", "ip6tnl",
     "wireguard", "vti", "xfrm",

@@ -64,20 +64,16 @@ class Texts:
     instead: str = ""  # the alternative in a container without the remedy
 
 
-def _option(docker: str, pod: str) -> ContainerRemedy:
-    return ContainerRemedy(docker, pod)
-
-
 def _capability(*names: str) -> ContainerRemedy:
     pod = ", ".join(names)
-    return _option(
+    return ContainerRemedy(
         " ".join(f"--cap-add {name}" for name in names),
         f"securityContext.capabilities.add: [{pod}]",
     )
 
 
-_PRIVILEGED = _option("--privileged", "securityContext.privileged: true")
-_NO_FILTER = _option(
+_PRIVILEGED = ContainerRemedy("--privileged", "securityContext.privileged: true")
+_NO_FILTER = ContainerRemedy(
     "--security-opt seccomp=unconfined", "securityContext.seccompProfile.type: Unconfined"
 )
 
@@ -118,7 +114,7 @@ TEXTS: dict[Facility, Texts] = {
     Facility.HUGEPAGES: Texts(
         "map hugepages",
         root=RESERVE,
-        container=_option(
+        container=ContainerRemedy(
             f"as before, after this on the host as root: {RESERVE}",
             "resources.limits: hugepages-2Mi: 1Gi",
         ),
@@ -137,7 +133,9 @@ TEXTS: dict[Facility, Texts] = {
     Facility.LOCKED_MEMORY: Texts(
         "lock 64 MiB in memory, which VPP needs for hugepages",
         root="ulimit -l unlimited",
-        container=_option("--ulimit memlock=-1", "securityContext.capabilities.add: [IPC_LOCK]"),
+        container=ContainerRemedy(
+            "--ulimit memlock=-1", "securityContext.capabilities.add: [IPC_LOCK]"
+        ),
         user="raise the limit of locked memory (ulimit -l) to 65536 KiB or more",
     ),
     Facility.IO_URING: Texts(
@@ -160,14 +158,14 @@ TEXTS: dict[Facility, Texts] = {
     Facility.REAL_TIME: Texts(
         "use real-time priority",
         root="ulimit -r 99, or use a kernel without CONFIG_RT_GROUP_SCHED",
-        container=_option(
+        container=ContainerRemedy(
             "--cap-add SYS_NICE --ulimit rtprio=99", "securityContext.capabilities.add: [SYS_NICE]"
         ),
     ),
     Facility.TUN: Texts(
         "open /dev/net/tun, which tap devices need",
         root="modprobe tun",
-        container=_option(
+        container=ContainerRemedy(
             "--device /dev/net/tun --cap-add NET_ADMIN", "a device plugin for /dev/net/tun"
         ),
         user="as root: modprobe tun; chmod 666 /dev/net/tun",
@@ -249,6 +247,6 @@ def limit_remedy(limit: str, kind: Kind) -> str:
     """Return the remedy that raises a limit, a key of `LIMITS`, in a place of this kind."""
     docker, pod, systemd = LIMITS[limit]
     if kind is Kind.CONTAINER:
-        return _option(docker, pod).text()
+        return ContainerRemedy(docker, pod).text()
     shell = {"files": ", ulimit -n", "locked": ", ulimit -l"}.get(limit, "")
     return f"{systemd} of the systemd unit{shell}"

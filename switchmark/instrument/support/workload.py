@@ -143,7 +143,6 @@ def workload_abilities(
     whole_seconds: bool = False,
     shortest_sample_s: float = 0.1,
     most_rate: int | None = None,
-    linux_capabilities: tuple[str, ...] = (),
 ) -> Abilities:
     """Return the abilities of a program that runs this workload. `fields` are the parameters that
     it reads beyond the common ones."""
@@ -159,7 +158,7 @@ def workload_abilities(
         shortest_sample_s=shortest_sample_s,
         whole_seconds=whole_seconds,
         most_rate_pps=most_rate,
-        linux_capabilities=dict.fromkeys(DEVICE_PORTS, linux_capabilities),
+        linux_capabilities=dict.fromkeys(DEVICE_PORTS, ()),
         writes=None,  # the file-system sandbox also refuses TCP ports
         fields=COMMON_FIELDS | frozenset(fields) & workload.reads,
     )

@@ -75,8 +75,8 @@ def count_keys(map_fd: int, key_bytes: int) -> int:
     following = ctypes.create_string_buffer(key_bytes)
     count = 0
     while True:
-        place = 0 if key is None else _address(key)
-        attributes = struct.pack("=IIQQQ", map_fd, 0, place, _address(following), 0)
+        place = 0 if key is None else ctypes.addressof(key)
+        attributes = struct.pack("=IIQQQ", map_fd, 0, place, ctypes.addressof(following), 0)
         if _call(MAP_NEXT_KEY, attributes) < 0:
             if ctypes.get_errno() == errno.ENOENT:
                 return count
@@ -103,8 +103,8 @@ def load_program(
     for log_level in (0, 1):  # the log takes time, so it is only requested after an error
         attributes = struct.pack(
             "=IIQQIIQII16s",
-            *(kind, len(program) // 8, _address(text), _address(licence)),
-            *((log_level, LOG_BYTES, _address(log)) if log_level else (0, 0, 0)),
+            *(kind, len(program) // 8, ctypes.addressof(text), ctypes.addressof(licence)),
+            *((log_level, LOG_BYTES, ctypes.addressof(log)) if log_level else (0, 0, 0)),
             *(0, flags, b"switchmark"),
         )
         try:
@@ -126,7 +126,7 @@ def attach_xdp(program_fd: int, interface_index: int) -> int:
 def attach_to_tracepoint(program_fd: int, name: str) -> int:
     """Attach a program to a tracepoint of the kernel. It ends with the returned descriptor."""
     text = ctypes.create_string_buffer(name.encode())
-    attributes = struct.pack("=QII", _address(text), program_fd, 0)
+    attributes = struct.pack("=QII", ctypes.addressof(text), program_fd, 0)
     return _bpf(RAW_TRACEPOINT_OPEN, attributes, f"run a program at its tracepoint {name}")
 
 
@@ -142,17 +142,13 @@ def close_all(descriptors: Sequence[int]) -> None:
         os.close(descriptor)
 
 
-def _address(buffer: ctypes.Array[ctypes.c_char] | ctypes.c_uint32) -> int:
-    return ctypes.addressof(buffer)
-
-
 def _element(
     map_fd: int,
     key: ctypes.Array[ctypes.c_char] | ctypes.c_uint32,
     value: ctypes.Array[ctypes.c_char] | None = None,
 ) -> bytes:
-    place = 0 if value is None else _address(value)
-    return struct.pack("=IIQQQ", map_fd, 0, _address(key), place, 0)
+    place = 0 if value is None else ctypes.addressof(value)
+    return struct.pack("=IIQQQ", map_fd, 0, ctypes.addressof(key), place, 0)
 
 
 def _bpf(command: int, attributes: bytes, action: str) -> int:

@@ -16,7 +16,6 @@ from switchmark.model.functions import FunctionSupport
 
 ROUTES_MOST = 100_000
 RULES_MOST = 250
-VALUES_MOST = (1 << 15) - 2  # next hops in a table of 15 bits
 SUPPORT: Mapping[str, FunctionSupport] = {
     "route": FunctionSupport(ROUTES_MOST, "Lua loads the table while the switch starts"),
     "acl": FunctionSupport(

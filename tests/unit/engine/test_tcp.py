@@ -9,14 +9,13 @@ import pytest
 
 from switchmark.engine.binary import find_engine
 from switchmark.engine.check import command_line_errors
-from switchmark.engine.events import TcpInterval, TcpResult, parse
+from switchmark.engine.events import TcpResult, parse
 from switchmark.engine.tcp import (
     TcpClient,
     TcpServer,
     failures_of,
     goodput_bps,
     latency_from_due,
-    steady_goodput_bps,
 )
 from switchmark.errors import UnavailableError
 from switchmark.statistics.histogram import Histogram
@@ -34,20 +33,6 @@ def result(**given: Any) -> TcpResult:
 
 def delays(times: dict[int, int]) -> dict[str, Any]:
     return {"count": sum(times.values()), "histogram": Histogram.of(times)}
-
-
-def intervals(*received: int) -> list[TcpInterval]:
-    lines = [
-        engine_lines.event(
-            "tcp_interval",
-            index=i,
-            t_ns=T0 + (i + 1) * 100 * MS,
-            duration_ns=100 * MS,
-            received_bytes=count,
-        )
-        for i, count in enumerate(received)
-    ]
-    return [one for one in map(parse, lines) if isinstance(one, TcpInterval)]
 
 
 def test_command_lines_have_the_given_values_alone() -> None:
@@ -106,12 +91,6 @@ def test_latency_from_due_lacks_for_a_closed_loop() -> None:
 def test_goodput_counts_received_payload() -> None:
     received = result(duration_ns=2_000 * MS, totals={"received_bytes": 250_000_000})
     assert goodput_bps(received) == 1e9
-
-
-def test_steady_goodput_leaves_out_the_begin_and_the_partial_end() -> None:
-    assert steady_goodput_bps(intervals(9, 9, 1000, 3000, 7), 0.2) == 8 * 4000 / 0.2
-    assert steady_goodput_bps(intervals(9, 9), 0.2) is None
-    assert steady_goodput_bps([], 0) is None
 
 
 def test_engine_process_reads_the_events_of_a_tcp_role() -> None:

@@ -7,7 +7,6 @@ from switchmark.function.support.samples import load_frame
 from switchmark.model.functions import read_functions
 from switchmark.model.topology import MONITOR
 from switchmark.model.trial import Trial
-from switchmark.record.function import FunctionNote
 from switchmark.scenario.registry import expand
 from tests.unit.function.test_route import table
 
@@ -56,12 +55,3 @@ def test_frames_of_the_first_port_are_copied() -> None:
 def test_impossible_values_are_refused(keys: dict[str, object], key: str) -> None:
     refusals = list(FUNCTIONS["mirror"].refusals(trial_with(**keys)))
     assert [refusal.key for refusal in refusals] == [key]
-
-
-def test_copy_loss_is_the_share_of_frames_without_a_copy() -> None:
-    note = FunctionNote(
-        functions=["forward", "mirror"], table="0", announced={}, read_back={}, load_time_s=0,
-        cases=1, must_arrive=1, must_not_arrive=0, copies_due=10, copies_arrived=9,
-    )  # fmt: skip
-    assert note.copy_loss_ratio == pytest.approx(0.1)
-    assert note.model_copy(update={"copies_due": 0}).copy_loss_ratio is None
