@@ -12,7 +12,7 @@ from switchmark.engine.arguments import engine_args
 from switchmark.engine.events import Result, TimedDelays
 from switchmark.engine.loads import load
 from switchmark.engine.process import EngineProcess
-from switchmark.environment.support.base import Node, patience_with
+from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.reading import RoundTrips, counts_since
@@ -22,6 +22,7 @@ from switchmark.model.choices import OWN_ENGINE, Idle
 from switchmark.model.io import Io
 from switchmark.model.trial import Trial
 from switchmark.model.workload import FRAMES
+from switchmark.trial.engine_workload import spawn_end
 
 READY_S = 20.0
 CATCH_UP_US = 1_000_000  # a late datagram is sent late, as an application does
@@ -99,17 +100,7 @@ class EngineDatagrams:
         args = engine_args(trial, node.spec.port, role, 0, end, Idle.BLOCK.value, CATCH_UP_US)
         if role == "client":
             args += ["--catch-up-us", str(CATCH_UP_US)]
-        args += more
-        return EngineProcess(
-            spawned=node.spawn_engine(args),
-            node=node.spec.name,
-            role=role,
-            pair=0,
-            cores=tuple(node.spec.cores or ()),
-            args=args,
-            ahead_ns=self._ahead_ns[end],
-            patience=patience_with(node),
-        )
+        return spawn_end(node, [*args, *more], role, self._ahead_ns[end])
 
 
 def datagram_bytes(trial: Trial) -> int:

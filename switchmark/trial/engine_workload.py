@@ -139,17 +139,21 @@ class EngineWorkload:
         return self._ends
 
     def _spawn(self, args: list[str], end: int, role: str) -> EngineProcess:
-        node = self._nodes[end]
-        return EngineProcess(
-            spawned=node.spawn_engine(args),
-            node=node.spec.name,
-            role=role,
-            pair=0,
-            cores=tuple(node.spec.cores or ()),
-            args=args,
-            ahead_ns=self._ahead_ns[end],
-            patience=patience_with(node),
-        )
+        return spawn_end(self._nodes[end], args, role, self._ahead_ns[end])
+
+
+def spawn_end(node: Node, args: list[str], role: str, ahead_ns: int) -> EngineProcess:
+    """Start an engine as one end of a workload. `ahead_ns`: the lead of the node's clock."""
+    return EngineProcess(
+        spawned=node.spawn_engine(args),
+        node=node.spec.name,
+        role=role,
+        pair=0,
+        cores=tuple(node.spec.cores or ()),
+        args=args,
+        ahead_ns=ahead_ns,
+        patience=patience_with(node),
+    )
 
 
 def _sizes(trial: Trial) -> tuple[int | None, int | None]:
