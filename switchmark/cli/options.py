@@ -66,6 +66,13 @@ def takes(group: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
     return decorate
 
 
+RunName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="RUN",
+        help="The folder of a run, the name of a campaign, or `latest` (the default).",
+    ),
+]
 CampaignName = Annotated[
     str,
     typer.Argument(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from switchmark.atomic_files import write_atomically
-from switchmark.cli.options import ResultsIn, StoreAt
+from switchmark.cli.options import ResultsIn, RunName, StoreAt
 from switchmark.cli.output import note_problems, print_line, writing
 from switchmark.errors import UsageError
 from switchmark.language.values import BadValueError
@@ -39,13 +39,7 @@ Exit codes:
 
 
 def report(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RUN",
-            help="The folder of a run, the name of a campaign, or `latest` (the default).",
-        ),
-    ] = None,
+    run: RunName = None,
     html: Annotated[
         Path | None,
         typer.Option(

@@ -16,7 +16,7 @@ import typer
 
 from switchmark.atomic_files import atomic_writer, write_atomically
 from switchmark.cli.grouped_help import OUTPUT
-from switchmark.cli.options import ResultsIn, StoreAt
+from switchmark.cli.options import ResultsIn, RunName, StoreAt
 from switchmark.cli.output import note_problems, print_line, print_table, writing
 from switchmark.cli.run_output import print_run, print_summary
 from switchmark.errors import UsageError
@@ -56,13 +56,7 @@ class Format(StrEnum):
 
 
 def show(
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="RUN",
-            help="The folder of a run, the name of a campaign, or `latest` (the default).",
-        ),
-    ] = None,
+    run: RunName = None,
     format: Annotated[
         Format,
         typer.Option("--format", "-f", help="The format of the output.", rich_help_panel=OUTPUT),
