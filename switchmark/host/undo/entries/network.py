@@ -15,6 +15,12 @@ from switchmark.host.kernel.namespaces import NETNS_DIR, inside
 from switchmark.host.undo.entries.entry import NamedEntry, UndoEntry, foreign_name
 
 
+def _remove_namespace(name: str) -> None:
+    path = NETNS_DIR / name
+    mounts.unmount(path)
+    path.unlink(missing_ok=True)
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkNamespace(NamedEntry):
     """A named network namespace of `ip netns`. Its devices end with it, except the host's own."""
@@ -27,9 +33,7 @@ class NetworkNamespace(NamedEntry):
 
     @override
     def undo(self) -> None:
-        path = NETNS_DIR / self.name
-        mounts.unmount(path)
-        path.unlink(missing_ok=True)
+        _remove_namespace(self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +117,7 @@ class Entered(NamedEntry):
 
     @override
     def undo(self) -> None:
-        path = NETNS_DIR / self.name
-        mounts.unmount(path)
-        path.unlink(missing_ok=True)
+        _remove_namespace(self.name)
 
 
 @dataclass(frozen=True, slots=True)
