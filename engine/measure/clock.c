@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common_divisor.h"
+
 struct engine_clock engine_clock = {.by_counter = false, .hz = 1e9, .ns_multiplier = 1ULL << 32};
 
 #define CLOCK_SOURCE_PATH "/sys/devices/system/clocksource/clocksource0/current_clocksource"
@@ -120,16 +122,6 @@ const char *clock_name(void)
         return CLOCK_COUNTER;
 #endif
     return "monotonic";
-}
-
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
 }
 
 uint64_t clock_step_of(const uint64_t *ticks, unsigned count, bool counter)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common_divisor.h"
 #include "fail.h"
 #include "options/value.h"
 #include "traffic/frame.h"
@@ -104,16 +105,6 @@ static bool parse_settings(const char *text, struct flow_set *flows, char *error
         }
     }
     return true;
-}
-
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
 }
 
 /* Choose the order in which a random field takes its values. */
