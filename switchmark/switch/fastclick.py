@@ -266,7 +266,7 @@ class FastClick(WithOptions, ProgramSwitch):
         which Click reads its configuration."""
         table = self.function_table
         assert table is not None
-        announced = fastclick_functions.announced(table)
+        announced = table.entries_of_ports()
         handlers = list(fastclick_functions.handlers(table))
         counted = fastclick_functions.read_back(self._ask(handlers, TABLE_BYTES))
         mine = {name: counted[name] for name in announced}

@@ -139,7 +139,7 @@ class Snabb(ProgramSwitch):
     def function_entries(self) -> FunctionEntries:
         """Count the entries that the Lua program has found in its apps."""
         assert self.function_table is not None
-        announced = snabb_functions.announced(self.function_table)
+        announced = self.function_table.entries_of_ports()
         counted = {name: self._read(f"switchmark/{name}") for name in announced}
         load_time_s = self._read("switchmark/load_ns") / 1e9
         return FunctionEntries(announced, counted, load_time_s, loads_at_start=True)

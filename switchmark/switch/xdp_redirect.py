@@ -68,7 +68,7 @@ def _program(
     yield bpf.store(32, FRAME, -4, R1)
     yield from bpf.find_value(counts_fd, -4, "drop")  # impossible, but the verifier requires it
     yield bpf.move(R7, R0)  # the two counters
-    yield from _increment(R7, 0)
+    yield from bpf.increment(R7, 0)
     if acl is not None:
         yield from acl.instructions()
     if table_fd is None:
@@ -81,16 +81,11 @@ def _program(
     yield bpf.call(bpf.HELPER_REDIRECT_MAP)
     yield bpf.leave()
     if table_fd is not None or acl is not None:
-        first, *rest = _increment(R7, 8)
+        first, *rest = bpf.increment(R7, 8)
         yield first.at("drop-counted")
         yield from rest
     yield bpf.set_to(R0, bpf.XDP_DROP).at("drop")
     yield bpf.leave()
-
-
-def _increment(pointer: int, offset: int) -> list[Instruction]:
-    """Add 1 to a counter, which only its own core changes."""
-    return [bpf.load(64, R1, pointer, offset), bpf.add(R1, 1), bpf.store(64, pointer, offset, R1)]
 
 
 def _look_up_destination(table_fd: int) -> Iterator[Instruction]:

@@ -34,10 +34,7 @@ def lines_of(table: FunctionTable) -> Iterator[str]:
 
 
 def _rule(rule: Rule) -> str:
-    ports = [
-        "any" if ports is None else f"{ports[0]}-{ports[1]}"
-        for ports in (rule.source_ports, rule.destination_ports)
-    ]
+    ports = ["any" if ports is None else f"{ports[0]}-{ports[1]}" for ports in rule.ports]
     protocol = "any" if rule.protocol is None else str(rule.protocol)
     verdict = "permit" if rule.permit else "deny"
     return ", ".join([verdict, rule.source, rule.destination, protocol, *ports])

@@ -69,6 +69,11 @@ class Rule:
     source_ports: tuple[int, int] | None = None
     destination_ports: tuple[int, int] | None = None
 
+    @property
+    def ports(self) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+        """The ranges of source and destination ports."""
+        return self.source_ports, self.destination_ports
+
 
 @dataclass(frozen=True, slots=True)
 class Tunnel:
@@ -214,6 +219,21 @@ class FunctionTable:
             yield port.host, self.host_bits, port.host_mac, port.index
         for network, bits, hop in self.routes or ():
             yield network, bits, self.next_hops[hop].mac, self.next_hops[hop].port
+
+    def entries_of_ports(self) -> dict[str, int]:
+        """Return the numbers of native entries of a switch that has each table once for a port."""
+        numbers = {}
+        if self.is_routed:
+            numbers["routes"] = len(self.routes or ()) + len(self.ports)
+        if self.rules:
+            numbers["filters"] = len(self.ports)
+        if self.policer:
+            numbers["policers"] = len(self.ports)
+        if self.vlan:
+            numbers["tags"] = sum(self.vlan.is_trunk(port.index) for port in self.ports)
+        if self.mirror:
+            numbers["copies"] = int(self.mirror.copies)
+        return numbers
 
     def digest(self) -> str:
         """Return a hash of the content, the name under which the table is stored."""

@@ -114,7 +114,7 @@ def refusal(table: FunctionTable, options: Mapping[str, str]) -> Refusal | None:
                 "use fewer masks, or acl_lookup: linear",
             )
     for number, rule in enumerate(table.rules):
-        for ports in (rule.source_ports, rule.destination_ports):
+        for ports in rule.ports:
             if ports is not None and (ports[0] != ports[1] or ports[0] == 0):
                 return Refusal(
                     f"rule {number} has ports {ports[0]}-{ports[1]}; its modules compare "
@@ -381,18 +381,14 @@ def _mask(rule: Rule) -> str:
     """Return the mask over both addresses and both ports, in hexadecimal."""
     networks = [ipaddress.ip_network(text) for text in (rule.source, rule.destination)]
     masks = "".join(f"{int(network.netmask):08x}" for network in networks)
-    return masks + "".join("ffff" if p else "0000" for p in _ports(rule))
+    return masks + "".join("ffff" if p else "0000" for p in rule.ports)
 
 
 def _value(rule: Rule) -> str:
     """Return the values under the mask."""
     networks = [ipaddress.ip_network(text) for text in (rule.source, rule.destination)]
     addresses = "".join(f"{int(network.network_address):08x}" for network in networks)
-    return addresses + "".join(f"{p[0] if p else 0:04x}" for p in _ports(rule))
-
-
-def _ports(rule: Rule) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    return rule.source_ports, rule.destination_ports
+    return addresses + "".join(f"{p[0] if p else 0:04x}" for p in rule.ports)
 
 
 def _accept(plan: Plan, port: int, mac: str) -> None:

@@ -96,6 +96,11 @@ def store(bits: int, dst: int, offset: int, src: int) -> Instruction:
     return Instruction({16: 0x6B, 32: 0x63, 64: 0x7B}[bits], dst, src, offset)
 
 
+def increment(pointer: int, offset: int) -> list[Instruction]:
+    """Add 1 to a counter of 64 bits, which only its own core changes; changes r1."""
+    return [load(64, 1, pointer, offset), add(1, 1), store(64, pointer, offset, 1)]
+
+
 def jump(to: str) -> Instruction:
     """Jump to the label."""
     return Instruction(0x05, jump_to=to)

@@ -172,22 +172,6 @@ def _routes(table: FunctionTable) -> Iterator[str]:
         yield f"{network}/{bits}{gateway} {hop}"
 
 
-def announced(table: FunctionTable) -> dict[str, int]:
-    """Return the numbers of native entries, by table."""
-    numbers = {}
-    if table.is_routed:
-        numbers["routes"] = len(table.routes or ()) + len(table.ports)
-    if table.rules:
-        numbers["filters"] = len(table.ports)
-    if table.policer:
-        numbers["policers"] = len(table.ports)
-    if table.vlan:
-        numbers["tags"] = sum(table.vlan.is_trunk(port.index) for port in table.ports)
-    if table.mirror:
-        numbers["copies"] = int(table.mirror.copies)
-    return numbers
-
-
 def handlers(table: FunctionTable) -> Iterator[str]:
     """Yield the handlers by which the entries are read back."""
     if table.is_routed:

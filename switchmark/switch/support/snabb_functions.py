@@ -155,17 +155,3 @@ def chain(table: FunctionTable, port: int) -> list[str]:
 def has_tag(table: FunctionTable, port: int) -> bool:
     """Return True for a trunk port, whose frames have a tag."""
     return table.vlan is not None and table.vlan.is_trunk(port)
-
-
-def announced(table: FunctionTable) -> dict[str, int]:
-    """Return the numbers of native entries, by table."""
-    numbers = {}
-    if table.is_routed:
-        numbers["routes"] = len(table.routes or ()) + len(table.ports)
-    if table.rules:
-        numbers["filters"] = len(table.ports)
-    if table.policer:
-        numbers["policers"] = len(table.ports)
-    if table.vlan:
-        numbers["tags"] = sum(has_tag(table, port.index) for port in table.ports)
-    return numbers

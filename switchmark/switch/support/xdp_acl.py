@@ -83,7 +83,7 @@ class Masks:
 def refusal(table: FunctionTable) -> Refusal | None:
     """Return why the program cannot express a list; None if it can."""
     for number, rule in enumerate(table.rules):
-        ranges = [ports for ports in (rule.source_ports, rule.destination_ports) if ports]
+        ranges = [ports for ports in rule.ports if ports]
         if any(low != high for low, high in ranges):
             return Refusal(
                 f"rule {number} has a range of ports; keys of BPF maps are exact",
@@ -111,16 +111,12 @@ def entries_of(table: FunctionTable) -> tuple[list[Masks], dict[bytes, bytes]]:
     entries: dict[bytes, bytes] = {}
     for place, rule in enumerate(table.rules):
         number = numbers.setdefault(Masks.of(rule), len(numbers))
-        ports = struct.pack("!HH", *((p or (0, 0))[0] for p in _ports(rule)))
+        ports = struct.pack("!HH", *((p or (0, 0))[0] for p in rule.ports))
         key = struct.pack("=I", number << 8 | (rule.protocol or 0)) + ports
         for prefix in (rule.source, rule.destination):
             key += ipaddress.ip_network(prefix).network_address.packed
         entries.setdefault(key, struct.pack("=I", place << 1 | rule.permit))
     return list(numbers), entries
-
-
-def _ports(rule: Rule) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    return rule.source_ports, rule.destination_ports
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Router:
         yield bpf.store(32, FRAME, -4, R1)
         yield from bpf.find_value(self.counts_fd, -4, "drop")
         yield bpf.move(R7, R0)
-        yield from _increment(R7, 0)
+        yield from bpf.increment(R7, 0)
         if self.filter is not None:
             yield from self.filter.instructions()
         yield from self._checks(header)
@@ -72,7 +72,7 @@ class Router:
         yield bpf.set_to(R3, bpf.XDP_DROP)
         yield bpf.call(bpf.HELPER_REDIRECT_MAP)
         yield bpf.leave()
-        first, *rest = _increment(R7, 8)
+        first, *rest = bpf.increment(R7, 8)
         yield first.at("drop-counted")
         yield from rest
         yield bpf.set_to(R0, bpf.XDP_DROP).at("drop")
@@ -140,7 +140,3 @@ class Router:
         yield bpf.jump("checksum")
         yield bpf.add(R1, 1).at("carry")
         yield bpf.store(16, R2, IPV4_CHECKSUM, R1).at("checksum")
-
-
-def _increment(pointer: int, offset: int) -> list[Instruction]:
-    return [bpf.load(64, R1, pointer, offset), bpf.add(R1, 1), bpf.store(64, pointer, offset, R1)]

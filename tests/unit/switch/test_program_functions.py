@@ -173,7 +173,7 @@ def test_fastclick_router_and_filter() -> None:
     assert "rt :: RadixIPLookup(\n10.64.0.1/32 4" in text and "10.1.2.128/25 1);" in text
     assert "rt[2] -> DecIPTTL -> Unstrip(14) -> EtherRewrite(02:72:00:00:00:01, " in text
     assert "deny udp && src net 198.18.0.9/32 && dst port 2000" in text and "deny all);" in text
-    assert fastclick_functions.announced(table) == {"routes": 4, "filters": 2}
+    assert table.entries_of_ports() == {"routes": 4, "filters": 2}
 
 
 def test_trunk_port_takes_part_by_its_vlan() -> None:
@@ -197,7 +197,7 @@ def test_fastclick_monitor_port_is_in_no_pair(copies: bool, joined: str) -> None
     elements = fastclick_functions.configuration(table, {})
     text = fastclick.click_config(PORTS[:3], ConnectMode.CROSS_CONNECT, "/c", elements)
     assert joined in text and "f2 -> Discard;" in text and text.count("-> t2;") == 1
-    assert fastclick_functions.announced(table) == {"copies": int(copies)}
+    assert table.entries_of_ports() == {"copies": int(copies)}
 
 
 def test_fastclick_copies_are_read_back_from_the_outputs() -> None:
