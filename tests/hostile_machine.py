@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from hypothesis import strategies as st
 
 from switchmark.environment.vm import accelerator
+from switchmark.environment.vm.command import EMULATED
 from switchmark.host.containers import in_container, lxc_remains
 from switchmark.host.kernel import cgroups
 from switchmark.host.session import _refusal
@@ -67,7 +68,7 @@ def _container_pid(text: str) -> None:
 
 def _accelerator(text: str) -> None:
     found = accelerator.parse_outcome(text.encode(errors="surrogatepass"))
-    assert found is None or (found.name in ("kvm", accelerator.EMULATED) and found.reason.encode)
+    assert found is None or (found.name in ("kvm", EMULATED) and found.reason.encode)
 
 
 def _lock(path: Path) -> str:

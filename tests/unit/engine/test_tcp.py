@@ -20,7 +20,8 @@ from switchmark.engine.tcp import (
 from switchmark.errors import UnavailableError
 from switchmark.statistics.histogram import Histogram
 from tests.unit import engine_lines
-from tests.unit.trial_fakes import T0, FakeEngine, event, process
+from tests.unit.engine_lines import event
+from tests.unit.trial_fakes import T0, FakeEngine, process
 
 MS = 1_000_000
 
