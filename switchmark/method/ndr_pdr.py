@@ -19,6 +19,7 @@ from switchmark.method.support.bounds import (
     by_switch_in_kernel,
     check_range,
     conclude,
+    is_starved,
     mixed_range,
     with_gap_notes,
 )
@@ -60,8 +61,8 @@ def search(
     `max_pps` is the highest useful load: line rate, or the baseline of the sender. A warm-up trial
     at `max_pps` comes first; it only counts against the budget. With `try_again`, repeated trials
     at the end confirm or change the bounds, and up to half of the budget is reserved for them. If
-    the budget ends, or the capacity is outside the range, the function returns the bounds so far;
-    `stopped` and `decided_by` give the reason."""
+    the budget ends, the applications lack their cores, or the capacity is outside the range, the
+    function returns the bounds so far; `stopped` and `decided_by` give the reason."""
     check_range(min_pps, max_pps)
     reserved_s = min(budget_s / 2, CONFIRM_OVERHEAD * confirm.time_s(goals)) if try_again else 0.0
     budgeted = BudgetedMeasurer(measurer, budget_s - reserved_s, repeats=REPEATS)
@@ -78,11 +79,13 @@ def search(
         stopped = "budget"
     except _NoiseError:
         stopped = "noise"
+    except _StarvedError:
+        stopped = "cores"
     trials = budgeted.points[warm_up_trials:]
     bounds: Sequence[GoalBounds] = [
         conclude(goal, *_found(engine, goal), trials, (min_pps, max_pps)) for goal in goals
     ]
-    if try_again:
+    if try_again and stopped != "cores":
         budgeted.budget_s = budget_s
         bounds = confirm.confirm(goals, bounds, budgeted, (min_pps, max_pps))
     return SearchResult(
@@ -106,6 +109,10 @@ class _NoiseError(Exception):
     """The bounds of the open goals cannot be narrowed further."""
 
 
+class _StarvedError(Exception):
+    """An application or the switch did not have its core, at several loads."""
+
+
 class _Adapter:
     """Adapts the measurer to the interface of the library."""
 
@@ -119,9 +126,12 @@ class _Adapter:
         self._first = len(budgeted.points)
 
     def measure(self, intended_duration: float, intended_load: float) -> Any:
-        """Run a trial; raise `_NoiseError` if only noise is left to measure."""
+        """Run a trial; raise `_NoiseError` if only noise is left to measure, and `_StarvedError`
+        if trials show nothing about the switch."""
         if self._stop_on_noise and self._only_noise_is_left():
             raise _NoiseError
+        if is_starved(self._ledger.points[self._first :]):
+            raise _StarvedError
         return _as_library_result(self._ledger.measure(intended_duration, intended_load))
 
     def _only_noise_is_left(self) -> bool:

@@ -189,6 +189,8 @@ def _figure(row: SummaryRow) -> str:
 def _no_figure(row: SummaryRow) -> str:
     """The reason why a search has no figure."""
     assert row.method is not None
+    if any(bound.decided_by == "cores" for bound in row.method.bounds):
+        return "no figure: other programs used the cores of the applications or the switch"
     too_much = [bound.upper_pps for bound in row.method.bounds if bound.upper_pps is not None]
     if too_much:
         lowest = with_prefix(min(too_much), "pps")

@@ -26,9 +26,14 @@ MIN_SHARE = 0.2
 REPEATED = 5
 WIDTH_SLACK = 0.9  # the search rounds widths down, so slightly narrower ranges also count
 WIRE_SHARE = 0.9  # share of the baseline above which the sender may be the limit
+_KEPT_AWAY = "an application or the switch was kept from its core for more than {:.0%} of the time"
+_OWN_CORES = "stop the other programs, or give each its own core"
 FAR_BELOW = 0.05  # gap between the loads of two goals, beyond their loss ratios, that has a note
 
-Stopped = Literal["done", "budget", "noise"]
+STARVED_TRIALS = 3  # successive trials that end a search,
+STARVED_SHARE = 0.5  # if an application or the switch lacked its core for more than this share
+
+Stopped = Literal["done", "budget", "noise", "cores"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +87,16 @@ def conclude(
     )
     decided_by, notes = _decided_by(goal, bounds, trials, limits_pps)
     notes += _stray_notes(goal, lower_pps, trials)
-    return bounds.model_copy(update={"decided_by": decided_by, "notes": notes})
+    # Trials without their cores show nothing about the switch, so they prove no upper bound.
+    proven = {"upper_pps": None} if decided_by == "cores" else {}
+    return bounds.model_copy(update={**proven, "decided_by": decided_by, "notes": notes})
+
+
+def is_starved(trials: Sequence[LoadPoint]) -> bool:
+    """Return True if the last trials lacked their cores for most of the time. Lower loads do not
+    help then: a sender that is away from its core gives up the same share of every load."""
+    last = trials[-STARVED_TRIALS:]
+    return len(last) == STARVED_TRIALS and all(t.kept_away_share > STARVED_SHARE for t in last)
 
 
 def with_gap_notes(found: Sequence[GoalBounds]) -> tuple[GoalBounds, ...]:
@@ -158,9 +172,17 @@ def _decided_by(
         return "range", [
             f"the highest load of {limits_pps[1]:.0f} pps was carried: raise the maximum"
         ]
-    if not bounds.reached:
+    return _at_upper(goal, bounds, trials) if bounds.reached else _ended_early(trials)
+
+
+def _ended_early(trials: Sequence[LoadPoint]) -> tuple[DecidedBy, list[str]]:
+    if not is_starved(trials):
         return "budget", ["the search ended before the bounds were within the required width"]
-    return _at_upper(goal, bounds, trials)
+    loads = [trial.intended_pps or 0.0 for trial in trials[-STARVED_TRIALS:]]
+    return "cores", [
+        f"in the last {STARVED_TRIALS} trials, at {min(loads):.0f} to {max(loads):.0f} pps, "
+        f"{_KEPT_AWAY.format(STARVED_SHARE)}, so no load was offered: {_OWN_CORES}"
+    ]
 
 
 def _noise_causes(goal: Goal, highest_pps: float, trials: Sequence[LoadPoint]) -> list[str]:
@@ -193,6 +215,10 @@ def _noise_causes(goal: Goal, highest_pps: float, trials: Sequence[LoadPoint]) -
     return []
 
 
+def _is_kept_away(trial: LoadPoint) -> bool:
+    return trial.kept_away_share > MOST_EXCUSED
+
+
 def _is_ring_full(trial: LoadPoint) -> bool:
     return (trial.ring_full_share or 0.0) >= RING_FULL_SHARE
 
@@ -207,12 +233,11 @@ def _at_upper(
         for trial in trials
         if trial.intended_pps == bounds.upper_pps and trial.search_loss_ratio > goal.loss_ratio
     ]
-    kept_away = sum(trial.kept_away_share > MOST_EXCUSED for trial in bad)
+    kept_away = sum(map(_is_kept_away, bad))
     if 2 * kept_away > len(bad):
         return "cores", [
-            f"in {kept_away} of {len(bad)} trials at the upper bound an application or the switch "
-            f"was kept from its core for more than {MOST_EXCUSED:.0%} of the time: stop the other "
-            "programs, or give each its own core"
+            f"in {kept_away} of {len(bad)} trials at {bounds.upper_pps:.0f} pps "
+            f"{_KEPT_AWAY.format(MOST_EXCUSED)}, so they prove no upper bound: {_OWN_CORES}"
         ]
     unoffered = [trial for trial in bad if trial.uncarried_ratio <= goal.loss_ratio]
     if len(unoffered) * 2 <= len(bad):

@@ -12,7 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from switchmark.method.support.goal import Goal
-from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint
+from switchmark.method.support.measurer import (
+    MOST_EXCUSED,
+    BudgetedMeasurer,
+    BudgetError,
+    LoadPoint,
+)
 from switchmark.record import GoalBounds
 
 REPETITIONS = 3
@@ -33,8 +38,8 @@ def confirm(
     measurer: BudgetedMeasurer,
     limits_pps: tuple[float, float],
 ) -> tuple[GoalBounds, ...]:
-    """Test all bounds again. Return the bounds that hold, marked as confirmed. If the budget ends
-    meanwhile, the rest stays unchanged and unconfirmed."""
+    """Test all bounds again. Return the bounds that hold, marked as confirmed. If the budget ends,
+    or the applications lack their cores meanwhile, the rest stays unchanged and unconfirmed."""
     trials = _Repeated(measurer)
     confirmed = [
         _confirm_goal(goal, bounds, trials, limits_pps)
@@ -50,10 +55,16 @@ def _confirm_goal(
     try:
         bounds = _with_lower(goal, bounds, trials, limits_pps[0])
         bounds = _with_upper(goal, bounds, trials, limits_pps[1])
-    except BudgetError:
-        note = "the budget ended before the bounds were confirmed"
+    except (BudgetError, _NoCoreError) as error:
+        reason = str(error) if isinstance(error, _NoCoreError) else "the budget ended"
+        note = f"{reason} before the bounds were confirmed"
         return bounds.model_copy(update={"notes": [*bounds.notes, note]})
     return bounds.model_copy(update={"confirmed": True})
+
+
+class _NoCoreError(Exception):
+    """A trial failed because an application or the switch lacked its core, which shows nothing
+    about the load."""
 
 
 @dataclass(slots=True)
@@ -68,17 +79,24 @@ class _Repeated:
         ratio of the trials lost more than its loss ratio."""
         trials = self.trials.setdefault((load_pps, _trial_s(goal)), [])
         while (carried := _outcome(goal, trials)) is None:
-            trials.append(self.measurer.measure(_trial_s(goal), load_pps))
+            trial = self.measurer.measure(_trial_s(goal), load_pps)
+            if _is_bad(goal, trial) and trial.kept_away_share > MOST_EXCUSED:
+                raise _NoCoreError("an application or the switch was kept from its core")
+            trials.append(trial)
         return carried
 
 
 def _outcome(goal: Goal, trials: Sequence[LoadPoint]) -> bool | None:
     """Return True if the load is carried, and None if that depends on more trials."""
-    bad = sum(trial.search_loss_ratio > goal.loss_ratio for trial in trials)
+    bad = sum(_is_bad(goal, trial) for trial in trials)
     allowed = int(goal.exceed_ratio * REPETITIONS)
     if bad > allowed:
         return False
     return True if len(trials) - bad >= REPETITIONS - allowed else None
+
+
+def _is_bad(goal: Goal, trial: LoadPoint) -> bool:
+    return trial.search_loss_ratio > goal.loss_ratio
 
 
 def _trial_s(goal: Goal) -> float:

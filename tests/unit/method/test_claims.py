@@ -120,6 +120,7 @@ def test_search_of_a_starved_sender_does_not_blame_the_switch() -> None:
     )
     assert found.figures == []
     assert {item.decided_by for item in found.bounds} == {"cores"}
+    assert {item.upper_pps for item in found.bounds} == {None}
     assert "was kept from its core" in found.bounds[0].notes[0]
 
 

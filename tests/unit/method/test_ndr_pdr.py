@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from switchmark.errors import UsageError
 from switchmark.method import ndr_pdr
-from switchmark.method.support.bounds import conclude
+from switchmark.method.support.bounds import STARVED_TRIALS, conclude
 from switchmark.method.support.goal import PRESETS, Goal, preset
 from switchmark.method.support.measurer import LoadPoint
 from switchmark.simulation import bisection
+from switchmark.simulation.in_kernel import Blocking, BlockingSwitch
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 MAX_PPS = 20e6
@@ -215,6 +216,44 @@ def test_rare_losses_that_move_rfc2544_ndr_have_a_note() -> None:
         ndr = run(seed, "rfc2544", rare_losses_per_s=0.1)["NDR"]
         noted += any("not overload" in note for note in ndr.notes)
     assert noted > 15
+
+
+class Starved:
+    """A switch in the kernel whose sender loses its core after some trials."""
+
+    def __init__(self, calm_trials: int) -> None:
+        self.calm_trials = calm_trials
+        self.trials = 0
+        calm = Blocking(capacity_pps=5e5)
+        self.calm = BlockingSwitch(calm)
+        self.starved = BlockingSwitch(dataclasses.replace(calm, descheduled_share=1e3))
+
+    def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
+        self.trials += 1
+        switch = self.calm if self.trials <= self.calm_trials else self.starved
+        return switch.measure(duration_s, load_pps)
+
+
+@pytest.mark.parametrize("goals", sorted(PRESETS))
+def test_search_without_cores_ends_early(goals: str) -> None:
+    """Each trial is repeated twice. All loads down to the lowest took four minutes before."""
+    result = ndr_pdr.search(Starved(0), preset(goals), max_pps=1e6, min_pps=100)
+    assert result.stopped == "cores"
+    assert len(result.trials) == result.warm_up_trials + STARVED_TRIALS
+    assert result.spent_s < 20
+    for bounds in result.bounds:
+        assert (bounds.lower_pps, bounds.upper_pps, bounds.decided_by) == (None, None, "cores")
+        assert f"in the last {STARVED_TRIALS} trials" in bounds.notes[0]
+        assert "more than 50% of the time" in bounds.notes[0]
+
+
+def test_bounds_stay_unconfirmed_without_cores() -> None:
+    """Trials without cores once removed a lower bound that trials with cores had shown."""
+    result = ndr_pdr.search(Starved(12), preset("quick"), max_pps=1e6)
+    for bounds in result.bounds:
+        assert bounds.lower_pps == pytest.approx(5e5, rel=0.01)
+        assert not bounds.confirmed
+        assert "kept from its core before the bounds were confirmed" in bounds.notes[-1]
 
 
 def test_result_has_all_trials_and_their_warm_up() -> None:

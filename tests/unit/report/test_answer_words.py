@@ -18,7 +18,9 @@ from switchmark.report.trend import trends
 from switchmark.results.answer import LeadRatio, LeadVerdict
 from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
+from switchmark.simulation.in_kernel import Blocking, BlockingSwitch
 from switchmark.statistics.means import estimate
+from tests.unit.method_fakes import run_simulated
 from tests.unit.records import (
     synthetic_record,
     synthetic_trial,
@@ -203,3 +205,16 @@ def test_point_leaves_out_keys_that_its_functions_do_not_read() -> None:
         == "64 B, function forward+policer, CIR 10Mbit/s"
     )
     assert not words.is_read("cir_bps", {"function": "forward"})
+
+
+def test_search_without_cores_states_the_reason(tmp_path: Path) -> None:
+    """It stated that frames were lost, but none was: the sender did not run."""
+    starved = BlockingSwitch(Blocking(capacity_pps=5e5, descheduled_share=1e3))
+    found = run_simulated("ndr-pdr", starved, in_kernel=True, rate_pps=10**6, goals="quick")
+    trial = synthetic_trial(switch="linux-bridge", method="ndr-pdr", goals="quick")
+    directory = write_run(tmp_path, [synthetic_record(trial, throughput=None, method=found)])
+    rows = summary(directory)
+    lines = [line.text for line in summary_lines(open_run(directory), rows, rows, [])]
+    text = " ".join(" ".join(lines).split())
+    assert "no figure: other programs used the cores of the applications or the switch" in text
+    assert "lost frames" not in text
