@@ -271,8 +271,9 @@ static bool fits_mtu(const struct trial *trial, char *error, size_t size)
                         (unsigned long long)mtu_bytes, port->mtu_bytes,
                         (unsigned long long)trial->replay.mtu_frame);
         return fail(error, size,
-                    "port %u (%s): packet-size %llu needs an MTU of %llu; the port has %u", i,
-                    port->spec,
+                    "port %u (%s): packet-size %llu needs an MTU of %llu; the port has %u: raise "
+                    "it, or use a smaller packet-size",
+                    i, port->spec,
                     (unsigned long long)larger(trial->traffic.frame_size,
                                                trial->replay.longest + FCS_BYTES),
                     (unsigned long long)mtu_bytes, port->mtu_bytes);

@@ -399,7 +399,8 @@ class EngineProcess:
 
     def _describe(self, problem: str) -> str:
         last = last_line(self.spawned.stderr_tail())
-        return f"{self.role} in {self.node} {problem}" + (f": {last}" if last else "")
+        adds = bool(last) and problem not in last  # a message is also in standard error
+        return f"{self.role} in {self.node} {problem}" + (f": {last}" if adds else "")
 
 
 def table_row(

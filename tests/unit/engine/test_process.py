@@ -246,8 +246,9 @@ def test_command_to_an_ended_engine_reports_the_cause() -> None:
     fake = FakeEngine(exit_code=-9)
     with pytest.raises(TrialFailed, match="sender in se0 ended with exit code -9"):
         process(fake).verify(1)
-    fake = FakeEngine(exit_code=1, lines=deque([event("error", message="port died")]))
-    with pytest.raises(TrialFailed, match="sender in se0 port died"):
+    lines = deque([event("error", message="port died")])
+    fake = FakeEngine(exit_code=1, lines=lines, stderr="switchmark-traffic: port died\n")
+    with pytest.raises(TrialFailed, match=r"^sender in se0 port died$"):
         process(fake).request_stop()
 
 
