@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.errors import SwitchmarkError, TrialFailed, UsageError
 from switchmark.host import place
 from switchmark.host.container_networks import conflist
 from switchmark.host.container_networks.cni import (
@@ -43,11 +44,16 @@ from switchmark.model.capabilities import (
 from switchmark.model.ports import NetworkEnd, SwitchPort
 from switchmark.switch.support import overlay
 from switchmark.switch.support.in_kernel import veth_lines
-from switchmark.switch.support.network import ANSWER_TIMEOUT_S, NETWORK, Host, NetworkSwitch
+from switchmark.switch.support.network import (
+    ANSWER_TIMEOUT_S,
+    NETWORK,
+    Host,
+    NetworkSwitch,
+    end_processes_in,
+)
 
 DEVICE = "eth0"
 AUTO = "auto"
-_LONGEST_DEVICE = 15
 
 
 class Cni(NetworkSwitch):
@@ -131,17 +137,12 @@ class Cni(NetworkSwitch):
             self._listener: Listener | None = None
             self._mutex = threading.Lock()
             self._checked = ""
+        self.resources.at_end(partial(end_processes_in, self.session.id, host.namespace.name))
         written, _ = self.networks()[len(self._runtimes)]
         self._network = network = _with_own_state(written)
         runtime = Runtime(host.private, network, self.folders(), self.session.id)
         self._runtimes.append(runtime)
         self._parents = tuple(dict.fromkeys((UPLINK, *network.parents)))
-        for parent in self._parents:
-            if len(parent) > _LONGEST_DEVICE:
-                raise UsageError(
-                    f"{network.where}: master is {parent}, longer than a device name",
-                    remedy=f"use at most {_LONGEST_DEVICE} characters",
-                )
         pairs = [(parent, f"smfar{number}") for number, parent in enumerate(self._parents)]
         host.namespace.batch(
             "ip",
@@ -162,6 +163,14 @@ class Cni(NetworkSwitch):
         ends = [
             self.attach(port.index, self._runtimes[port.index % count])[0] for port in requested
         ]
+        for number, end in enumerate(ends):
+            if same := next((one for one in ends[:number] if one.ip == end.ip), None):
+                raise TrialFailed(
+                    f"{self._network.where}: {same.netns} and {end.netns} have the same address "
+                    f"{end.ip}",
+                    remedy="use an ipam plugin that gives each attachment an address, such as "
+                    "host-local",
+                )
         runtime, place, result, _ = self._attached[requested[0].index]
         self._checked = runtime.check(place, result.document)
         return ends
@@ -173,14 +182,10 @@ class Cni(NetworkSwitch):
         place = Place(f"sm{self.session.id}-{number}", netns, DEVICE)
         begun = _entry(runtime, place, "")
         ledger = self.session.ledger
-        entry_of_begin = self.resources.note(begun)
-        begun_s = time.monotonic()
-        try:
+        with ledger.making(begun) as (entry_of_begin,):
+            begun_s = time.monotonic()
             result = runtime.add(place)
-        except BaseException:
-            ledger.undo(entry_of_begin)
-            raise
-        seconds = time.monotonic() - begun_s
+            seconds = time.monotonic() - begun_s
         # The result is kept before anything relies on it: DEL needs it.
         entry_with_result = self.resources.note(replace(begun, result=json.dumps(result.document)))
         ledger.strike(entry_of_begin)
@@ -236,6 +241,7 @@ class Cni(NetworkSwitch):
             "network": self._network.name,
             "chain": " ".join(self._network.types),
             "conflist_sha256": digest,
+            "mtu": self.mtu,
             **self.overlay_details(),
             **self.network_state(),
             "check": self._checked or "no objection",

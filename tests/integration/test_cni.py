@@ -23,7 +23,7 @@ from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.host.container_networks.cni import USUAL_FOLDERS
 from switchmark.host.container_networks.probe import Listener, wait_for_answer
 from switchmark.host.host import Session
-from switchmark.host.kernel import namespaces
+from switchmark.host.kernel import namespaces, procfs
 from switchmark.host.network.counted import CountedDevice, read_counts
 from switchmark.host.session import open_session
 from switchmark.host.undo.clean import clean_stale
@@ -46,7 +46,7 @@ IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]]}
 BRIDGE = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True, "ipam": IPAM}
 # A plugin of the test: it reports each call by a pipe, passes results on, and can wait or fail.
 GATE = """#!{python}
-import json, os, sys, time
+import json, os, subprocess, sys, time
 command = os.environ["CNI_COMMAND"]
 request = json.load(sys.stdin)
 if command == "VERSION":
@@ -54,6 +54,9 @@ if command == "VERSION":
     sys.exit()
 with open({pipe!r}, "w") as pipe:
     pipe.write(json.dumps([command, "prevResult" in request, os.environ.get("CNI_NETNS")]) + "\\n")
+if command == "ADD" and request.get("leaves"):
+    nothing = subprocess.DEVNULL
+    subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=nothing, stderr=nothing)
 if command == "ADD":
     time.sleep(request.get("delay", 0))
 if command == "ADD" and request.get("waits"):
@@ -268,6 +271,57 @@ def test_a_failed_add_is_followed_by_del(gate: Gate, tmp_path: Path, session: Se
     assert traces(session.id) <= {str(session.run_dir)}
 
 
+def test_a_failed_add_is_reported_before_a_failed_del(
+    gate: Gate, tmp_path: Path, session: Session
+) -> None:
+    """The second end finds no free address, and the first cannot be detached."""
+    few = {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/30"}]]}
+    closed: dict[str, object] = {"type": "gate", "fails": ["DEL"]}
+    switch = switch_with(written(tmp_path, {**BRIDGE, "ipam": few}, closed), gate.folder)
+    with pytest.raises(SwitchmarkError, match=r"no IP addresses available.*a larger range") as met:
+        switch.make_ports(session, WANTED)
+    assert "taking it down failed: CNI plugin gate: DEL" in met.value.__notes__[0]
+    assert traces(session.id) <= {str(session.run_dir)}
+
+
+def test_equal_addresses_are_named(tmp_path: Path, session: Session) -> None:
+    static = {"type": "static", "addresses": [{"address": "10.88.0.5/16"}]}
+    switch = switch_with(written(tmp_path, {**BRIDGE, "ipam": static}))
+    with pytest.raises(
+        SwitchmarkError, match=r"have the same address 10\.88\.0\.5/16; use an ipam"
+    ):
+        switch.make_ports(session, WANTED)
+    assert traces(session.id) <= {str(session.run_dir)}
+
+
+def test_processes_that_a_plugin_left_end_with_the_switch(
+    gate: Gate, tmp_path: Path, session: Session
+) -> None:
+    leaving: dict[str, object] = {"type": "gate", "leaves": True}
+    switch = switch_with(written(tmp_path, BRIDGE, leaving), gate.folder)
+    switch.make_ports(session, WANTED)
+    assert len(procfs.session_processes(session.id)) == 2
+    switch.stop()
+    assert procfs.session_processes(session.id) == []
+
+
+def test_missing_address_and_missing_route_are_named(session: Session) -> None:
+    switch = switch_with("bridge")
+    created = switch.make_ports(session, WANTED)
+    try:
+        end = created[1].end
+        assert end is not None
+        with pytest.raises(SwitchmarkError, match=r"listen at 10\.99\.0\.1 in .*; check that"):
+            Listener(end.netns, "10.99.0.1")
+        subprocess.run(["ip", "-n", end.netns, "route", "flush", "all"], check=True)
+        listener = Listener(end.netns, end.ip.partition("/")[0])
+        with pytest.raises(SwitchmarkError, match=r"\(0 datagrams, .* s; Network is unreachable\)"):
+            wait_for_answer(end.netns, listener, "10.99.0.1", 0.1)
+        listener.close()
+    finally:
+        switch.stop()
+
+
 def test_a_failed_del_is_repeated_once(gate: Gate, tmp_path: Path, session: Session) -> None:
     closed: dict[str, object] = {"type": "gate", "fails": ["DEL"]}
     switch = switch_with(written(tmp_path, BRIDGE, closed), gate.folder)
@@ -306,10 +360,9 @@ def test_plugins_cannot_write_the_files_of_the_machine(
     assert not place.exists()
 
 
-@truth("attach", "a plugin that sleeps for 200 ms", "kernel", "50 ms below")
+@truth("attach", "a plugin that sleeps for 200 ms", "kernel", "0 ms below")
 def test_attach_times_a_known_delay(gate: Gate, tmp_path: Path, session: Session) -> None:
-    """A plugin that waits for 200 ms makes ADD that much longer."""
-    medians = []
+    """ADD takes no less time than its plugin, which waits for 200 ms."""
     for delay_s in (0.0, 0.2):
         plugin: dict[str, object] = {"type": "gate", "delay": delay_s}
         switch = switch_with(written(tmp_path, BRIDGE, plugin), gate.folder)
@@ -324,9 +377,7 @@ def test_attach_times_a_known_delay(gate: Gate, tmp_path: Path, session: Session
         finally:
             switch.stop()
         gate.calls()
-        medians.append(sorted(one.add_s for one in times)[0])
-    assert medians[1] >= 0.2, "a lower bound holds on any machine"
-    assert medians[1] - medians[0] > 0.15
+        assert all(one.add_s >= delay_s for one in times), "a lower bound holds on any machine"
 
 
 STAGES = ("between the plugins", "attached")

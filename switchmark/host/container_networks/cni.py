@@ -29,6 +29,8 @@ from switchmark.host.kernel.procfs import SESSION_VARIABLE
 
 USUAL_FOLDERS = ("/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni")
 TIMEOUT_S = 60.0
+TIMEOUT_AGAIN_S = 10.0  # for a program that did not end in time before
+LEFT_OPEN_S = 5.0  # for children of a plugin that keep its output open
 MOST_OUTPUT = 1 << 20
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # The kernel options without which a plugin fails with "operation not supported".
@@ -43,11 +45,20 @@ KERNEL_OPTIONS = {
     "vlan": "CONFIG_VLAN_8021Q",
     "vrf": "CONFIG_NET_VRF",
 }
+_EXHAUSTED = "no ip addresses available"  # the words of host-local
+_REPAIR = "correct the plugin, or use another one"
 _NOT_SUPPORTED = ("operation not supported", "not supported by the kernel", "unknown device type")
 
 
 class PluginError(TrialFailed):
     """A plugin failed; the message has its own words."""
+
+
+class PluginHung(TrialFailed):
+    """A plugin, or a process that it left, did not end in time."""
+
+
+_HUNG: set[Path] = set()  # the programs that did not end in time in this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +83,20 @@ class Place:
 def plugin_folders(named: str) -> tuple[Path, ...]:
     """Return the folders of plugins: the named one, or the usual ones that exist."""
     if named:
-        return (Path(named),)
+        return (Path(named).absolute(),)  # plugins and the ledger do not know the current folder
     listed = [part for part in os.environ.get("CNI_PATH", "").split(":") if part.startswith("/")]
     return tuple(Path(one) for one in (*listed, *USUAL_FOLDERS) if Path(one).is_dir())
 
 
 def find_plugin(name: str, folders: Sequence[Path]) -> Path:
     """Return the program of a plugin. Raises UnavailableError if there is none."""
-    for folder in folders:
-        program = folder / name
-        if program.is_file() and os.access(program, os.X_OK):
-            return program
+    for program in (folder / name for folder in folders):
+        if program.is_file():
+            if os.access(program, os.X_OK):
+                return program
+            raise UnavailableError(
+                f"CNI plugin {name}: {program} is not executable", remedy=f"chmod +x {program}"
+            )
     searched = ", ".join(map(str, folders)) or ", ".join(USUAL_FOLDERS)
     raise UnavailableError(
         f"CNI plugin {name} is not in {searched}",
@@ -202,6 +216,8 @@ class Runtime:
         run = self._run(program, command, place, json.dumps(request))
         if run.exit_code != 0:
             text, code = cni_result.error_text(run.stdout, run.stderr)
+            if run.exit_code < 0:
+                text = f"it was ended by signal {-run.exit_code}: {text}"
             raise PluginError(
                 f"CNI plugin {kind}: {command}: {text}" + (f" (code {code})" if code else ""),
                 remedy=self._remedy(kind, text),
@@ -211,6 +227,10 @@ class Runtime:
     def _remedy(self, kind: str, text: str) -> str:
         if any(words in text.lower() for words in _NOT_SUPPORTED) and kind in KERNEL_OPTIONS:
             return f"use a kernel with {KERNEL_OPTIONS[kind]}"
+        if _EXHAUSTED in text.lower():
+            return f"use a larger range in ipam of {self.network.where}, or fewer pairs and at_once"
+        if "dhcp.sock" in text:
+            return "use ipam with type host-local, because a private host has no DHCP daemon"
         return f"correct plugin {kind} of {self.network.where}"
 
     def _run(self, program: Path, command: str, place: Place | None, text: str) -> PluginRun:
@@ -230,17 +250,26 @@ class Runtime:
                 "CNI_NETNS": "" if gone else str(netns),
                 "CNI_IFNAME": place.ifname,
             }
-        return self.host.inside(lambda: run_bounded([str(program)], text, environment, TIMEOUT_S))
+        timeout_s = TIMEOUT_AGAIN_S if program in _HUNG else TIMEOUT_S
+        name = f"{program.name}: {command}"
+        try:
+            return self.host.inside(
+                lambda: run_bounded([str(program)], text, environment, timeout_s, name)
+            )
+        except PluginHung:
+            _HUNG.add(program)
+            raise
 
 
 def run_bounded(
-    args: Sequence[str], text: str, environment: Mapping[str, str], timeout_s: float
+    args: Sequence[str], text: str, environment: Mapping[str, str], timeout_s: float, name: str = ""
 ) -> PluginRun:
     """Run a program that may print too much or never end. It is killed with its process group then.
+    The name is for messages.
 
     Raises TrialFailed."""
     begun = time.monotonic()
-    name = Path(args[0]).name
+    name = name or Path(args[0]).name
     try:
         process = subprocess.Popen(
             list(args),
@@ -252,16 +281,15 @@ def run_bounded(
             cwd="/",
         )
     except OSError as error:
-        raise TrialFailed(f"CNI plugin {name}: cannot be started ({error.strerror})") from None
+        raise TrialFailed(
+            f"CNI plugin {name}: {args[0]} cannot be started ({error.strerror})", remedy=_REPAIR
+        ) from None
     with process:
         try:
-            stdout, stderr = _communicate(process, text.encode(), begun + timeout_s, name)
-            process.wait(max(0.1, begun + timeout_s - time.monotonic()))
-        except BaseException as error:  # before the end of `with`, which waits for the program
+            stdout, stderr = _communicate(process, text.encode(), timeout_s, name)
+        except BaseException:  # before the end of `with`, which waits for the program
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise TrialFailed(f"CNI plugin {name}: not done in its time") from None
             raise
     seconds = time.monotonic() - begun
     return PluginRun(
@@ -271,13 +299,19 @@ def run_bounded(
 
 
 def _communicate(
-    process: subprocess.Popen[bytes], data: bytes, deadline: float, name: str
+    process: subprocess.Popen[bytes], data: bytes, timeout_s: float, name: str
 ) -> tuple[bytes, bytes]:
-    """Write the input and read both outputs, up to a limit. Raises TrialFailed beyond it."""
+    """Write the input, read both outputs up to a limit, and wait for the end of the program. Raises
+    TrialFailed beyond the limit, and PluginHung after the timeout."""
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     outputs = {process.stdout: bytearray(), process.stderr: bytearray()}
-    view = memoryview(data)
-    with selectors.DefaultSelector() as selector:
+    view, deadline = memoryview(data), time.monotonic() + timeout_s
+    problem, remedy = f"not done within {timeout_s:g} s, killed", _REPAIR
+    with (
+        os.fdopen(os.pidfd_open(process.pid), "rb") as end,
+        selectors.DefaultSelector() as selector,
+    ):
+        selector.register(end, selectors.EVENT_READ)
         os.set_blocking(process.stdin.fileno(), False)
         selector.register(process.stdin, selectors.EVENT_WRITE)
         for stream in outputs:
@@ -285,8 +319,14 @@ def _communicate(
         while selector.get_map():
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0:
-                raise TrialFailed(f"CNI plugin {name}: not done in its time")
+                raise PluginHung(f"CNI plugin {name}: {problem}", remedy=remedy)
             for key, _ in selector.select(remaining_s):
+                if key.fileobj is end:
+                    selector.unregister(end)
+                    deadline = min(deadline, time.monotonic() + LEFT_OPEN_S)
+                    problem = "it ended, and a process that it started keeps its output open"
+                    remedy = "let that process close its standard output and standard error"
+                    continue
                 if key.fileobj is process.stdin:
                     view = _written(process, view)
                     if not view:
@@ -301,7 +341,8 @@ def _communicate(
                     selector.unregister(key.fileobj)
                 if len(buffer) > MOST_OUTPUT:
                     raise TrialFailed(
-                        f"CNI plugin {name}: it printed more than {MOST_OUTPUT >> 20} MiB"
+                        f"CNI plugin {name}: it printed more than {MOST_OUTPUT >> 20} MiB",
+                        remedy=_REPAIR,
                     )
     return bytes(outputs[process.stdout]), bytes(outputs[process.stderr])
 

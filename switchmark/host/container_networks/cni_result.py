@@ -67,7 +67,11 @@ class Result:
 
 def parse_result(text: str, plugin: str) -> Result:
     """Check the output of a successful ADD. Raises TrialFailed that names the plugin."""
-    return read_result(_object(text, plugin, "ADD"), plugin)
+    document = _object(text, plugin, "ADD")
+    if "interfaces" not in document and isinstance(document.get("msg"), str):
+        problem, _ = error_text(text, "")
+        raise _bad(plugin, "ADD", f"its exit code is 0, and it printed an error: {problem}")
+    return read_result(document, plugin)
 
 
 def read_result(document: dict[str, Any], plugin: str) -> Result:
@@ -122,6 +126,8 @@ def _one_line(text: str) -> str:
 
 
 def _object(text: str, plugin: str, command: str) -> dict[str, Any]:
+    if not text.strip():
+        raise _bad(plugin, command, "its exit code is 0, and it printed nothing")
     try:
         document = json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
@@ -164,4 +170,7 @@ def _address(entry: Mapping[str, Any], interfaces: int, plugin: str) -> Address:
 
 
 def _bad(plugin: str, command: str, reason: str) -> TrialFailed:
-    return TrialFailed(f"CNI plugin {plugin}: {command}: {reason}")
+    return TrialFailed(
+        f"CNI plugin {plugin}: {command}: {reason}",
+        remedy="correct the plugin, or use another one",
+    )

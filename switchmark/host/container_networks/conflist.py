@@ -22,6 +22,7 @@ MOST_BYTES = 1 << 20
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")  # CNI specification, section 1
 VERSIONS = ("0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 UPLINK = "uplink"  # the device of the private host that stands in for the host's own port
+DEVICE = re.compile(r"(?!lo$|\.{1,2}$)[^\s/:%]{0,15}")  # a name of a device, or none
 MOST_PLUGINS = 32
 SMALLEST_SUBNET = 28  # prefix length that two hosts can share
 
@@ -176,9 +177,7 @@ def of_host(
 
 def _only_subnet(ipam: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the object of an address section with its only subnet. Raises UsageError."""
-    entries: list[Any] = [ipam] if "subnet" in ipam else []
-    with suppress(TypeError):
-        entries += [entry for each in ipam.get("ranges") or [] for entry in each]
+    entries = _entries(ipam)
     keys = set(entries[0]) if len(entries) == 1 and isinstance(entries[0], dict) else set()
     fixed = keys & {"rangeStart", "rangeEnd", "gateway"}
     if ipam.get("type") == "host-local" and "subnet" in keys and not fixed:
@@ -228,9 +227,27 @@ def _check_plugin(plugin: Any, place: str) -> None:
         if key in plugin and not isinstance(plugin[key], required):
             form = "a text" if required is str else "an object"
             raise _wrong(place, key, plugin[key], f"write {form}")
+    if not DEVICE.fullmatch(plugin.get("master", "")):
+        raise _wrong(place, "master", plugin["master"],
+                     "write the name of a device, of at most 15 characters")  # fmt: skip
     ipam = plugin.get("ipam", {})
     if ipam and (not isinstance(ipam.get("type"), str) or not NAME.fullmatch(ipam["type"])):
         raise _wrong(place, "ipam.type", ipam.get("type"), "write the name of an address plugin")
+    for entry in _entries(ipam):
+        for key in ("subnet", "address"):
+            if isinstance(entry, dict) and ":" in str(entry.get(key)):
+                raise _wrong(place, f"ipam {key}", entry[key],
+                             "leave it out, because IPv6 is off in the private host")  # fmt: skip
+
+
+def _entries(ipam: Mapping[str, Any]) -> list[Any]:
+    """Return the objects with a subnet or an address in the address section of a plugin."""
+    entries: list[Any] = [ipam] if "subnet" in ipam else []
+    with suppress(TypeError):
+        entries += ipam.get("addresses") or []
+    with suppress(TypeError):
+        entries += [entry for each in ipam.get("ranges") or [] for entry in each]
+    return entries
 
 
 def _versions(document: Mapping[str, Any], where: str) -> tuple[str, ...]:

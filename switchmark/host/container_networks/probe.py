@@ -45,7 +45,13 @@ class Listener:
             bound.bind((address, port))
             return bound
 
-        self._socket = namespaces.inside(netns, make)
+        try:
+            self._socket = namespaces.inside(netns, make)
+        except OSError as error:
+            raise TrialFailed(
+                f"no program can listen at {address} in {netns} ({error.strerror})",
+                remedy="check that the network gives this address to the device",
+            ) from None
         self.port = int(self._socket.getsockname()[1])
         self._thread = threading.Thread(target=self._answer, name="switchmark-probe", daemon=True)
         self._thread.start()
@@ -91,20 +97,22 @@ def wait_for_answer(
     then, and the number of datagrams sent. Raises TrialFailed after the timeout."""
 
     def probe() -> tuple[float, int]:
-        begun, sent = time.monotonic(), 0
+        begun, sent, problem = time.monotonic(), 0, ""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as asking:
             asking.settimeout(_PAUSE_S)
             while (passed_s := time.monotonic() - begun) < timeout_s:
-                with suppress(OSError):  # no route yet, an unreachable port, or no answer
+                try:  # there may be no route yet, an unreachable port, or no answer
                     asking.sendto(listener.token, (address, listener.port))
                     sent += 1
                     if asking.recv(64) == listener.token:
                         return time.monotonic() - begun, sent
+                except OSError as error:
+                    problem = f"; {error.strerror}" if error.strerror else problem
                 if sent == 0:
                     time.sleep(_PAUSE_S)
         raise TrialFailed(
             f"no answer from {address} to {netns} within {timeout_s:g} s ({sent} datagrams, "
-            f"{passed_s:.1f} s)"
+            f"{passed_s:.1f} s{problem})"
         )
 
     return namespaces.inside(netns, probe)

@@ -34,8 +34,11 @@ class MadeFirst(InKernelSwitch):
         self.session, self._resources = session, Resources(session)
         try:
             return self.make(ports)
-        except BaseException:
-            self.stop()
+        except BaseException as error:
+            try:
+                self.stop()
+            except OSError as problem:  # the ledger keeps the entry
+                error.add_note(f"and taking it down failed: {problem}")
             raise
 
 

@@ -21,8 +21,9 @@ from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
 from switchmark.host.container_networks.private_host import PrivateHost
 from switchmark.host.container_networks.probe import FIRST_TTL, Arrival, Listener, wait_for_answer
 from switchmark.host.host import Session
-from switchmark.host.kernel import device_counters, namespaces
+from switchmark.host.kernel import device_counters, namespaces, procfs
 from switchmark.host.network.counted import ENDS, CountedDevice, KnownNetwork, PathFacts
+from switchmark.host.network.handle import namespace_inode_of
 from switchmark.host.process_output import parse_json, parsing
 from switchmark.host.undo.entries import NetworkNamespace
 from switchmark.model.capabilities import Capabilities
@@ -61,6 +62,7 @@ class Link:
     index: int
     peer: int | None  # index of the other end, or of the parent
     master: str
+    mtu_bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -124,6 +126,7 @@ def _link(entry: Mapping[str, Any]) -> Link:
         index if isinstance(index, int) else 0,
         peer if isinstance(peer, int) and peer > 0 else None,
         str(entry.get("master", "")),
+        mtu if isinstance(mtu := entry.get("mtu"), int) else 0,
     )
 
 
@@ -337,6 +340,11 @@ class NetworkSwitch(WithOptions, MadeFirst):
             values["nft rules"] = str(sum(_is_rule(line) for line in lines))
         return values
 
+    @property
+    def mtu(self) -> str:
+        """The MTU of the first end that a network attached, for the record."""
+        return str(self._ways[0].inside[1].mtu_bytes)
+
     def overlay_details(self) -> dict[str, str]:
         """The settings of the overlay, for the record; empty without an overlay."""
         return self.overlay.details() if self.overlay is not None else {}
@@ -413,6 +421,13 @@ class NetworkSwitch(WithOptions, MadeFirst):
             received, sent = device_counters.device_frames(end.netns, end.device)
             counted[port.index] = PortCounters(rx_frames=sent, tx_frames=received)
         return counted
+
+
+def end_processes_in(session_id: str, netns: str) -> None:
+    """End the processes of a session that plugins, or a daemon that died, left in a host."""
+    inode = (namespaces.NETNS_DIR / netns).stat().st_ino
+    left = procfs.session_processes(session_id)
+    procfs.end_processes([one for one in left if namespace_inode_of(one.pid) == inode])
 
 
 def silence_multicast() -> None:

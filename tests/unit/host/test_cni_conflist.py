@@ -49,6 +49,21 @@ def test_several_versions_come_highest_first() -> None:
             json.dumps({**GOOD, "plugins": [{"type": "a", "ipam": {"type": "/x"}}]}),
             r"plugins\[0\]: ipam.type is",
         ),
+        *(
+            (json.dumps({**GOOD, "plugins": [{"type": "a", "master": name}]}), "name of a device")
+            for name in ("a b", "lo", "..", "x" * 16)
+        ),
+        *(
+            (
+                json.dumps({**GOOD, "plugins": [{"type": "a", "ipam": {"type": "b", **part}}]}),
+                r"plugins\[0\]: ipam (subnet|address) is .fd00::.*IPv6 is off in the private host",
+            )
+            for part in (
+                {"subnet": "fd00::/64"},
+                {"addresses": [{"address": "fd00::1/64"}]},
+                {"ranges": [[{"subnet": "10.0.0.0/8"}], [{"subnet": "fd00::/64"}]]},
+            )
+        ),
         (json.dumps({**GOOD, "cniVersion": "0.2.0"}), "x: cniVersion is .0.2.0.; use one of 0.3.0"),
         (json.dumps({**GOOD, "cniVersions": [1]}), "x: cniVersions is"),
         (json.dumps({**GOOD, "plugins": [{"type": "a"}] * 33}), "x: plugins: 33 plugins"),
@@ -119,7 +134,7 @@ def test_two_hosts_get_halves_of_the_subnet_and_the_mtu() -> None:
                                                       "gateway": "10.9.0.9"}]]}}, "gateway"),
         ({"ipam": {"type": "host-local", "ranges": 3}}, "with one subnet"),
         ({"ipam": {"type": "host-local", "subnet": "10.9.0.0/29"}}, "at most /28"),
-        ({"ipam": {"type": "host-local", "subnet": "fd00::/64"}}, "write an IPv4 subnet"),
+        ({"ipam": {"type": "host-local", "subnet": "fd00::/64"}}, "leave it out, because IPv6"),
         ({"ipam": {"type": "host-local", "subnet": "ten"}}, "write an IPv4 subnet"),
     ],
 )  # fmt: skip
