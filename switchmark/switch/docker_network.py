@@ -7,7 +7,6 @@ end of its uplink, as a client on another machine would be.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,11 +24,12 @@ from switchmark.host.container_networks.probe import Arrival
 from switchmark.host.containers import docker_daemon, podman
 from switchmark.host.containers.docker_daemon import Daemon, run_docker
 from switchmark.host.kernel import namespaces, procfs
+from switchmark.host.kernel.procfs import ProcessIdentity
 from switchmark.host.network.counted import KnownNetwork, Relay
 from switchmark.host.network.handle import NamespaceHandle, namespace_inode_of
 from switchmark.host.network.probe import Probed, probe
 from switchmark.host.place import Facility
-from switchmark.host.process_output import parsing, stdout_of
+from switchmark.host.process_output import stdout_of
 from switchmark.host.programs import not_installed
 from switchmark.host.undo.entries import DockerObject, NetworkNamespace
 from switchmark.model.capabilities import (
@@ -339,6 +339,12 @@ class DockerNetwork(NetworkSwitch):
         network = super().network()
         return replace(network, relay=self._relay) if self._has_proxy else network
 
+    def fault(self) -> str | None:
+        """See `NetworkSwitch`; also the end of the proxy, which ends with its daemon."""
+        if self._has_proxy and not all(map(ProcessIdentity.of, self._relay.pids)):
+            return f"{PROXY_PROGRAM} has ended"
+        return super().fault()
+
     def process_ids(self) -> Sequence[int]:
         """The processes of the proxy, if it forwards."""
         running = self._resources is not None and self._has_proxy
@@ -410,25 +416,13 @@ class DockerNetwork(NetworkSwitch):
 
     def _cannot(self, driver: str, error: SwitchmarkError) -> UnavailableError:
         begin = "Error: " if self._is_podman else "Error response from daemon: "
-        text = str(error).rpartition(begin)[2]
+        _, is_daemons, text = str(error).rpartition(begin)
+        if not is_daemons:
+            return UnavailableError(error.refusal.about(f"docker-network: driver {driver}: "))
         remedy = f"see `{self.option('engine')} network create`"
         if driver in KERNEL_OPTIONS and ("failed to create the" in text or "not supported" in text):
             remedy = f"use a kernel with {KERNEL_OPTIONS[driver]}, or another driver"
         return UnavailableError(f"docker-network: driver {driver}: {text}", remedy=remedy)
-
-    def _mtu(self, driver: str) -> str:
-        """Return the MTU in the options of the network."""
-        if self._is_podman and driver == "host":
-            return "of the driver"  # Podman lists no network of the host
-        name = self._default_network(driver) if driver in ("bridge", "host") else ""
-        inspected = run_docker(
-            self.session, self.daemon, "network", "inspect", name or f"sm{self.session.id}"
-        )
-        with parsing("docker network inspect"):
-            (network,) = json.loads(inspected)
-            options = network.get("Options") or network.get("options") or {}
-            mtu = options.get("com.docker.network.driver.mtu", options.get("mtu", "of the driver"))
-            return str(mtu)[:20]
 
     def _remove_containers(self) -> None:
         """Remove all containers of a daemon by one command, which is faster than one by one."""
@@ -445,13 +439,12 @@ class DockerNetwork(NetworkSwitch):
 
     def details(self) -> dict[str, str]:
         """The daemon, the options, and the state of the host."""
-        driver = self.option("driver")
         return {
             "version": self.availability().version or "",
             "datapath": "kernel, senders' softirq: as the daemon set it up",
             "connect_mode": self.mode.value,
             **self.option_details(),
-            "mtu": self._mtu(driver),
+            "mtu": self.mtu,
             "client": "outside the host" if self.ends[1].is_host or self.ends[1].reached_at
                       else "in a container",
             **self.overlay_details(),

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.host.container_networks.probe import Listener, wait_for_answer
+from switchmark.host.containers.docker_daemon import run_docker
 from switchmark.host.host import Session
 from switchmark.host.kernel import namespaces, procfs
 from switchmark.host.network.counted import Relay, read_counts, read_relay
@@ -26,6 +27,7 @@ from switchmark.switch.docker_network import DockerNetwork
 from switchmark.switch.support.docker_host import docker_host, end_docker_host
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import available, mac_of, traces
+from tests.integration.waiting import until
 
 pytestmark = [
     pytest.mark.integration,
@@ -183,6 +185,33 @@ def test_trials_of_a_session_share_a_daemon_and_no_connections(session: Session)
     (second,) = daemon_pids(session)
     assert second != first
     end_docker_host(session, again.daemon)
+    assert traces(session.id) <= {str(session.run_dir)}
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"driver": "bridge"}, None),
+        ({"publish": "proxy", "iptables": "off"}, "docker-proxy has ended"),
+    ],
+)
+def test_death_of_the_daemon_is_reported_if_it_carries_traffic(
+    options: dict[str, str], fault: str | None, session: Session
+) -> None:
+    """The kernel forwards without the daemon, so that a trial is measured to its end."""
+    switch = network_with(**options)
+    try:
+        switch.make_ports(session, PORTS)
+        switch.start(session, PORTS, ConnectMode.NETWORK, [])
+        for pid in daemon_pids(session):
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: switch.alive() == fault, "the state of the proxy")
+        assert switch.details()["mtu"] == "1500"
+        with pytest.raises(UnavailableError, match=r"docker ps: the daemon at .* has ended"):
+            run_docker(session, switch.daemon, "ps")
+    finally:
+        switch.stop()
+    end_docker_host(session, switch.daemon)
     assert traces(session.id) <= {str(session.run_dir)}
 
 

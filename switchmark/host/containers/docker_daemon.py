@@ -31,6 +31,7 @@ WITHOUT_NETWORKS = (
     *("--bridge=none", "--iptables=false", "--ip6tables=false"),
     *("--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"),
 )
+NOT_CONNECTED = "Cannot connect to the Docker daemon"  # printed by the client
 PRIVATE = "SWITCHMARK_DOCKER"  # `private`: never the user's daemon
 
 
@@ -117,9 +118,14 @@ def launch(
         undo.callback(process.terminate)
         deadline = time.monotonic() + START_TIMEOUT_S
         while server_version(host) is None:
-            if process.poll() is not None or time.monotonic() > deadline:
+            ended = process.poll() is not None
+            if ended or time.monotonic() > deadline:
                 reason = last_line(log.read_text(errors="replace"), NOTHING)
-                raise UnavailableError(f"docker: the private daemon did not start: {reason}")
+                how = "" if ended else f" within {START_TIMEOUT_S:g} s"
+                raise UnavailableError(
+                    f"docker: the private daemon did not start{how}: {reason}",
+                    remedy="correct the cause, or reinstall docker.io",
+                )
             time.sleep(0.05)
         return host, undo.pop_all()
 
@@ -156,6 +162,12 @@ def run_docker(session: Session, daemon: Daemon, *args: str) -> str:
     try:
         return session.host.run(daemon.command(*args), timeout_s=WORK_TIMEOUT_S).stdout.strip()
     except SwitchmarkError as error:
+        if NOT_CONNECTED in str(error):
+            raise UnavailableError(
+                f"docker {args[0]}: the daemon at {daemon.host or 'its usual socket'} has ended, "
+                "or its socket is gone",
+                remedy="repeat the trial" if daemon.host else "start the daemon",
+            ) from None
         raise UnavailableError(str(error)) from None
 
 

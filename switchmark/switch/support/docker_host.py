@@ -22,7 +22,7 @@ from switchmark.host.containers.docker_daemon import Daemon
 from switchmark.host.host import Session
 from switchmark.host.kernel import namespaces
 from switchmark.host.undo.entries import Directory, NetworkNamespace
-from switchmark.switch.support.network import Host, silence_multicast
+from switchmark.switch.support.network import Host, end_processes_in, silence_multicast
 from switchmark.switch.support.private import Namespace
 
 PODMAN = ("podman",)  # in the place of the options of a daemon
@@ -80,6 +80,7 @@ def _make(session: Session, options: tuple[str, ...]) -> DockerHost:
     with ExitStack() as undo:
         undo.callback(ledger.undo, ledger.record(NetworkNamespace(name)))
         namespaces.create_namespace(name)
+        undo.callback(end_processes_in, session.id, name)
         namespaces.inside(name, silence_multicast)
         folder = session.run_dir / name
         undo.callback(ledger.undo, ledger.record(Directory(str(folder))))

@@ -37,6 +37,25 @@ def test_each_trial_gets_the_reason_and_nothing_remains(
     assert list(session.run_dir.iterdir()) == []
 
 
+def test_slow_daemon_is_ended_after_its_time(
+    tools: Path, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docker_daemon, "START_TIMEOUT_S", 0.2)
+    script(tools / "docker", "exit 1")
+    script(tools / "dockerd", "exec sleep 60")
+    with pytest.raises(UnavailableError, match=r"did not start within 0\.2 s: it printed nothing"):
+        docker_daemon.daemon_for(session, tmp_path)
+    assert session.ledger.outstanding() == []
+
+
+@pytest.mark.parametrize(("host", "remedy"), [("unix:///x", "repeat"), ("", "start the daemon")])
+def test_end_of_the_daemon_is_named(host: str, remedy: str, tools: Path, session: Session) -> None:
+    script(tools / "docker", "echo Cannot connect to the Docker daemon at x. Is it? >&2; exit 1")
+    daemon = docker_daemon.Daemon(host, "1", "image")
+    with pytest.raises(UnavailableError, match=f"docker run: the daemon at .* has ended.*{remedy}"):
+        docker_daemon.run_docker(session, daemon, "run", "x")
+
+
 def test_running_daemon_is_not_restarted_for_another_import(
     tools: Path, session: Session, tmp_path: Path
 ) -> None:
