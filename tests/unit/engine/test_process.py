@@ -13,12 +13,11 @@ import pytest
 from switchmark.engine.events import Totals
 from switchmark.engine.process import table_row, tunnel_row
 from switchmark.errors import TrialFailed
-from tests.unit.engine_lines import counted
+from tests.unit.engine_lines import counted, event
 from tests.unit.trial_fakes import (
     T0,
     FakeEngine,
     S,
-    event,
     interval,
     process,
     result,
