@@ -1,8 +1,8 @@
 """Docker containers: the engine in a container with a minimal root file system.
 
-A node is two containers, as a pod is: one that only holds the network namespace, into which the
-ports are attached, and around each engine one that joins it. `docker run` in the foreground passes
-on the standard streams, signals and the exit code.
+A node is several containers, as a pod is: one that only holds the network namespace, into which the
+ports are attached, and one for each engine or program, which joins it. `docker run` in the
+foreground passes on the standard streams, signals and the exit code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from switchmark.host import place
 from switchmark.host.containers import docker_daemon
 from switchmark.host.containers.confined import DOCKER_SCRATCH, docker_capabilities, docker_least
 from switchmark.host.containers.docker_daemon import Daemon
-from switchmark.host.containers.in_container import Inside, spawn_docker
+from switchmark.host.containers.in_container import (
+    Contained,
+    Inside,
+    pid_in_docker,
+    spawn_docker,
+)
 from switchmark.host.host import Session, Spawned
 from switchmark.host.kernel import device_counters, mounts, namespaces, procfs
 from switchmark.host.kernel.procfs import SESSION_VARIABLE, ProcessIdentity
@@ -46,27 +51,33 @@ class DockerNode(ContainerNode):
     def __init__(self, session: Session, attached: Attached, engine: Path) -> None:
         super().__init__(session, attached, engine)
         self._daemon = _daemon(session)
-        container = DockerObject("container", self._name, self._daemon.host)
-        attached.entries.append(session.ledger.record(container))
 
-    def run_engine(self, args: Sequence[str]) -> Spawned:
+    def run_engine(self, name: str, args: Sequence[str]) -> Spawned:
         """See `ContainerNode`."""
+        self._record(name)
         cores = ",".join(map(str, self.spec.cores))
         folders = [w for host, inside in self.folders() for w in ("-v", f"{host}:{inside}")]
         command = self._daemon.command(
-            *("run", "-i", "--rm", "--name", self._name, *LEAST, *folders),
+            *("run", "-i", "--rm", "--name", name, *LEAST, *folders),
             *("--network", f"container:{self._name}-net", "--cpuset-cpus", cores),
             *docker_capabilities(self.linux_capabilities()),
             *DOCKER_SCRATCH,
             *("-e", f"{SESSION_VARIABLE}={self._session.id}", "-e", "LC_ALL=C"),
             *(self._daemon.image, ENGINE_INSIDE, *args),
         )
-        return self._session.host.spawn(command)
+        host = self._session.host
+        return Contained(host.spawn(command), lambda: pid_in_docker(host, self._daemon, name))
 
     def run_program(self, inside: Inside) -> Spawned:
         """See `ContainerNode`."""
+        self._record(inside.name)
         network = f"container:{self._name}-net"
         return spawn_docker(self._session, self._daemon, inside, network=network)
+
+    def _record(self, name: str) -> None:
+        """Enter a container in the ledger before it is made."""
+        container = DockerObject("container", name, self._daemon.host)
+        self._attached.entries.append(self._session.ledger.record(container))
 
     def begin_close(self) -> None:
         """End what still runs, and the container that holds the namespace; its daemon then cleans

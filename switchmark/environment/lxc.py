@@ -24,7 +24,13 @@ from switchmark.environment.support.rootfs import (
 )
 from switchmark.host import place
 from switchmark.host.containers.confined import lxc_config, lxc_network
-from switchmark.host.containers.in_container import Inside, lxc_root, spawn_lxc
+from switchmark.host.containers.in_container import (
+    Contained,
+    Inside,
+    lxc_root,
+    pid_in_lxc,
+    spawn_lxc,
+)
 from switchmark.host.host import Session, Spawned
 from switchmark.host.kernel.cgroups import roots
 from switchmark.host.kernel.namespaces import NETNS_DIR
@@ -43,28 +49,31 @@ class LxcNode(ContainerNode):
 
     def __init__(self, session: Session, attached: Attached, engine: Path, root: Path) -> None:
         super().__init__(session, attached, engine)
-        self._lxcpath = session.run_dir / "lxc"
+        self._lxcpath, self._root = session.run_dir / "lxc", root
         known = any(isinstance(one.entry, LxcPivot) for one in session.ledger.outstanding())
         if not known and not LxcPivot.existing():
             session.ledger.record(LxcPivot())
-        attached.entries.append(session.ledger.record(Container(self._name, str(self._lxcpath))))
-        folder = self._lxcpath / self._name
+
+    def run_engine(self, name: str, args: Sequence[str]) -> Spawned:
+        """See `ContainerNode`."""
+        self._record(name)
+        folder = self._lxcpath / name
         self._lxcpath.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir()
-        (folder / "config").write_text(self._config(root, folder / "log"))
-
-    def run_engine(self, args: Sequence[str]) -> Spawned:
-        """See `ContainerNode`."""
+        (folder / "config").write_text(self._config(name, folder / "log"))
         # Older kernels forget the inherited affinity when LXC moves the container into its
         # cpuset group, so it is set again inside.
         mask = hex(sum(1 << core for core in self.spec.cores))
         pinned = [BUSYBOX_INSIDE, "taskset", mask, ENGINE_INSIDE, *args]
-        command = ["lxc-execute", "-P", str(self._lxcpath), "-n", self._name, "--", *pinned]
-        return self._session.host.spawn(command, cores=self.spec.cores)
+        command = ["lxc-execute", "-P", str(self._lxcpath), "-n", name, "--", *pinned]
+        host = self._session.host
+        outer = host.spawn(command, cores=self.spec.cores)
+        return Contained(outer, lambda: pid_in_lxc(host, self._lxcpath, name))
 
     def run_program(self, inside: Inside) -> Spawned:
         """See `ContainerNode`."""
-        root = lxc_root(self._session, self._name)
+        self._record(inside.name)
+        root = lxc_root(self._session, inside.name)
         self._attached.entries.append(self._session.ledger.record(Directory(str(root))))
         return spawn_lxc(self._session, inside, netns=NETNS_DIR / self._name)
 
@@ -72,10 +81,15 @@ class LxcNode(ContainerNode):
         """The capabilities asked for, without the one that no filter here makes necessary."""
         return needed_under(LxcEnvironment.traits, self.spec.linux_capabilities)
 
-    def _config(self, root: Path, log: Path) -> str:
+    def _record(self, name: str) -> None:
+        """Enter a container in the ledger before it is made."""
+        container = Container(name, str(self._lxcpath))
+        self._attached.entries.append(self._session.ledger.record(container))
+
+    def _config(self, name: str, log: Path) -> str:
         text = lxc_config(
-            self._name,
-            root,
+            name,
+            self._root,
             log,
             network=lxc_network(NETNS_DIR / self._name),
             linux_capabilities=self.linux_capabilities(),

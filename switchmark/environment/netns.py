@@ -44,10 +44,15 @@ class NetnsNode:
         return self.spawn_program([str(self._engine), *arguments], {})
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        rights: Rights | None = None,
+        folder: Path | None = None,
     ) -> Spawned:
         """Run a program of the host in the namespace, pinned to the node's cores, with these
-        rights."""
+        rights. It sees all folders of the host."""
+        del folder
         process = self._session.host.spawn(
             args, cores=self.spec.cores or None, env=env, netns=self.netns, rights=rights
         )

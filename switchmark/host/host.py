@@ -30,7 +30,10 @@ class Completed:
 class Spawned(Protocol):
     """A running process whose three standard streams are ours."""
 
-    pid: int
+    @property
+    def pid(self) -> int:
+        """The number of the process on this host."""
+        ...
 
     def write_line(self, line: str) -> None:
         """Send a line to standard input. Raises SwitchmarkError when the process has ended."""

@@ -19,6 +19,14 @@ def which(program: str) -> Path | None:
     return Path(path) if path else None
 
 
+def with_folder(program: str) -> str:
+    """Return the path of a program, for a container, whose PATH can differ; the program itself if
+    it is not found. The folder is the real one, which a container has. The name stays, because some
+    programs act by the name with which they are called."""
+    path = which(program)
+    return program if path is None else str(path.parent.resolve() / path.name)
+
+
 def find_program(setting: str, candidates: Iterable[str]) -> Path | None:
     """Return the program that the environment variable `setting` names, or the first candidate
     that exists. None if the variable names no executable program."""

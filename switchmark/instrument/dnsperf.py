@@ -67,7 +67,7 @@ class Dnsperf(Instrument):
 
     def launch_workload(self, job: Job) -> ClientServer[WorkloadReading]:
         """Start the server, and write the query into the session's folder."""
-        queries = job.folder / f"dnsperf-{job.source.node}.txt"
+        queries = job.folder_at(job.source) / "dnsperf.txt"
         queries.write_text(f"{NAME} A\n")
         return ClientServer(
             self.name,

@@ -62,7 +62,7 @@ class H2load(Instrument):
 
     def launch_workload(self, job: Job) -> ServedClient:
         """Start nginx; the client writes its log into the session's folder."""
-        server, log = Nginx(job), job.folder / f"h2load-{job.source.node}.tsv"
+        server, log = Nginx(job), job.folder_at(job.source) / "h2load.tsv"
 
         def command(duration_s: float) -> list[str]:
             return [

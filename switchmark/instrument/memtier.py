@@ -73,7 +73,7 @@ class Memtier(Instrument):
 
     def launch_workload(self, job: Job) -> ServedClient:
         """Start the server; the client writes its report into the session's folder."""
-        server, report = Redis(job), job.folder / f"memtier-{job.source.node}.json"
+        server, report = Redis(job), job.folder_at(job.source) / "memtier.json"
 
         def command(duration_s: float) -> list[str]:
             return [

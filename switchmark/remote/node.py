@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from switchmark.environment.registry import traits_of
@@ -45,10 +46,14 @@ class RemoteNode:
         return self._spawn(args[0], "spawn_engine", args=list(args))
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        rights: Rights | None = None,
+        folder: Path | None = None,
     ) -> Spawned:
         """Raise UnavailableError: the user's programs are not on that host."""
-        del env, rights
+        del env, rights, folder
         raise UnavailableError(
             f"{args[0]}: a user's program cannot be run on host {self._connection.target.name}",
             remedy="use vnf: forwarder, l2fwd, bridge or pcap",

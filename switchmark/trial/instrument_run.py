@@ -19,7 +19,7 @@ from switchmark.host.cores.cpu_time import ThreadTimes
 from switchmark.host.host import Session
 from switchmark.host.kernel.device_counters import udp_socket_drops
 from switchmark.instrument.registry import INSTRUMENTS
-from switchmark.instrument.support.base import Abilities, Job, Station
+from switchmark.instrument.support.base import Abilities, Job, Station, application_folder
 from switchmark.instrument.support.reading import EndReading, Reading
 from switchmark.instrument.support.workload import WorkloadEnd
 from switchmark.model.campaign import sample_s
@@ -221,7 +221,10 @@ def station_of(name: str, node: Node, abilities: Abilities, folder: Path) -> Sta
     if abilities.linux_capabilities is not None:
         writes = None if abilities.writes is None else (*abilities.writes, str(folder))
         rights = Rights(abilities.linux_capabilities[spec.port.kind], writes)
-    return Station(name, spec.port, spec.cores, lambda args: node.spawn_program(args, {}, rights))
+    files = application_folder(folder, name)
+    return Station(
+        name, spec.port, spec.cores, lambda args: node.spawn_program(args, {}, rights, files)
+    )
 
 
 def counters_of_devices(rx_frames: int, tx_frames: int) -> EngineCounters:

@@ -119,6 +119,7 @@ class WorkloadRun:
         """Do what can be done before the command to begin, so that several pairs begin together."""
         if isinstance(self._launched, Preparable):
             self._launched.prepare(self._trial.duration_s)
+        self._look()  # finds the processes in containers, which takes some time
 
     def begin(self) -> None:
         """Start the client."""

@@ -259,7 +259,9 @@ class FakeNode:
         self.world.do(f"spawn {self.spec.name}")
         return self.world.engine(self.spec.name, args[0])
 
-    def spawn_program(self, args: Sequence[str], env: Any, rights: Any = None) -> FakeEngine:
+    def spawn_program(
+        self, args: Sequence[str], env: Any, rights: Any = None, folder: Any = None
+    ) -> FakeEngine:
         raise UnavailableError(f"no {args[0]} here")
 
     def device_frames(self) -> tuple[int, int] | None:

@@ -186,7 +186,7 @@ def _layout(
             where = " or ".join(abilities.environments)
             reason = f"{name} does not run in {environment}"
             if workload != FRAMES:
-                reason += ", whose processes hide the CPU time of client and server"
+                reason += ", because client and server each need a network namespace of this host"
             yield Refusal(reason, f"use environment: {where}")
             continue
         offered = None if environment_ports is None else environment_ports.get(environment, ())

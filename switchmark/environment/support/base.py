@@ -31,11 +31,16 @@ class Node(Protocol):
         ...
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        rights: Rights | None = None,
+        folder: Path | None = None,
     ) -> Spawned:
         """Run a program of the host inside the node, pinned to the node's cores. `rights`: None
-        gives all rights of the node; containers and guests ignore it. Raises UnavailableError if
-        the node does not see the host's programs."""
+        gives all rights of the node; containers and guests ignore it. `folder`: the program of an
+        application reads and writes there, also in a container. Raises UnavailableError if the node
+        does not see the host's programs."""
         ...
 
     def device_frames(self) -> tuple[int, int] | None:

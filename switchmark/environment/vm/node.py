@@ -114,13 +114,17 @@ class QemuNode:
         return engine
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], rights: Rights | None = None
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        rights: Rights | None = None,
+        folder: Path | None = None,
     ) -> Spawned:
         """Boot the machine, with a program of the host as its only task. The program and its
         libraries are added to the image. It prints one line before it starts the program.
 
         Raises as `spawn_engine`, and UnavailableError if a library is missing."""
-        del rights  # the guest has its own rights
+        del rights, folder  # the guest has its own rights and no folder of the host
         self._image = with_program(self._image, Path(args[0]), self._session.run_dir)
         return self._switch_on(words.program_job(self.spec.ports, args, env), ())
 

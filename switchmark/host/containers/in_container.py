@@ -33,6 +33,7 @@ START_TIMEOUT_S = 60.0
 SHARED_MIB = 256  # size of /dev/shm, by which VPP communicates with its tools
 _POLL_S = 0.005
 _SYSTEM = ("/usr", "/etc/alternatives", "/etc/ld.so.cache")
+NAMES_OF_USERS = (Path("/etc/passwd"), Path("/etc/group"))  # servers look up the name of root
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +92,28 @@ class Inside:
 
 
 class Contained:
-    """A spawned program; `pid` is that of the program, not of the command that started it."""
+    """A spawned program in a container."""
 
-    def __init__(self, outer: Spawned, pid: int) -> None:
-        self._outer = outer
-        self.pid = pid
+    def __init__(self, outer: Spawned, query: Callable[[], int | None]) -> None:
+        """`outer`: the command that starts the container; `query` returns the PID of the program,
+        or None before the program has started."""
+        self._outer, self._query = outer, query
+        self._pid: int | None = None
         self.write_line, self.close_input = outer.write_line, outer.close_input
         self.read_line, self.stderr_tail = outer.read_line, outer.stderr_tail
         self.poll, self.wait = outer.poll, outer.wait
+
+    @property
+    def pid(self) -> int:
+        """The PID of the program; before the program has started, that of the command that starts
+        the container."""
+        return self.started() or self._outer.pid
+
+    def started(self) -> int | None:
+        """Return the PID of the program; None if the program has not started yet."""
+        if self._pid is None:
+            self._pid = self._query()
+        return self._pid
 
     def terminate(self, grace_s: float = 2.0) -> int:
         """Send SIGTERM to the program itself, then end it like any other process."""
@@ -157,12 +172,14 @@ def spawn_lxc(
     start = ["lxc-execute", *at, "--", "/usr/bin/env", *variables, *inside.command()]
     outer = host.spawn(start, log=log)
 
-    def program() -> int | None:
-        """Return the only child of the container's init process."""
-        init = _query_pid(host, ["lxc-info", *at, "-p", "-H"])
-        return _only_child(init) if init else None
+    return _started(outer, inside.name, lambda: pid_in_lxc(host, lxcpath, inside.name))
 
-    return Contained(outer, _wait_started(outer, inside.name, program))
+
+def pid_in_lxc(host: Host, lxcpath: Path, name: str) -> int | None:
+    """Return the PID of the program in an LXC container, the only child of the container's init
+    process; None before the program has started."""
+    init = _query_pid(host, ["lxc-info", "-P", str(lxcpath), "-n", name, "-p", "-H"])
+    return _only_child(init) if init else None
 
 
 def spawn_docker(
@@ -184,9 +201,12 @@ def spawn_docker(
     for key, value in inside.environment(session).items():
         args += ["-e", f"{key}={value}"]
     outer = session.host.spawn(daemon.command(*args, daemon.image, *inside.command()), log=log)
-    query = daemon.command("inspect", "-f", "{{.State.Pid}}", inside.name)
-    pid = _wait_started(outer, inside.name, lambda: _query_pid(session.host, query))
-    return Contained(outer, pid)
+    return _started(outer, inside.name, lambda: pid_in_docker(session.host, daemon, inside.name))
+
+
+def pid_in_docker(host: Host, daemon: Daemon, name: str) -> int | None:
+    """Return the PID of the program in a Docker container; None before the program has started."""
+    return _query_pid(host, daemon.command("inspect", "-f", "{{.State.Pid}}", name))
 
 
 def _program_folders(program: Path) -> list[Path]:
@@ -227,14 +247,18 @@ def _only_child(pid: int) -> int | None:
     return None
 
 
-def _wait_started(outer: Spawned, name: str, query: Callable[[], int | None]) -> int:
-    """Wait until the program has started; return its PID."""
+def _started(outer: Spawned, name: str, query: Callable[[], int | None]) -> Contained:
+    """Return the program once it has started, or has already ended without an error. Raises
+    TrialFailed."""
+    program = Contained(outer, query)
     deadline = time.monotonic() + START_TIMEOUT_S
-    while (pid := query()) is None:
-        if (code := outer.poll()) is not None:
+    while program.started() is None:
+        if (code := outer.poll()) == 0:
+            break
+        if code is not None:
             reason = last_line(outer.stderr_tail(), NOTHING)
             raise TrialFailed(f"container {name} ended with exit code {code}: {reason}")
         if time.monotonic() > deadline:
             raise TrialFailed(f"container {name}: did not start in {START_TIMEOUT_S:g} s")
         time.sleep(_POLL_S)
-    return pid
+    return program

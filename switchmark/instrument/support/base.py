@@ -106,6 +106,18 @@ class Job:
     sample_s: float
     load: tuple[LoadFrame, ...] = ()  # frames of network functions, one for each flow
 
+    def folder_at(self, station: Station) -> Path:
+        """Return the folder for the files of an application at one end."""
+        return application_folder(self.folder, station.node)
+
+
+def application_folder(folder: Path, node: str) -> Path:
+    """Return the folder for the files of an application in a node, which a container of the node
+    also sees. `folder`: that of the session."""
+    files = folder / f"application-{node}"
+    files.mkdir(mode=0o700, exist_ok=True)
+    return files
+
 
 class Launched(Protocol):
     """A generator whose programs have been started. `close` may be called at any time."""

@@ -8,7 +8,12 @@ from typing import Generic, TypeVar
 
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.program import ProgramEnd, close_all, running
+from switchmark.instrument.support.program import (
+    ProgramEnd,
+    close_all,
+    held_program,
+    running,
+)
 
 _SERVER_GRACE_S = 5.0  # for the server's output after the end of its client
 
@@ -40,11 +45,17 @@ class ClientServer(Generic[R]):
         """Wait until the server listens."""
         self._server.wait_listening(*self._listens, timeout_s)
 
+    def prepare(self, duration_s: float) -> None:
+        """See `Preparable`."""
+        self._client = held_program(
+            f"{self._name} client", self._job.source, self._client_command(duration_s)
+        )
+
     def begin(self, duration_s: float) -> None:
         """Start the client."""
-        command, source = self._client_command(duration_s), self._job.source
-        spawned = source.spawn(command)
-        self._client = ProgramEnd(f"{self._name} client", source.node, command, spawned)
+        if self._client is None:
+            self.prepare(duration_s)
+        self._started().order("")
 
     def running(self) -> bool:
         """Return True while the client runs. Raises TrialFailed if the server has ended before

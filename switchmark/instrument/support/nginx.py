@@ -27,8 +27,7 @@ class Nginx(ServerProgram):
 
     def __init__(self, job: Job) -> None:
         self._port = tcp_port(job.target)
-        folder = job.folder / f"nginx-{job.target.node}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder = job.folder_at(job.target)
         file = folder / "nginx.conf"
         file.write_text(
             configuration(folder, f"{address(job.target)}:{self._port}", job.trial.response_bytes)

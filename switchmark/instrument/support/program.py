@@ -16,7 +16,8 @@ from pydantic import BaseModel, ValidationError
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.host.host import Spawned
 from switchmark.host.process_output import NOTHING, last_lines, output_of
-from switchmark.host.programs import not_installed
+from switchmark.host.programs import not_installed, with_folder
+from switchmark.instrument.support.base import Station
 from switchmark.model.capabilities import Availability, available
 
 MOST_OUTPUT_CHARACTERS = 64 << 20
@@ -144,6 +145,13 @@ class ProgramEnd:
     def close(self) -> None:
         """End it. Idempotent."""
         self.spawned.terminate(grace_s=1.0)
+
+
+def held_program(name: str, station: Station, command: list[str]) -> ProgramEnd:
+    """Return a program that starts with the first line of its standard input, so that the start of
+    a container is not in the measurement."""
+    hold = ["sh", "-c", 'read -r _ && exec "$@"', "sh", with_folder(command[0]), *command[1:]]
+    return ProgramEnd(name, station.node, command, station.spawn(hold))
 
 
 def one_line(text: str) -> str:

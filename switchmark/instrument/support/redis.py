@@ -28,8 +28,7 @@ class Redis(ServerProgram):
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        folder = job.folder / f"redis-{job.target.node}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        folder = job.folder_at(job.target)
         args = [
             SERVER, "--bind", address(job.target), "--port", str(tcp_port(job.target)),
             "--dir", str(folder),

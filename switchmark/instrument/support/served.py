@@ -7,7 +7,12 @@ from collections.abc import Callable, Sequence
 
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.program import ProgramEnd, close_all, running
+from switchmark.instrument.support.program import (
+    ProgramEnd,
+    close_all,
+    held_program,
+    running,
+)
 from switchmark.instrument.support.workload import ApplicationServer, WorkloadReading
 
 
@@ -34,13 +39,19 @@ class ServedClient:
         """Return once the server answers."""
         self._server.wait_ready(timeout_s)
 
+    def prepare(self, duration_s: float) -> None:
+        """See `Preparable`."""
+        self._client = held_program(
+            f"{self._name} client", self._job.source, self._command(duration_s)
+        )
+
     def begin(self, duration_s: float) -> None:
         """Start the client."""
-        command, source = self._command(duration_s), self._job.source
-        spawned = source.spawn(command)
+        if self._client is None:
+            self.prepare(duration_s)
+        self._started().order("")
         self._begun_s = time.monotonic()
         self._until_s = self._begun_s + duration_s
-        self._client = ProgramEnd(f"{self._name} client", source.node, command, spawned)
 
     def running(self) -> bool:
         """Return True while the client runs. Raises TrialFailed if a program has ended early."""

@@ -36,7 +36,7 @@ _S = 1_000_000_000
 
 def launch(job: Job) -> ClientServer[WorkloadReading]:
     """Start the server; the client writes its log into the session's folder."""
-    log = job.folder / f"sockperf-{job.source.node}.csv"
+    log = job.folder_at(job.source) / "sockperf.csv"
     tcp = job.trial.workload == tcp_rr.WORKLOAD.name
     port = tcp_port(job.target) if tcp else udp_port(job.target)
     to_port = peer_tcp_port(job.source) if tcp else peer_udp_port(job.source)

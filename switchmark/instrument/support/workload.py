@@ -19,6 +19,8 @@ COMMON_FIELDS = frozenset({
     "dimension", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario", "vnf", "generator",
     "workload", "offload", "congestion_control", "location",
 })  # fmt: skip
+# Environments whose nodes have devices and sockets in a network namespace of the host's kernel.
+ENVIRONMENTS = ("netns", "lxc", "docker")
 DEVICE_PORTS = dict.fromkeys((PortKind.VETH, PortKind.MACVLAN, PortKind.ATTACHMENT), Io.UDP)
 
 
@@ -153,6 +155,7 @@ def workload_abilities(
         cannot_know=tuple(cannot_know),
         largest_burst=32,  # the default; a workload has no bursts
         dimensions=tuple(one for one, has_it in measured.items() if has_it),
+        environments=ENVIRONMENTS,
         paces=paces,
         saturates=saturates,
         shortest_sample_s=shortest_sample_s,

@@ -122,7 +122,9 @@ def test_the_limits_of_the_engine_are_planned(given: dict[str, str]) -> None:
             "leaves out its first 10 s",
         ),
         ({"workload": "tcp-rr", "switch": "t4p4s"}, "takes veth and macvlan and"),
-        ({"workload": "tcp-rr", "environment": "docker"}, "does not run in docker"),
+        ({"workload": "tcp-rr", "environment": "bare"}, "each need a network namespace"),
+        ({"workload": "tcp-rr", "environment": "qemu"}, "does not run in qemu"),
+        ({"generator": "iperf3", "environment": "docker"}, "does not run in docker"),
         ({"workload": "tcp-rr", "congestion_control": "a b"}, "is not a name"),
         (
             {
@@ -162,6 +164,14 @@ def test_applications_have_a_device_at_switches_with_sockets(switch: str) -> Non
     assert PortKind.VETH not in usable_ports(capabilities, ports)
     assert [one.workload for one in planned(switch=switch, workload="tcp-rr")] == ["tcp-rr"]
     assert "port_kind" in refusal(switch=switch, port_kind="veth")
+
+
+@pytest.mark.parametrize("environment", ["lxc", "docker"])
+@pytest.mark.parametrize("workload", [name for name in WORKLOADS if name != "udp-rr"])
+def test_applications_run_in_containers(workload: str, environment: str) -> None:
+    rate = "1k" if workload == "dns" else "max"
+    (trial,) = planned(workload=workload, environment=environment, rate=rate)
+    assert (trial.workload, trial.environment) == (workload, environment)
 
 
 def test_an_unknown_congestion_control_is_refused_with_its_line(tmp_path: Path) -> None:

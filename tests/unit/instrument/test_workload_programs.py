@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from switchmark.errors import ContradictoryCounts, TrialFailed
 from switchmark.instrument import dnsperf, h2load, iperf3, memtier, redis_benchmark, wrk2
 from switchmark.instrument.support import iperf3_tcp, sockperf_rr
 from switchmark.instrument.support.base import Job, Station
+from switchmark.instrument.support.program import held_program
 from switchmark.instrument.support.workload import WorkloadReading
 from switchmark.model.choices import Dimension
 from switchmark.model.node import NodePort
@@ -362,3 +365,21 @@ def test_iperf3_counts_the_payload_of_datagrams() -> None:
     assert reading.sent == 1000 * frames.source.frames
     assert reading.done == reading.payload_forth == 1000 * frames.target.frames
     assert sum(one.frames for one in reading.client.counts) == reading.sent
+
+
+def test_held_program_starts_with_the_first_line(tmp_path: Path) -> None:
+    """Without a line, when the bench has died, it does not start."""
+    spawned: list[list[str]] = []
+
+    def spawn(args: Sequence[str]) -> FakeProgram:
+        spawned.append(list(args))
+        return FakeProgram("")
+
+    station = replace(job().source, spawn=spawn)
+    end = held_program("touch client", station, ["touch", str(tmp_path / "a file")])
+    assert end.command == ["touch", str(tmp_path / "a file")]
+    (command,) = spawned
+    assert subprocess.run(command, input="", text=True, check=False).returncode != 0
+    assert not (tmp_path / "a file").exists()
+    subprocess.run(command, input="\n", text=True, check=True)
+    assert (tmp_path / "a file").exists()
