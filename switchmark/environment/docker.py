@@ -66,7 +66,8 @@ class DockerNode(ContainerNode):
             *(self._daemon.image, ENGINE_INSIDE, *args),
         )
         host = self._session.host
-        return Contained(host.spawn(command), lambda: pid_in_docker(host, self._daemon, name))
+        outer = host.spawn(command, container=name)
+        return Contained(outer, lambda: pid_in_docker(host, self._daemon, name))
 
     def run_program(self, inside: Inside) -> Spawned:
         """See `ContainerNode`."""

@@ -67,7 +67,7 @@ class LxcNode(ContainerNode):
         pinned = [BUSYBOX_INSIDE, "taskset", mask, ENGINE_INSIDE, *args]
         command = ["lxc-execute", "-P", str(self._lxcpath), "-n", name, "--", *pinned]
         host = self._session.host
-        outer = host.spawn(command, cores=self.spec.cores)
+        outer = host.spawn(command, cores=self.spec.cores, container=name)
         return Contained(outer, lambda: pid_in_lxc(host, self._lxcpath, name))
 
     def run_program(self, inside: Inside) -> Spawned:

@@ -91,12 +91,15 @@ class Host(Protocol):
         log: Path | None = None,
         netns: str | None = None,
         rights: Rights | None = None,
+        container: str = "",
     ) -> Spawned:
         """Start a process pinned to `cores` in its own session, inside netns if named.
 
         It has `rights` (None: those of the bench) and cannot gain others. With
         `log`, standard error goes to that file. The process is in the session's ledger, and carries
-        the session's mark in its environment, as do all its children."""
+        the session's mark in its environment, as do all its children. `container`: the name of the
+        container that the process makes; the ledger ends the process before it removes that
+        container."""
         ...
 
 

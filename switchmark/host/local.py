@@ -24,6 +24,7 @@ from switchmark.host.kernel.procfs import KILLED_S, SESSION_VARIABLE
 from switchmark.host.privileges.sandbox import sandbox_command
 from switchmark.host.process_output import last_lines
 from switchmark.host.pump import LineQueue, Pump, Tail
+from switchmark.host.signals import call_uninterrupted
 from switchmark.host.undo.entries import Process
 from switchmark.host.undo.ledger import Ledger
 from switchmark.model.rights import Rights
@@ -55,20 +56,25 @@ class LocalHost:
 
         Raises SwitchmarkError when the program is missing or too slow, and with `check` when it
         fails, with the last lines it wrote to standard error."""
-        with _popen(args, self._environment(env), stdin_pipe=input_text is not None) as process:
-            try:
-                stdout, stderr = process.communicate(
-                    input_text.encode() if input_text is not None else None, timeout_s
-                )
-            except BaseException as error:
+        content = input_text.encode() if input_text is not None else None
+        environment = self._environment(env)
+        started: list[subprocess.Popen[bytes]] = []  # no signal comes between start and entry
+        try:
+            call_uninterrupted(
+                lambda: started.append(_popen(args, environment, stdin_pipe=content is not None))
+            )
+            (process,) = started
+            stdout, stderr = process.communicate(content, timeout_s)
+        except BaseException as error:
+            for process in started:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-                if isinstance(error, subprocess.TimeoutExpired):
-                    raise SwitchmarkError(
-                        f"{_short(args)}: not done within {timeout_s:g} s, killed"
-                    ) from None
-                raise
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise SwitchmarkError(
+                    f"{_short(args)}: not done within {timeout_s:g} s, killed"
+                ) from None
+            raise
         done = Completed(
             tuple(args),
             process.returncode,
@@ -90,15 +96,18 @@ class LocalHost:
         log: Path | None = None,
         netns: str | None = None,
         rights: Rights | None = None,
+        container: str = "",
     ) -> LocalProcess:
         """Start a process pinned to `cores` in its own session, inside netns if named, with
         `rights`.
 
-        With `log`, standard error goes to that file (appended). Raises SwitchmarkError."""
+        With `log`, standard error goes to that file (appended). For `container` see `Host`. A
+        signal acts only after the ledger has the process. Raises SwitchmarkError."""
         if self._ledger is None:
             raise SwitchmarkError(f"{_short(args)}: processes are spawned in a session only")
         if self._pump is None:
             self._pump = Pump()
+        ledger, pump = self._ledger, self._pump
         command = list(args)
         if rights is not None:
             command = sandbox_command(command, rights, env)
@@ -108,14 +117,18 @@ class LocalHost:
         if self._setpriv and threading.current_thread() is threading.main_thread():
             # The signal comes when the *thread* that forked ends: only the main thread will do.
             command = [self._setpriv, "--pdeathsig", "TERM", "--", *command]
-        with _affinity(cores):
-            popen = _popen(command, self._environment(env), stdin_pipe=True, log=log)
-        process = LocalProcess(popen, args, self._ledger, self._pump)
         for ended in [process for process in self._spawned if process.poll() is not None]:
             with suppress(ValueError):  # another thread may have removed it
                 self._spawned.remove(ended)  # frees its output, since sessions are long
-        self._spawned.append(process)
-        return process
+
+        def start() -> LocalProcess:
+            with _affinity(cores):
+                popen = _popen(command, self._environment(env), stdin_pipe=True, log=log)
+            process = LocalProcess(popen, args, ledger, pump, container)
+            self._spawned.append(process)
+            return process
+
+        return call_uninterrupted(start)
 
     def close(self) -> None:
         """End every process that still runs, all at once, and stop reading their pipes. One that
@@ -143,14 +156,19 @@ class LocalProcess:
     """A running child whose three standard streams are ours."""
 
     def __init__(
-        self, popen: subprocess.Popen[bytes], args: Sequence[str], ledger: Ledger, pump: Pump
+        self,
+        popen: subprocess.Popen[bytes],
+        args: Sequence[str],
+        ledger: Ledger,
+        pump: Pump,
+        container: str,
     ) -> None:
         """Note the process in the ledger and begin to read its output."""
         self.pid = popen.pid
         self._popen = popen
         self._name = _short(args)
         self._ledger = ledger
-        entry = Process.of(self.pid, Path(args[0]).name)
+        entry = Process.of(self.pid, Path(args[0]).name, container)
         self._entry = ledger.record(entry) if entry else None
         self._lines = LineQueue()
         self._tail = Tail()

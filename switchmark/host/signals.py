@@ -12,6 +12,9 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _RETRY_S = 0.001
@@ -26,7 +29,8 @@ def signals_raise() -> Iterator[None]:
 
     def leave(number: int, frame: FrameType | None) -> None:
         # An exception raised inside `dropped` would be lost.
-        if _changes_a_lock(frame) or _active_calls(frame, "dropped"):
+        postponing = ("dropped", "call_uninterrupted")
+        if _changes_a_lock(frame) or any(_active_calls(frame, name) for name in postponing):
             postpone(number, _active_calls(frame, "leave"))
             return
         postponed.clear()
@@ -66,6 +70,11 @@ def signals_raise() -> Iterator[None]:
     finally:
         if postponed:
             signal.raise_signal(signal.Signals(postponed.pop()))
+
+
+def call_uninterrupted(action: Callable[[], T]) -> T:
+    """Return the result of `action`. A signal inside `signals_raise` acts only after the return."""
+    return action()
 
 
 @contextmanager

@@ -56,6 +56,7 @@ class RemoteHost:
         log: Path | None = None,
         netns: str | None = None,
         rights: Rights | None = None,
+        container: str = "",
     ) -> RemoteProcess:
         """See `Host`. Raises SwitchmarkError for a log, which would lie on the other host."""
         if log is not None:
@@ -68,6 +69,7 @@ class RemoteHost:
             env=dict(env) if env else None,
             netns=netns,
             rights=to_plain(rights),
+            container=container,
         )
         return RemoteProcess(self.connection, process, args[0])
 

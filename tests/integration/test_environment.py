@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from switchmark.environment.support.base import Environment
 from switchmark.environment.support.closing import close_nodes
 from switchmark.environment.support.rootfs import build_root, shared_libraries
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.host import local
 from switchmark.host.containers import docker_daemon
 from switchmark.host.host import Session, Spawned
 from switchmark.host.kernel import device_settings, namespaces, netlink, procfs
@@ -481,6 +483,42 @@ def test_container_has_little_in_it(state: Path) -> None:
         busy.terminate()
         assert LxcPivot.existing(), "LXC has made its groups"
     assert LxcPivot.existing() == pivots
+
+
+def test_interrupted_start_of_a_container_leaves_no_lock(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal arrives when lxc-execute has been started. It was still starting when the container
+    was removed, and then made the folder of its lock again. Here it waits for that removal."""
+    environment = ENVIRONMENTS["lxc"]()
+    if not (availability := environment.availability()).available:
+        pytest.skip(f"lxc: {availability.reason}")
+    popen, removed = local._popen, tmp_path / "removed"
+    slow = tmp_path / "bin/lxc-execute"
+    slow.parent.mkdir()
+    slow.write_text(
+        f"#!/bin/sh\nuntil [ -e {removed} ]; do sleep 0.01; done\n"
+        f'exec {shutil.which(slow.name)} "$@"\n'
+    )
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{slow.parent}:{os.environ['PATH']}")
+
+    def interrupted(args: list[str], *more: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = popen(args, *more, **options)
+        if slow.name in args:
+            signal.raise_signal(signal.SIGTERM)
+        return process
+
+    with open_session() as session:
+        node = environment.create(session, node_spec("tx0", 0, PortKind.VHOST_USER))
+        monkeypatch.setattr(local, "_popen", interrupted)
+        with pytest.raises(SystemExit):
+            node.spawn_engine([BUSYBOX, "true"])
+            time.sleep(DEADLINE_S)
+        node.close()
+        removed.touch()
+        until(lambda: not procfs.session_processes(session.id), "the end of lxc-execute")
+    assert remains(state, session.id) == []
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def spawn_lxc(
     variables = [f"{key}={value}" for key, value in inside.environment(session).items()]
     at = ["-P", str(lxcpath), "-n", inside.name]
     start = ["lxc-execute", *at, "--", "/usr/bin/env", *variables, *inside.command()]
-    outer = host.spawn(start, log=log)
+    outer = host.spawn(start, log=log, container=inside.name)
 
     return _started(outer, inside.name, lambda: pid_in_lxc(host, lxcpath, inside.name))
 
@@ -200,7 +200,8 @@ def spawn_docker(
         args += ["-v", f"{path.path}:{path.place}{'' if path.writable else ':ro'}"]
     for key, value in inside.environment(session).items():
         args += ["-e", f"{key}={value}"]
-    outer = session.host.spawn(daemon.command(*args, daemon.image, *inside.command()), log=log)
+    command = daemon.command(*args, daemon.image, *inside.command())
+    outer = session.host.spawn(command, log=log, container=inside.name)
     return _started(outer, inside.name, lambda: pid_in_docker(session.host, daemon, inside.name))
 
 

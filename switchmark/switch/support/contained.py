@@ -53,10 +53,12 @@ class ContainedHost:
         log: Path | None = None,
         netns: str | None = None,
         rights: Rights | None = None,
+        container: str = "",
     ) -> Spawned:
         """Start a program in a separate container, in `netns` or in a network without devices.
 
         Raises SwitchmarkError, or TrialFailed with the end of its output."""
+        assert not container, "programs of switches make no containers"
         name = f"sm{self._session.id}-sw{self._count}"
         self._count += 1
         shown = [ShownPath(self._session.run_dir, writable=True)]

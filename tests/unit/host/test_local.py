@@ -11,15 +11,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.host import local
 from switchmark.host.kernel import procfs
 from switchmark.host.local import LocalHost
 from switchmark.host.pump import LineQueue, Pump
 from switchmark.host.session import open_session
 from switchmark.host.state import state_dir
+from switchmark.host.undo.entries import Container
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 120.0  # milliseconds suffice on an idle machine
@@ -237,6 +240,41 @@ def test_signals_end_a_session_cleanly(state: Path, number: signal.Signals, code
     assert procfs.ProcessIdentity.of(int(pid)) is None
     assert [path.name for path in state.iterdir()] == ["measuring.lock"]
     assert procfs.session_processes(session_id) == []
+
+
+@pytest.fixture
+def signal_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal arrives when a process has just been started."""
+    popen = local._popen
+
+    def interrupted(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process = popen(*args, **options)
+        signal.raise_signal(signal.SIGTERM)
+        return process
+
+    monkeypatch.setattr(local, "_popen", interrupted)
+
+
+@pytest.mark.usefixtures("signal_at_start")
+def test_signal_at_the_start_of_a_command_ends_it(state: Path) -> None:
+    with open_session(measuring=False) as session:
+        with pytest.raises(SystemExit):
+            session.host.run(["sleep", "60"])
+        assert procfs.session_processes(session.id) == []
+
+
+@pytest.mark.usefixtures("signal_at_start")
+def test_process_is_ended_before_its_container_is_removed(state: Path) -> None:
+    """Also if a signal kept the caller from using the process that was started."""
+    with open_session(measuring=False) as session:
+        container = f"sm{session.id}-tx0"
+        with pytest.raises(SystemExit):
+            session.host.spawn(["sleep", "60"], container=container)
+            time.sleep(PATIENCE_S)
+        (started,) = procfs.session_processes(session.id)
+        entry = Container(container, str(session.run_dir / "lxc"))
+        session.ledger.undo(session.ledger.record(entry))
+        assert not started.alive()
 
 
 def test_state_directory_must_be_short_enough_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:

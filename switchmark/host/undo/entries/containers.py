@@ -10,6 +10,13 @@ from typing import ClassVar
 from typing_extensions import override
 
 from switchmark.host.undo.entries.entry import NamedEntry, NewPath, UndoEntry, foreign_name
+from switchmark.host.undo.entries.processes import Process
+
+
+def _makes(entry: UndoEntry, container: str) -> bool:
+    """Return True if the entry is the process that makes this container. If it was still starting,
+    it would make parts of the container again after their removal."""
+    return isinstance(entry, Process) and entry.container == container
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +25,10 @@ class Container(NamedEntry):
 
     kind: ClassVar[str] = "lxc"
     lxcpath: str
+
+    @override
+    def holds(self, other: UndoEntry) -> bool:
+        return _makes(other, self.name)
 
     @override
     def undo(self) -> None:
@@ -67,6 +78,10 @@ class DockerObject(UndoEntry):
     @override
     def problem(self, session_id: str) -> str | None:
         return foreign_name(self.name, session_id)
+
+    @override
+    def holds(self, other: UndoEntry) -> bool:
+        return self.object_type == "container" and _makes(other, self.name)
 
     @override
     def undo(self) -> None:

@@ -36,7 +36,7 @@ class UndoEntry(ABC):
 
     def __str__(self) -> str:
         values = (str(getattr(self, field.name)) for field in dataclasses.fields(self))
-        return f"{self.kind} {' '.join(values)}"
+        return " ".join([self.kind, *filter(None, values)])
 
 
 def foreign_name(name: str, session_id: str) -> str | None:

@@ -21,12 +21,13 @@ class Process(UndoEntry):
     pid: int
     start_ticks: int
     name: str = ""
+    container: str = ""  # the name of the container that it makes
 
     @classmethod
-    def of(cls, pid: int, name: str = "") -> Process | None:
+    def of(cls, pid: int, name: str = "", container: str = "") -> Process | None:
         """The running process; None when it has ended already."""
         identity = ProcessIdentity.of(pid)
-        return cls(pid, identity.start_ticks, name) if identity else None
+        return cls(pid, identity.start_ticks, name, container) if identity else None
 
     @override
     def undo(self) -> None:
