@@ -105,6 +105,25 @@ def test_release_refuses_in_one_line(checkout: Path) -> None:
         assert message in refused.stderr
 
 
+def test_build_of_a_release_needs_debootstrap_at_its_start(checkout: Path) -> None:
+    """The last step needs it, after a build of many minutes."""
+    programs = checkout / ".venv/bin"
+    programs.mkdir(parents=True)
+    for name in ("python", "chroot"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    (checkout / ".git/info/exclude").write_text(".venv\n")
+    shutil.copy(ROOT / "tools/setup.sh", checkout / "tools")
+    for arguments in (["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run(["git", *arguments], cwd=checkout, check=True)
+    done = subprocess.run(
+        [checkout / "tools/release", "build"], capture_output=True, text=True, check=False,
+        env={"PATH": f"{programs}:/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert done.stderr == "release: needs debootstrap (apt install debootstrap)\n"
+
+
 def pins(name: str) -> dict[str, str]:
     text = (ROOT / name).read_text()
     return dict(re.findall(r"^([A-Za-z0-9._\[\]-]+)==(\S+)", text, re.MULTILINE))
