@@ -237,6 +237,11 @@ class FarSide:
         is_bare = self.switch.name == WIRE
         return placement.model_copy(update={"switch_cores": []}) if is_bare else placement
 
+    @property
+    def lost(self) -> str:
+        """The reason why the connection was lost during this trial; empty if it was not."""
+        return (self.site.connection.lost or "") if self.placement is not None else ""
+
     def end(self) -> None:
         """Compare the clocks again, since they drift during a trial."""
         self.clock_after = self.compare()

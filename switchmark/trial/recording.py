@@ -272,8 +272,8 @@ def failed_record(
 
 
 def why_failed(causes: Sequence[str], error: BaseException) -> str:
-    """Return the reason why a trial failed. A dead switch or a failed port of an application comes
-    before the errors that followed from it."""
+    """Return the reason why a trial failed. A dead switch, a lost host or a failed port of an
+    application comes before the errors that followed from it."""
     observed = one_line(error)
     for cause in causes:
         text = encodable(" ".join(cause.split()))

@@ -81,7 +81,8 @@ def _run_placed(
         reason = deployment.running_switch.death
         died = f"{plan.switch.name}: {reason}" if reason else ""
         log = deployment.running_switch.log
-        draft.failures.append(why_failed([died, *deployment.faults()], error))
+        lost = plan.far.lost if plan.far else ""
+        draft.failures.append(why_failed([died, lost, *deployment.faults()], error))
     draft.ran = _ran(draft, deployment, plan, log)
     return draft.finish()
 

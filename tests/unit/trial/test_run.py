@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +13,7 @@ from switchmark.engine.process import EngineProcess
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.value import parse_utc
 from switchmark.record import Record
+from switchmark.remote.site import FarSide
 from switchmark.switch.bess import Bess
 from switchmark.switch.fastclick import FastClick
 from switchmark.switch.ovs_dpdk import OvsDpdk
@@ -30,6 +33,7 @@ from tests.unit.trial_fakes import (
     FakeEngine,
     FakeEnvironment,
     FakeSwitch,
+    placement,
     plan_for,
     result,
     samples,
@@ -194,6 +198,15 @@ def test_a_switch_that_dies_while_it_is_verified() -> None:
         "ovs-dpdk: was killed by signal 9: its last words (seen as: wait_converged failed)"
     )
     assert record.switch_log == "was killed by signal 9: its last words"
+
+
+def test_lost_host_is_the_reason_before_its_engine() -> None:
+    """The end of its engine, or what follows from it, can be seen first."""
+    lost = "host b (pod shop/db): connection lost: closed"
+    far = SimpleNamespace(begin=placement, lost=lost, as_record=lambda: None)
+    plan = plan_for(switch=FakeSwitch(fail_at="wait_converged"))
+    record = run(replace(plan, far=cast(FarSide, far)))
+    assert record.message == f"{lost} (seen as: wait_converged failed)"
 
 
 def test_a_switch_in_the_kernel_is_asked_after_the_traffic_only() -> None:
