@@ -14,6 +14,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from switchmark.host.kernel import procfs
+
+STATE = "SWITCHMARK_STATE_DIR"
 ROOT = Path(__file__).resolve().parents[2]
 SETUP = """set -e
 mount -t tmpfs -o mode=755 own /run; mkdir -p /run/netns /run/lock /run/groups
@@ -45,7 +48,7 @@ class OwnNetwork:
             assert self._holder.poll() is None, "the host of the test did not start"
         self.environment = {
             **os.environ,
-            "SWITCHMARK_STATE_DIR": str(folder / "s"),
+            STATE: str(folder / "s"),
             "PYTHONPATH": str(ROOT),
             "QUIET": QUIET,
         }
@@ -78,10 +81,19 @@ class OwnNetwork:
             cwd=ROOT, env=self.environment,
         )  # fmt: skip
 
-    def engines_at(self, address: str) -> bool:
-        """Return True if a traffic engine with this address runs."""
-        lines = self.sh("ps -eo args").splitlines()
-        return any("switchmark-traffic" in line and address in line for line in lines)
+    def engines(self, *texts: str) -> list[int]:
+        """Return the traffic engines of this host, and of its pods, with these texts in their
+        command lines. Another host of a test, which runs at the same time, may have the same
+        addresses."""
+        found = []
+        for pid in procfs.pids():
+            with suppress(OSError):
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
+                if all(text in command for text in ("switchmark-traffic", *texts)):
+                    settings = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+                    if any(one.startswith(f"{STATE}={self.folder}/") for one in settings):
+                        found.append(pid)
+        return found
 
     def state(self, *, learned: bool = True) -> str:
         """Devices, addresses, routes, bridges, rules and settings of the host and its namespaces,

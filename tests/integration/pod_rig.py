@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.integration.own_network import OwnNetwork, own_network
+from tests.integration.own_network import STATE, OwnNetwork, own_network
 
 PODS = {"web-0": "a", "db-0": "c"}  # on the first node, with their namespaces
 NODES = """
@@ -101,7 +101,7 @@ class Cluster:
             text, streams, _, _ = socket.recv_fds(client, 1 << 16, 3)
             arguments = json.loads(text)
             command = arguments[arguments.index("--") + 1 :]
-            state = f"SWITCHMARK_STATE_DIR={self._host.folder}/pod"
+            state = f"{STATE}={self._host.folder}/pod"
             entered = ["ip", "netns", "exec", "b", *UNPRIVILEGED, "env", state, *command]
             process = subprocess.Popen(
                 self._host.command(entered), stdin=streams[0], stdout=streams[1],

@@ -375,7 +375,7 @@ def test_a_killed_bench_leaves_nothing_after_clean(
     try:
         wait_for(lambda: "sm" in host.sh("ip netns; ip -br link"))
         if moment == "measuring":
-            wait_for(lambda: host.engines_at("10.77.0.2"))
+            wait_for(lambda: host.engines("10.77.0.2"))
             time.sleep(1.5)
         running.send_signal(signal.SIGKILL)
         running.wait()
@@ -408,7 +408,7 @@ def test_an_endpoint_that_restarts_fails_the_trial(host: OwnNetwork) -> None:
             "200", "--duration", "4s", "--set", f"endpoints=netns:a+pid:{pid}",
             "--results", str(host.folder / "r"),
         )  # fmt: skip
-        wait_for(lambda: host.engines_at("10.77.0.4"))
+        wait_for(lambda: host.engines("10.77.0.4"))
         time.sleep(1.5)
         user.kill()
         user.wait()
@@ -430,7 +430,7 @@ def test_a_network_that_no_longer_answers_ends_the_trial(host: OwnNetwork) -> No
     )  # fmt: skip
     chain = "'{ type filter hook output priority 0; }'"
     try:
-        wait_for(lambda: host.engines_at("10.77.0.2"))
+        wait_for(lambda: host.engines("10.77.0.2"))
         time.sleep(8)
         host.sh(
             f"ip netns exec b nft add table ip t; ip netns exec b nft add chain ip t c {chain}; "

@@ -285,7 +285,7 @@ def test_a_container_that_restarts_fails_the_trial(docker_host: OwnNetwork) -> N
     )  # fmt: skip
     try:
         deadline = time.monotonic() + 30
-        while not docker_host.engines_at("10.81.0."):
+        while not docker_host.engines("10.81.0."):
             assert time.monotonic() < deadline
         time.sleep(2)
         docker_host.run("docker", "restart", "-t", "0", "db")

@@ -18,6 +18,7 @@ import pytest
 from tests.integration.machine import needs_root
 from tests.integration.own_network import ROOT, OwnNetwork
 from tests.integration.pod_rig import trial, two_nodes, write_testbed
+from tests.integration.waiting import DEADLINE_S
 
 pytestmark = [pytest.mark.integration, needs_root]
 PAGE = ROOT / "docs/kubernetes.md"
@@ -138,16 +139,17 @@ def test_combinations_between_nodes_are_refused(
 def test_pod_that_ends_fails_the_trial(nodes: OwnNetwork, testbed: Path) -> None:
     running = nodes.spawn(
         sys.executable, "-m", "switchmark", "trial", "existing", "--no-baseline", "--rate", "200",
-        "--duration", "20s", "--set", "location=remote", "--set", "max_rate=1k",
+        "--duration", "100s", "--set", "location=remote", "--set", "max_rate=1k",
         "--set", "endpoints=pod:shop/web-0+pod:shop/db-1", "--testbed", str(testbed),
         "--yes-this-network", "flannel.1", "--results", str(nodes.folder / "r"),
     )  # fmt: skip
-    deadline = time.monotonic() + 60
-    while not nodes.engines_at("10.244.2.2"):
+    deadline = time.monotonic() + 2 * DEADLINE_S
+    while not (engines := nodes.engines(" receiver ", "10.244.2.2")):
         assert time.monotonic() < deadline and running.poll() is None
         time.sleep(0.1)
-    pids = nodes.sh("ip netns pids b").split()
-    nodes.run("kill", "-9", *pids, check=False)
-    text = running.communicate(timeout=60)[0]
+    # The agent is first, since it would report the end of its engine.
+    pids = sorted(map(int, nodes.sh("ip netns pids b").split()), key=lambda pid: pid in engines)
+    nodes.run("kill", "-9", *map(str, pids), check=False)
+    text = running.communicate(timeout=2 * DEADLINE_S)[0]
     assert running.returncode != 0
     assert "host db (pod shop/db-1): connection lost" in text

@@ -19,6 +19,7 @@ import pytest
 from tests.integration.machine import needs_root
 from tests.integration.own_network import OwnNetwork
 from tests.integration.pod_rig import trial, two_nodes, write_testbed
+from tests.integration.waiting import DEADLINE_S
 from tests.truths import truth
 
 pytestmark = [pytest.mark.integration, needs_root]
@@ -50,8 +51,7 @@ def measured(host: OwnNetwork, *settings: str) -> Any:
 
 def servers(host: OwnNetwork) -> list[int]:
     """The processes of TCP servers in the second pod."""
-    lines = host.sh("ps -eo pid,args").splitlines()
-    return [int(line.split()[0]) for line in lines if " tcp-server " in line and SERVER in line]
+    return host.engines(" tcp-server ", SERVER)
 
 
 def received(host: OwnNetwork) -> int:
@@ -145,7 +145,7 @@ def test_stalled_server_on_another_node_delays_due_requests(nodes: OwnNetwork) -
 
 def serving(host: OwnNetwork, alive: Any) -> list[int]:
     """Wait until a server in the second pod has received requests; return its process."""
-    deadline, before = time.monotonic() + 60, None
+    deadline, before = time.monotonic() + 3 * DEADLINE_S, None
     while True:
         assert time.monotonic() < deadline and alive(), "no server receives requests"
         if pids := servers(host):
