@@ -16,7 +16,26 @@ SERVING = "Access"
 _OTHER = "Options"
 
 
-class GroupedCommand(TyperCommand):
+class WithWrittenEpilog:
+    """The help of a command or a group, with its examples line by line."""
+
+    epilog: str | None
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the examples line by line, and prose as paragraphs. A line that is wider than the
+        screen breaks between words."""
+        formatter.write("\n")
+        for line in _joined((self.epilog or "").replace("\b\n", "").splitlines()):
+            own_indent = len(line) - len(line.lstrip())
+            indent = " " * (own_indent + 4 if own_indent else 0)
+            parts = textwrap.wrap(
+                line, formatter.width, subsequent_indent=indent, break_on_hyphens=False,
+                break_long_words=False,
+            )  # fmt: skip
+            formatter.write("".join(f"  {part}\n" for part in parts) or "\n")
+
+
+class GroupedCommand(WithWrittenEpilog, TyperCommand):
     """A command whose options are listed under the names of their groups (`rich_help_panel`)."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -41,24 +60,6 @@ class GroupedCommand(TyperCommand):
             if records:
                 with formatter.section(group):
                     formatter.write_dl(records)
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Write the examples line by line."""
-        write_epilog(self.epilog, formatter)
-
-
-def write_epilog(epilog: str | None, formatter: Any) -> None:
-    """Write the examples line by line, and prose as paragraphs. A line that is wider than the
-    screen breaks between words."""
-    formatter.write("\n")
-    for line in _joined((epilog or "").replace("\b\n", "").splitlines()):
-        own_indent = len(line) - len(line.lstrip())
-        indent = " " * (own_indent + 4 if own_indent else 0)
-        parts = textwrap.wrap(
-            line, formatter.width, subsequent_indent=indent, break_on_hyphens=False,
-            break_long_words=False,
-        )  # fmt: skip
-        formatter.write("".join(f"  {part}\n" for part in parts) or "\n")
 
 
 def _joined(lines: list[str]) -> list[str]:

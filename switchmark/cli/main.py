@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from switchmark.cli.grouped_help import GroupedCommand, write_epilog
+from switchmark.cli.grouped_help import GroupedCommand, WithWrittenEpilog
 from switchmark.cli.namespaces import Namespaces, start_again_if_needed
 from switchmark.cli.rights import Keeps, give_up
 from switchmark.errors import OF_THE_MACHINE, SwitchmarkError, UnavailableError, UsageError
@@ -135,7 +135,7 @@ Exit codes:
 """
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(WithWrittenEpilog, TyperGroup):
     """A group that lists its commands without importing them."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -144,21 +144,13 @@ class LazyGroup(TyperGroup):
             self.commands[args[0]] = load_command(args[0])
         return super().resolve_command(ctx, args)
 
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Write the examples line by line."""
-        write_epilog(self.epilog, formatter)
-
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Return the commands in the order of the table."""
         return list(COMMANDS)
 
 
-class SubcommandGroup(TyperGroup):
+class SubcommandGroup(WithWrittenEpilog, TyperGroup):
     """A command with subcommands."""
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
-        """Write the examples line by line."""
-        write_epilog(self.epilog, formatter)
 
 
 def load_command(name: str) -> Any:
