@@ -10,7 +10,7 @@ from switchmark.model.choices import OWN_ENGINE, PLAIN, WIRE, Idle
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.nics import is_pci
 from switchmark.model.node import NodePort
-from switchmark.model.ports import PortKind
+from switchmark.model.ports import SOCKET_KINDS, PortKind
 from switchmark.model.rates import CONSTANT
 from switchmark.model.traffic import ONE_FLOW
 from switchmark.model.trial import Trial
@@ -18,7 +18,6 @@ from switchmark.model.workload import FRAMES
 
 RING = Trial.model_fields["ring"].default
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
-_SOCKETS = (PortKind.VHOST_USER, PortKind.MEMIF)
 SATURATED_PATIENCE = "40ms"
 UNFORCED = "unforced"  # socket buffers, within the machine's limits
 SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
@@ -28,7 +27,7 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
     """The I/O that `auto` stands for on a port of this kind: the fastest the engine has."""
     if io is not Io.AUTO:
         return io
-    if kind in _SOCKETS:
+    if kind in SOCKET_KINDS:
         return Io.DPDK
     if kind is PortKind.ATTACHMENT:
         return Io.UDP_MMSG
@@ -56,7 +55,7 @@ def needed_capabilities(io: Io, kind: PortKind) -> tuple[str, ...]:
     this I/O on a port of this kind; a UDP socket needs none."""
     if kind is PortKind.VALE:  # it is handed in, opened
         return ()
-    if kind in _SOCKETS:  # there is no device of which more could be wanted
+    if kind in SOCKET_KINDS:  # there is no device of which more could be wanted
         return tuple(one for one in IO_ROWS[io].container if not one.startswith("net_"))
     return IO_ROWS[io].container
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 MIN_FRAME_BYTES = 64  # the smallest Ethernet frame, with FCS
 MAX_FRAME_BYTES = 9018  # a jumbo frame of 9000 bytes of payload, with header and FCS
 FCS_BYTES = 4
+STANDARD_MTU_BYTES = 1500
 ETHERNET_OVERHEAD_BYTES = 14 + FCS_BYTES  # beyond the MTU: header and FCS
 # Payload of a UDP datagram: the engine's header, and an MTU of 1500 without IPv4 and UDP headers.
 LEAST_DATAGRAM_BYTES, MOST_DATAGRAM_BYTES = 18, 1472

@@ -19,6 +19,9 @@ class PortKind(StrEnum):
     ATTACHMENT = "attachment"  # a device with an address, which a container network has made
 
 
+SOCKET_KINDS = (PortKind.VHOST_USER, PortKind.MEMIF)
+
+
 class CableEnd(StrEnum):
     """The kind of port that a switch has at the end of a cable to another host."""
 

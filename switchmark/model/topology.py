@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from switchmark.model.choices import ETHERNET_OVERHEAD_BYTES
+from switchmark.model.choices import ETHERNET_OVERHEAD_BYTES, STANDARD_MTU_BYTES
 from switchmark.model.nics import Nic
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import PortKind
 
 APPLICATION_PREFIX, DEVICE_PREFIX = "02", "06"  # locally administered, unicast
-STANDARD_MTU_BYTES = 1500
 MONITOR = "mo0"  # node at the monitor port of function `mirror`, the last port
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from switchmark.errors import UsageError
 from switchmark.host.host import Session
 from switchmark.model.node import NodePort, NodeSpec
-from switchmark.model.ports import MADE_BY_SWITCH, PortKind
+from switchmark.model.ports import MADE_BY_SWITCH, SOCKET_KINDS, PortKind
 from switchmark.port.attached import Attached
 from switchmark.port.made_by_switch import has_door, with_door, with_end, with_made
 from switchmark.port.nic import with_lent, with_nic
 from switchmark.port.tap import with_tap
 from switchmark.port.veth import wire_of_veth, with_veth
-from switchmark.port.vhost_user import SOCKET_KINDS, socket_folder, wire_of_socket, with_socket
+from switchmark.port.vhost_user import socket_folder, wire_of_socket, with_socket
 
 
 def attach(

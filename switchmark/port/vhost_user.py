@@ -11,11 +11,9 @@ from pathlib import Path
 from switchmark.host.host import Session
 from switchmark.host.undo.entries import Directory
 from switchmark.model.node import NodePort
-from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached
 
 SOCKET_NAME = "port.sock"
-SOCKET_KINDS = (PortKind.VHOST_USER, PortKind.MEMIF)
 
 
 def socket_folder(session: Session, node: Attached) -> Path:

@@ -6,9 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from switchmark.model.value import Value
-
-Count = Annotated[int, Field(ge=0)]
+from switchmark.model.value import Count, Value
 
 
 class Policing(Value):

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
-from switchmark.model.value import Value
-
-Count = Annotated[int, Field(ge=0)]
+from switchmark.model.value import Count, Value
 
 
 class LookupNote(Value):

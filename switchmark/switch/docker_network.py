@@ -16,7 +16,7 @@ from functools import partial
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from switchmark.environment.docker import HOLD
+from switchmark.environment.docker import HOLD, NEEDS
 from switchmark.environment.support.rootfs import no_busybox
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.host import place
@@ -28,7 +28,6 @@ from switchmark.host.kernel.procfs import ProcessIdentity
 from switchmark.host.network.counted import KnownNetwork, Relay
 from switchmark.host.network.handle import NamespaceHandle, namespace_inode_of
 from switchmark.host.network.probe import Probed, probe
-from switchmark.host.place import Facility
 from switchmark.host.process_output import stdout_of
 from switchmark.host.programs import not_installed
 from switchmark.host.undo.entries import DockerObject, NetworkNamespace
@@ -68,7 +67,6 @@ BRIDGES = ("bridge", "user-bridge")
 PUBLISHED_PORTS = (PROBED_PORT, SERVER_PORT, 18000, 18001)
 DOCKER_PROGRAMS = (("docker", "docker.io"), ("dockerd", "docker.io"))
 PODMAN_PROGRAMS = (("podman", "podman"), ("conmon", "conmon"))
-NEEDS = (Facility.NETWORK_NAMESPACE, Facility.CONTROL_GROUPS)
 SUBNET = "10.78.0.0/16"
 DEFAULT_SUBNET = "10.79.0.0/16"  # for docker0 in two hosts
 DOCKER0, BRIDGE_NAME = "docker0", "smbridge"

@@ -26,6 +26,7 @@ from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support import kernel_tunnels, nft
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
+from switchmark.switch.support.kernel_tunnels import CLOSED
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import device_of, require
 from switchmark.switch.support.table_memory import MemoryBefore
@@ -34,7 +35,6 @@ from switchmark.switch.support.tools import kernel_lacks, kernel_release
 VLAN = 1
 READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")
 SETTINGS = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
-CLOSED = "learning off flood off mcast_flood off bcast_flood off"
 # A bit for each reserved address 01:80:c2:00:00:0X; the kernel lets all pass except X = 1, PAUSE.
 OPEN = "learning off flood on mcast_flood on bcast_flood on group_fwd_mask 0xfffd"
 LOOKS_AT_FRAMES = (ConnectMode.LEARNING, ConnectMode.STATIC_MAC)

@@ -20,6 +20,7 @@ from switchmark.model.capabilities import (
     available,
     unavailable,
 )
+from switchmark.model.choices import STANDARD_MTU_BYTES
 from switchmark.model.options import cores_refusal
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import (
@@ -48,7 +49,6 @@ SMALL_PAGES = "--no-huge --legacy-mem --no-shconf"
 # `internal`, to which no frame of a measurement goes: those of `netdev` are taps, and need
 # CAP_NET_ADMIN and a network namespace; those of `dummy` are objects of the daemon.
 NETDEV, DUMMY = "netdev", "dummy"
-STANDARD_MTU_BYTES = 1500
 
 PROFILES: dict[str, dict[str, str]] = {
     "none": {},

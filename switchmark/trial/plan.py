@@ -31,11 +31,10 @@ from switchmark.model.functions import ROUTE
 from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.node import NodeSpec
 from switchmark.model.page_size import PageSize
-from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.ports import SOCKET_KINDS, ConnectMode, PortKind
 from switchmark.model.topology import NodePlace, Topology, wire_kind
 from switchmark.model.trial import Trial
 from switchmark.model.workload import FRAMES
-from switchmark.port.vhost_user import SOCKET_KINDS
 from switchmark.record import Placement
 from switchmark.remote.pod_end import PodEnd
 from switchmark.remote.site import FarSide, Site, SiteSwitch

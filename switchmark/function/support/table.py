@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 UDP = 17
+PORT_PROTOCOLS = {6: "tcp", UDP: "udp"}  # the protocols with ports
 HOPS_A_PORT = 2
 HOP_MAC = "02:6e:00:00:{hop:02x}:{port:02x}"
 STATION_MAC = "02:76:00:00:{:02x}:{:02x}"  # destination behind a tunnel, by the tunnel's number

@@ -6,16 +6,14 @@ from __future__ import annotations
 from switchmark.engine.binary import WITHOUT_DPDK, find_engine, has_dpdk
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, Capabilities, unavailable
-from switchmark.model.ports import PortKind
+from switchmark.model.ports import SOCKET_KINDS
 from switchmark.switch.support.tools import query_once
-
-_SOCKETS = {PortKind.VHOST_USER, PortKind.MEMIF}
 
 
 def without_dpdk(capabilities: Capabilities) -> Availability | None:
     """Return the problem, with its remedy, if all ports are sockets and the engine is built without
     DPDK; None otherwise, and also without an engine."""
-    if not _SOCKETS.issuperset(capabilities.port_kinds):
+    if not set(SOCKET_KINDS).issuperset(capabilities.port_kinds):
         return None
     try:
         engine = find_engine()

@@ -16,6 +16,7 @@ from typing import Any
 from switchmark.errors import Refusal
 from switchmark.function.support.frames import mac_bytes
 from switchmark.function.support.table import UDP, FunctionTable, Mirror, Rule, Vlan
+from switchmark.function.support.wire import VXLAN_PORT
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.changes import TableChange
 from switchmark.model.functions import FunctionSupport
@@ -50,7 +51,6 @@ SUPPORT: Mapping[str, FunctionSupport] = {
 _ETHERTYPE, _PROTOCOL, _FRAGMENT, _ADDRESSES, _PORTS = 12, 23, 20, 26, 34
 _VNI = 46
 _IPV4 = "0800"
-VXLAN_PORT = 4789
 _METER, _GREEN = 0, 1
 _ACL_ADD, _WILDCARD_ADD = "ACLArg", "WildcardMatchCommandAddArg"
 _WILDCARD_SET = "WildcardMatchConfig"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from switchmark.errors import Refusal
-from switchmark.function.support.table import FunctionTable, Rule
+from switchmark.function.support.table import PORT_PROTOCOLS, FunctionTable, Rule
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.functions import FORWARD, FunctionSupport
 
@@ -47,7 +47,6 @@ SUPPORT: Mapping[str, FunctionSupport] = {
 NOT_BUILT: Mapping[str, str] = {
     "vxlan": "FastClick has no element for it",
 }
-_PROTOCOLS = {6: "tcp", 17: "udp"}
 
 
 @dataclass
@@ -125,8 +124,8 @@ def _verdict(permit: bool) -> str:
 def _rule(rule: Rule) -> str:
     """Return a rule in the language of IPFilter."""
     terms = []
-    if rule.protocol in _PROTOCOLS:
-        terms.append(_PROTOCOLS[rule.protocol])
+    if rule.protocol in PORT_PROTOCOLS:
+        terms.append(PORT_PROTOCOLS[rule.protocol])
     elif rule.protocol is not None:
         terms.append(f"ip proto {rule.protocol}")
     for side, prefix in (("src", rule.source), ("dst", rule.destination)):

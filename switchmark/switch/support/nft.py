@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import Any
 
 from switchmark.errors import Refusal, SwitchmarkError, TrialFailed, UnavailableError, UsageError
-from switchmark.function.support.table import FunctionTable, Policer, Rule
+from switchmark.function.support.table import PORT_PROTOCOLS, FunctionTable, Policer, Rule
 from switchmark.host.kernel import namespaces
 from switchmark.host.process_output import parse_counter, parsing
 from switchmark.model.capabilities import SwitchOption
@@ -61,7 +61,6 @@ FEWEST_ELEMENTS = 4  # a set of fewer would be slower than its rules
 MOST_COMPARED = 5_000_000  # pairs of rules
 LOAD_TIMEOUT_S = 300.0
 HANDLE = re.compile(r"# handle (\d+)$", re.MULTILINE | re.ASCII)
-PROTOCOLS = {6: "tcp", 17: "udp"}
 NO_PORTS = (0, 0xFFFF)
 NS_A_SECOND = 1_000_000_000
 # Longer units of nftables make finer rates; the kernel counts in nanoseconds for a frame.
@@ -215,7 +214,7 @@ def fields_of(rule: Rule) -> list[Field]:
         if ports is None:
             continue
         low, high = ports
-        protocol = PROTOCOLS.get(rule.protocol or 0)
+        protocol = PORT_PROTOCOLS.get(rule.protocol or 0)
         if protocol is None:
             raise UsageError(
                 f"acl: a rule with ports has protocol {rule.protocol}, which has no ports",

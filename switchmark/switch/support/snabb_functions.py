@@ -11,7 +11,7 @@ from pathlib import Path
 
 from switchmark.errors import Refusal
 from switchmark.function.support.frames import mac_bytes
-from switchmark.function.support.table import FunctionTable, Rule
+from switchmark.function.support.table import PORT_PROTOCOLS, FunctionTable, Rule
 from switchmark.model.functions import FunctionSupport
 
 ROUTES_MOST = 100_000
@@ -28,14 +28,13 @@ NOT_BUILT: Mapping[str, str] = {
     "vxlan": "Snabb has no app for it",
     "mirror": "the monitor port is not in the program that drives Snabb",
 }
-_PROTOCOLS = {6: "tcp", 17: "udp"}
 
 
 def refusal(table: FunctionTable) -> Refusal | None:
     """Return why Snabb cannot express this table; None if it can."""
     for number, rule in enumerate(table.rules):
         has_ports = rule.source_ports or rule.destination_ports
-        if has_ports and rule.protocol not in _PROTOCOLS:
+        if has_ports and rule.protocol not in PORT_PROTOCOLS:
             return Refusal(
                 f"rule {number} has ports and protocol {rule.protocol}; its filter "
                 "language has ports of TCP and UDP only",
@@ -122,8 +121,8 @@ def _match(rule: Rule, ip_version: int) -> str:
     """Return a rule in the language of pcap-filter(7)."""
     family = "ip" if ip_version == 4 else "ip6"
     terms = [family]
-    if rule.protocol in _PROTOCOLS:
-        terms.append(_PROTOCOLS[rule.protocol])
+    if rule.protocol in PORT_PROTOCOLS:
+        terms.append(PORT_PROTOCOLS[rule.protocol])
     elif rule.protocol is not None:
         terms.append(f"{family} proto {rule.protocol}")
     for side, prefix in (("src", rule.source), ("dst", rule.destination)):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from switchmark.model.capabilities import SwitchOption
+from switchmark.model.choices import STANDARD_MTU_BYTES
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.support.ports import device_of, peer_index, socket_of
 from switchmark.switch.support.program import MAC_AGING_S
@@ -13,7 +14,6 @@ from switchmark.switch.support.program import MAC_AGING_S
 BUFFERS = 16384  # per NUMA node; VPP's default
 HEAP_MB, STATISTICS_MB = 512, 16
 BRIDGE_DOMAIN = 1
-STANDARD_MTU_BYTES = 1500
 PLUGINS = (
     "vhost_plugin.so",
     "memif_plugin.so",

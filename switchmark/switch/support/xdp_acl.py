@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from switchmark.errors import Refusal
-from switchmark.function.support.table import FunctionTable, Rule
+from switchmark.function.support.table import PORT_PROTOCOLS, FunctionTable, Rule
 from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.support.bpf import Instruction
 
@@ -29,7 +29,6 @@ KEY_AT, VALUE_BYTES = -120, 4
 NO_RULE = 0x7FFF_FFFE  # behind every place; the verdict of the default is added
 PORT_BYTES = 4
 IPV4_VERSION, IPV4_FRAGMENT = 14, 20
-PORT_PROTOCOLS = (6, 17)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.support.bpf import Instruction
-from switchmark.switch.support.xdp_acl import HEADERS, Filter, Header, bounds, one_byte
+from switchmark.switch.support.xdp_acl import HEADERS, LITTLE, Filter, Header, bounds, one_byte
 
 R0, R1, R2, R3, R4, _, R6, R7, _, _, FRAME = range(11)
 CONTEXT_INGRESS = 12  # struct xdp_md
@@ -23,7 +23,6 @@ HELPER_FIB_LOOKUP = 69
 FIB_BYTES, FIB_AT = 64, -80  # struct bpf_fib_lookup, and its place on the stack
 FIB_IFINDEX, FIB_SOURCE, FIB_DESTINATION, FIB_SMAC, FIB_DMAC = 8, 16, 32, 52, 58
 LICENCE = b"Dual BSD/GPL"
-LITTLE = sys.byteorder == "little"
 
 
 IPV4_VERSION, IPV4_CHECKSUM = 14, 24
