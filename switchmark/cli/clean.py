@@ -10,6 +10,7 @@ import typer
 from switchmark.cli.output import note, print_json, print_line
 from switchmark.errors import UnavailableError
 from switchmark.host import place
+from switchmark.host.place.remedies import as_root
 from switchmark.host.state import cache_dir
 from switchmark.host.undo.clean import Cleaned, clean_stale
 
@@ -47,7 +48,7 @@ def command(
     except PermissionError as error:
         raise UnavailableError(
             f"clean: {error.filename}: {error.strerror}; use the account of that run, for root: "
-            "sudo switchmark clean"
+            f"{as_root('clean')}"
         ) from None
     cached = _remove_cache(dry_run) if cache else None
     if json:

@@ -4,6 +4,7 @@ kind of place."""
 from __future__ import annotations
 
 import errno
+import shlex
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,9 +15,15 @@ from switchmark.host.place.facility import Facility
 from switchmark.host.place.kinds import Kind, is_pod
 from switchmark.model.capabilities import Availability, unavailable
 
-# The program as the user called it: sudo looks up a bare name in its own PATH.
-_PROGRAM = sys.argv[0] if Path(sys.argv[0]).name == "switchmark" else "switchmark"
-SUDO = f"run it as root: sudo {_PROGRAM} ..."
+
+def as_root(arguments: str, called: str = sys.argv[0]) -> str:
+    """Return the command line that runs switchmark as root. `called` is the path by which the user
+    called a program: sudo looks up a bare name in its own PATH."""
+    program = called if Path(called).name == "switchmark" else "switchmark"
+    return f"sudo {shlex.quote(program)} {arguments}"
+
+
+SUDO = f"run it as root: {as_root('...')}"
 SHARE = "leave out --private"
 HOST = "run switchmark on the host as root"
 COMMAND = "use the command `switchmark`, which makes user namespaces; or " + SUDO

@@ -88,6 +88,18 @@ def test_refusal_names_reason_and_remedy(
         assert "docker" not in answer.remedy
 
 
+@pytest.mark.parametrize(
+    ("called", "command"),
+    [
+        ("/home/a user/.venv/bin/switchmark", "sudo '/home/a user/.venv/bin/switchmark' clean"),
+        (".venv/bin/switchmark", "sudo .venv/bin/switchmark clean"),
+        ("/usr/lib/python3/dist-packages/pytest/__main__.py", "sudo switchmark clean"),
+    ],
+)
+def test_command_for_root_can_be_pasted(called: str, command: str) -> None:
+    assert remedies.as_root("clean", called) == command
+
+
 def test_facility_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     monkeypatch.setitem(tries.TRIES, Facility.BPF, lambda: calls.append(1))
