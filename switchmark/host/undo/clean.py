@@ -34,9 +34,16 @@ def clean_stale(*, dry_run: bool = False) -> list[Cleaned]:
 
     Sessions that are alive, and those that another process is cleaning at this moment, are
     left alone. With `dry_run` nothing is changed. Raises PermissionError without root."""
-    paths = sorted(state_dir().glob(f"*{ledgers.SUFFIX}"))
-    results = (_would_clean(path) if dry_run else _clean(path) for path in paths)
+    results = (_would_clean(path) if dry_run else _clean(path) for path in _ledgers())
     return [cleaned for cleaned in results if cleaned is not None]
+
+
+def _ledgers() -> list[Path]:
+    """Return the ledgers of all sessions. Raises PermissionError, which `Path.glob` would hide."""
+    try:
+        return sorted(path for path in state_dir().iterdir() if path.suffix == ledgers.SUFFIX)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def _clean(path: Path) -> Cleaned | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -12,6 +13,7 @@ import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -207,6 +209,19 @@ def test_planted_ledger_is_ignored(state: Path, tmp_path: Path) -> None:
     assert precious.exists()
     path.unlink()
     state.rmdir()
+
+
+def test_clean_of_an_unreadable_state_folder_is_refused(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`Path.glob` finds nothing in such a folder, and reports no error."""
+    refusal = PermissionError(errno.EACCES, "Permission denied", str(state))
+    monkeypatch.setattr(Path, "iterdir", Mock(side_effect=refusal))
+    assert cli.run(["clean"]) == 3
+    assert capsys.readouterr().err == (
+        f"switchmark: clean: {state}: Permission denied; use the account of that run, for root: "
+        "sudo switchmark clean\n"
+    )
 
 
 @pytest.mark.parametrize(
