@@ -74,3 +74,25 @@ def test_source_stamp_follows_c_files_only(tmp_path: Path) -> None:
     assert stamp() == first != ""
     (tmp_path / "engine/main.c").write_text("after")
     assert stamp() != first
+
+
+@pytest.mark.parametrize("has_cmocka", [True, False])
+def test_c_tests_without_cmocka_are_left_out(tmp_path: Path, has_cmocka: bool) -> None:
+    """An ordinary user cannot install it, and everything else can be checked without it."""
+    programs = {
+        "tools/fuzz": "exit 0",
+        ".venv/bin/meson": f'echo "$*" >>"{tmp_path}/calls"',
+        ".venv/bin/pkg-config": f"[ $2 != cmocka ] || exit {0 if has_cmocka else 1}",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    done = in_setup(
+        tmp_path, f". {ROOT}/tools/steps.sh; left_out=out; sanitized_build; c_tests some"
+    )
+    assert done.returncode == 0, done.stderr
+    calls = (tmp_path / "calls").read_text()
+    assert ("-Dtests=enabled" in calls, "test -C build-fuzz" in calls) == (has_cmocka, has_cmocka)
+    left_out = (tmp_path / "out").read_text() if not has_cmocka else ""
+    assert left_out == ("" if has_cmocka else "C unit tests\tno libcmocka-dev\n")
