@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from switchmark.errors import UnavailableError
 from switchmark.experiment.steps import Step
+from switchmark.host import hugepages, place
+from switchmark.host.place import Facility
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.page_size import PageSize
 from switchmark.record.page_sizes import in_words
@@ -62,15 +64,18 @@ def with_such_pages(
 
 
 def _no_hugepages(steps: Iterable[Step]) -> str | None:
-    """Return why programs cannot start in hugepages here, if a trial asks for them; too few of them
-    are another reason."""
+    """Return why programs cannot start in hugepages here, if a trial asks for them. Too few free
+    pages are another reason; a control group can refuse even free ones."""
     plans = (step.plan for step in steps)
     huge = [
         plan
         for plan in plans
         if plan.trial.page_size == PageSize.HUGE.value and uses_dpdk_memory(plan)
     ]
-    problem = why_no_hugepages(huge) if huge else None
+    if not huge:
+        return None
+    refused = place.missing(Facility.HUGEPAGES) if hugepages.free_mb() else None
+    problem = refused or why_no_hugepages(huge)
     return str(problem.refusal) if problem else None
 
 

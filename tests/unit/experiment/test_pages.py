@@ -144,6 +144,23 @@ def test_unusable_hugepages_are_refused_before_start(
     assert "page_size huge: this container cannot; docker run --cap-add SYS_NICE; or use" in line
 
 
+@pytest.mark.parametrize(("free", "count"), [(100, 1), (0, 0)])
+def test_free_hugepages_that_cannot_be_mapped_are_refused(
+    monkeypatch: pytest.MonkeyPatch, machine: list[HugepagePool], free: int, count: int
+) -> None:
+    """A control group can refuse them, as in a pod without a limit of hugepages. If no page is
+    free, the start is refused for another reason."""
+
+    def missing(*facilities: Facility) -> Availability | None:
+        return unavailable("not here") if Facility.HUGEPAGES in facilities else None
+
+    monkeypatch.setattr(place, "missing", missing)
+    machine[0] = HugepagePool(2048, 100, free)
+    campaign = load_text(f"{DPDK}page_size: huge\n", "unit.yaml", THERE.known)
+    refused = with_such_pages(campaign, plan_steps(campaign, THERE), None)[2]
+    assert refused == ["unit: page_size huge: not here; or use page_size: auto"] * count
+
+
 def test_trials_with_a_set_size_keep_it(machine: list[HugepagePool]) -> None:
     machine[0] = HugepagePool(2048, 0, 0)
     planned = steps_of(f"{DPDK}page_size: [huge, 4KiB]\n")
