@@ -80,15 +80,15 @@ class OrdinaryUser:
             finally:
                 job.kill()
 
-    def processes(self) -> dict[int, str]:
-        """Return the running processes of this user's benches with their command lines."""
+    def processes(self) -> dict[int, list[str]]:
+        """Return the running processes of this user's benches with the words of their commands."""
         mark = f"HOME={self.home}".encode()
         found = {}
         for path in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 if mark in (path / "environ").read_bytes().split(b"\0"):
                     command = (path / "cmdline").read_bytes().decode(errors="replace")
-                    found[int(path.name)] = command.replace("\0", " ").strip()
+                    found[int(path.name)] = command.removesuffix("\0").split("\0")
         return found
 
 

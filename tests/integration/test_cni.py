@@ -83,7 +83,9 @@ class Gate:
         self._pipe = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
         gate = self.folder / "gate"
         text = GATE.format(
-            python=sys.executable, versions=json.dumps(list(versions)), pipe=str(pipe)
+            python=Path(sys.executable).resolve(),
+            versions=json.dumps(list(versions)),
+            pipe=str(pipe),
         )
         gate.write_text(text)
         gate.chmod(0o755)

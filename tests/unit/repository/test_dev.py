@@ -21,7 +21,7 @@ def run(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 
 def in_setup(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
     """Run a function of tools/setup.sh in a folder."""
-    return run("/bin/bash", "-euc", f". {ROOT}/tools/setup.sh; {command}", cwd=folder)
+    return run("/bin/bash", "-euc", f". '{ROOT}/tools/setup.sh'; {command}", cwd=folder)
 
 
 def selected(pattern: str) -> set[str]:
@@ -89,7 +89,7 @@ def test_c_tests_without_cmocka_are_left_out(tmp_path: Path, has_cmocka: bool) -
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     done = in_setup(
-        tmp_path, f". {ROOT}/tools/steps.sh; left_out=out; sanitized_build; c_tests some"
+        tmp_path, f". '{ROOT}/tools/steps.sh'; left_out=out; sanitized_build; c_tests some"
     )
     assert done.returncode == 0, done.stderr
     calls = (tmp_path / "calls").read_text()

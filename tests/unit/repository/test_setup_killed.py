@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 INSTALL = """
-. {root}/tools/setup.sh
+. '{root}/tools/setup.sh'
 POLICY={here}/policy-rc.d
 rm -f {here}/installed
 may_install() {{ [ ! -e {here}/installed ] && touch {here}/installed; }}
@@ -21,7 +21,7 @@ missing_packages() {{ [ -e {here}/installed ] || echo a-package; }}
 install_packages yes a-package
 """
 VENV = """
-. {root}/tools/setup.sh
+. '{root}/tools/setup.sh'
 source_stamp() {{ echo now; }}
 find_python() {{ echo {here}/python; }}
 setup_venv lock

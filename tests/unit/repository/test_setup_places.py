@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Path:
 
 def call(place: Path, script: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
     text = (
-        f". {ROOT}/tools/setup.sh\nPOLICY={place}/policy\nDPKG_FOLDER={place}/dpkg\n"
+        f". '{ROOT}/tools/setup.sh'\nPOLICY={place}/policy\nDPKG_FOLDER={place}/dpkg\n"
         f"HUGEPAGES={place}/pages\n{script}"
     )
     return subprocess.run(
@@ -142,7 +142,7 @@ def test_stamp_of_the_source_is_the_same_in_each_locale(tmp_path: Path) -> None:
     (tmp_path / "lock").touch()
     found = {
         subprocess.run(
-            ["/bin/bash", "-c", f". {ROOT}/tools/setup.sh; source_stamp lock"],
+            ["/bin/bash", "-c", f". '{ROOT}/tools/setup.sh'; source_stamp lock"],
             cwd=tmp_path, env={**os.environ, "LC_ALL": locale}, capture_output=True, check=True,
         ).stdout
         for locale in ("C", "C.UTF-8", "en_US.UTF-8", "de_DE.UTF-8")

@@ -19,7 +19,7 @@ from tests.unit.engine_lines import event
 PATIENCE_S = 120.0
 # It reports when it is asked, and only then.
 ENGINE = f"""\
-#!{sys.executable} -IS
+#!{Path(sys.executable).resolve()} -IS
 import os, sys, time
 if sys.argv[1:] == ["--version"]:
     sys.exit(print("switchmark-traffic 9.9"))

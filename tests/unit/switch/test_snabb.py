@@ -27,7 +27,7 @@ PATIENCE_S = 120.0
 # Runs until a signal ends it, with counters as Snabb publishes them and a supervisor
 # that outlives it.
 PROGRAM = f"""\
-#!{sys.executable} -S
+#!{Path(sys.executable).resolve()} -S
 import itertools, os, pathlib, signal, struct, sys, time
 if sys.argv[1:] == ["--version"]:
     sys.exit(print("snabb 2024.08", "Copyright", sep="\\n"))
