@@ -65,7 +65,8 @@ HOSTILE = {
     "head -c 100000 /dev/zero; cat": "this line does not come from the agent",
     "printf '\\033[2J\\n'; cat": "this line does not come from the agent",
     "echo '[1]'; cat": "this line does not come from the agent: [1]",
-    'echo \'{"id": 0, "ok": {"session": "../../x"}}\'; cat': "its answer (its greeting) is",
+    # `cat` would send the program back, and a second fault could come before the first is judged.
+    'echo \'{"id": 0, "ok": {"session": "../x"}}\'; cat >/dev/null': "its answer (its greeting) is",
     "echo 'Error from server (Forbidden): forbidden' >&2; exit 1": "auth can-i create pods/exec",
     "exit 127": "the image needs Python 3.11",
     "exit 0": "ended with code 0: it printed nothing",
