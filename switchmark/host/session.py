@@ -57,7 +57,10 @@ def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Ses
                     host.close()
                 finally:
                     for problem in ledger.undo_all():
-                        print(f"switchmark: left behind: {problem}", file=sys.stderr)
+                        print(
+                            f"switchmark: left behind: {problem}; `switchmark clean` tries again",
+                            file=sys.stderr,
+                        )
 
 
 def _new_ledger(directory: Path) -> Ledger:

@@ -23,7 +23,7 @@ from switchmark.errors import TrialFailed, UnavailableError, UsageError
 from switchmark.host.container_networks import cni_result
 from switchmark.host.container_networks.cni_result import Result
 from switchmark.host.container_networks.conflist import ConfigurationList, parse
-from switchmark.host.container_networks.private_host import PrivateHost
+from switchmark.host.container_networks.private_host import CNI_STATE, PrivateHost
 from switchmark.host.kernel.namespaces import NETNS_DIR
 from switchmark.host.kernel.procfs import SESSION_VARIABLE
 
@@ -92,11 +92,17 @@ def find_plugin(name: str, folders: Sequence[Path]) -> Path:
     """Return the program of a plugin. Raises UnavailableError if there is none."""
     for program in (folder / name for folder in folders):
         if program.is_file():
-            if os.access(program, os.X_OK):
-                return program
-            raise UnavailableError(
-                f"CNI plugin {name}: {program} is not executable", remedy=f"chmod +x {program}"
-            )
+            if not os.access(program, os.X_OK):
+                raise UnavailableError(
+                    f"CNI plugin {name}: {program} is not executable", remedy=f"chmod +x {program}"
+                )
+            if program.resolve().is_relative_to(CNI_STATE.parent) and not CNI_STATE.is_dir():
+                raise UnavailableError(
+                    f"CNI plugin {name}: {program} is below {CNI_STATE.parent}, which a private "
+                    f"host replaces if the machine has no {CNI_STATE}",
+                    remedy=f"mkdir {CNI_STATE}, or copy the plugins to another folder",
+                )
+            return program
     searched = ", ".join(map(str, folders)) or ", ".join(USUAL_FOLDERS)
     raise UnavailableError(
         f"CNI plugin {name} is not in {searched}",

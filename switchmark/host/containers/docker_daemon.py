@@ -32,6 +32,7 @@ WITHOUT_NETWORKS = (
     *("--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"),
 )
 NOT_CONNECTED = "Cannot connect to the Docker daemon"  # printed by the client
+DAEMONS = "Error response from daemon: "  # begins the errors that the client passes on
 PRIVATE = "SWITCHMARK_DOCKER"  # `private`: never the user's daemon
 
 
@@ -168,7 +169,8 @@ def run_docker(session: Session, daemon: Daemon, *args: str) -> str:
                 "or its socket is gone",
                 remedy="repeat the trial" if daemon.host else "start the daemon",
             ) from None
-        raise UnavailableError(str(error)) from None
+        _, found, text = str(error).rpartition(DAEMONS)  # a long command line comes before it
+        raise UnavailableError(f"docker {args[0]}: {found}{text}" if found else text) from None
 
 
 def hold_network(

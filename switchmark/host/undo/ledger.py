@@ -209,7 +209,8 @@ class Ledger:
                     self.strike(outstanding.number)
                 done(outstanding.entry)
             except OSError as error:
-                problems.append(f"{outstanding.entry}: {error}")
+                name = f"{outstanding.entry}: "
+                problems.append(name + str(error).removeprefix(name))
         return problems
 
     def close(self) -> None:

@@ -207,6 +207,17 @@ def test_a_missing_plugin_has_a_remedy(tmp_path: Path, monkeypatch: pytest.Monke
     assert plugin_folders("x") == (Path.cwd() / "x",), "plugins start in another folder"
 
 
+def test_a_plugin_that_the_private_host_hides_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cni, "CNI_STATE", tmp_path / "cni")
+    script(tmp_path, "")
+    with pytest.raises(UnavailableError, match=r"is below /.*; mkdir /.*/cni, or copy the plugins"):
+        find_plugin("plugin", [tmp_path])
+    (tmp_path / "cni").mkdir()
+    assert find_plugin("plugin", [tmp_path]) == tmp_path / "plugin"
+
+
 def test_a_plugin_without_permission_is_named(tmp_path: Path) -> None:
     (tmp_path / "plugin").touch(mode=0o644)
     with pytest.raises(UnavailableError, match=r"plugin is not executable; chmod \+x /"):

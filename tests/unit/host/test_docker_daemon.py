@@ -9,6 +9,7 @@ import pytest
 from switchmark.errors import UnavailableError
 from switchmark.host.containers import docker_daemon
 from switchmark.host.host import Session
+from switchmark.host.undo.entries import DockerObject
 from tests.unit.switch_programs import script
 
 
@@ -54,6 +55,31 @@ def test_end_of_the_daemon_is_named(host: str, remedy: str, tools: Path, session
     daemon = docker_daemon.Daemon(host, "1", "image")
     with pytest.raises(UnavailableError, match=f"docker run: the daemon at .* has ended.*{remedy}"):
         docker_daemon.run_docker(session, daemon, "run", "x")
+
+
+@pytest.mark.parametrize(
+    ("printed", "message"),
+    [
+        ("docker: Error response from daemon: no", "docker run: Error response from daemon: no"),
+        ("unknown flag", "docker run x: exit code 125: unknown flag"),
+    ],
+)
+def test_errors_of_the_daemon_come_without_the_command(
+    printed: str, message: str, tools: Path, session: Session
+) -> None:
+    script(tools / "docker", f"echo {printed} >&2; exit 125")
+    daemon = docker_daemon.Daemon("", "1", "image")
+    with pytest.raises(UnavailableError) as raised:
+        docker_daemon.run_docker(session, daemon, "run", "x")
+    assert str(raised.value) == message
+
+
+def test_object_that_stays_is_named_once(tools: Path, session: Session) -> None:
+    script(tools / "docker", "echo no daemon >&2; exit 1")
+    name = f"sm{session.id}e0"
+    number = session.ledger.record(DockerObject("container", name, ""))
+    assert session.ledger.undo_all() == [f"docker container {name}: no daemon"]
+    session.ledger.strike(number)
 
 
 def test_running_daemon_is_not_restarted_for_another_import(

@@ -89,6 +89,10 @@ class DockerObject(UndoEntry):
 
         docker_client.remove(self.object_type, self.name, self.host)
 
+    @override
+    def __str__(self) -> str:
+        return f"{self.kind} {self.object_type} {self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Cgroup(NewPath):
