@@ -241,7 +241,9 @@ _TABLE = (
         "There is no trial without a switch (direct) at the same test point and port kind, "
         "neither in this run nor in the cache of this machine. So it is not known how close the "
         "generator was to its own limit.",
-        "Leave out --no-baseline, or run: switchmark trial direct --method calibrate.",
+        "Leave out --no-baseline, or run: switchmark trial direct --method calibrate. Ports "
+        "that exist only with their switch (container networks, existing networks, macvlan, "
+        "SR-IOV) have no baseline.",
     ),
     Mark(
         "mixed-connect-modes",
