@@ -30,6 +30,18 @@ class Choice:
     count: int  # requested number of values
     left_out: Mapping[str, Availability]
     substitutes: tuple[str, ...]  # taken values that are not among the first `count`
+    refused: Mapping[str, Availability]  # all values of the list if none of them can run
+
+
+def refusals_of(choice: Choice) -> list[str]:
+    """Return why none of the values can run, as lines that begin with their names; empty if values
+    were taken."""
+    if not choice.refused:
+        return []
+    plural = "switches" if choice.key == "switch" else "environments"
+    groups = _by_reason(choice.refused)
+    reasons = [f"{in_words(names)}: {answer.refusal}" for answer, names in groups.items()]
+    return [f"none of the {plural} can run here", *reasons]
 
 
 def sentence(choices: Iterable[Choice], noun: Noun = lambda _: "") -> str | None:
@@ -72,14 +84,19 @@ def _with_noun(name: str, noun: Noun, article: str = "") -> str:
 
 def _reasons(left_out: Mapping[str, Availability], given: set[Availability]) -> str:
     """Return the reasons as a clause, without a reason that the sentence has already given."""
-    groups: dict[Availability, list[str]] = {}
-    for name, reason in left_out.items():
-        groups.setdefault(reason, []).append(name)
+    groups = _by_reason(left_out)
     if len(groups) == 1:
         (reason,) = groups
         return "for the same reason" if reason in given else f"because {reason.clause}"
     parts = [f"{in_words(names)}: {reason.clause}" for reason, names in groups.items()]
     return f"({'; '.join(parts)})"
+
+
+def _by_reason(answers: Mapping[str, Availability]) -> dict[Availability, list[str]]:
+    groups: dict[Availability, list[str]] = {}
+    for name, reason in answers.items():
+        groups.setdefault(reason, []).append(name)
+    return groups
 
 
 def in_words(names: Sequence[str], conjunction: str = "and") -> str:
@@ -94,7 +111,7 @@ def choose(
 ) -> tuple[CampaignDefinition, list[Choice]]:
     """Return the campaign with the first available environments and switches, up to its numbers. A
     switch is available if it can run in each sweep that lists it. If nothing is available, the
-    first ones remain, so that they are refused by name."""
+    first ones remain, and the choice has the reasons (`refusals_of`)."""
     choices = []
     if (count := campaign.first_available.environment) is not None:
         names = dict.fromkeys(name for sweep in campaign.sweeps for name in sweep.environment)
@@ -147,11 +164,11 @@ def _choose(
         answers[name] = problem(name)
     taken = [name for name, answer in answers.items() if answer.available]
     if not taken:
-        return Choice(key, tuple(listed[:count]), count, {}, ())
+        return Choice(key, tuple(listed[:count]), count, {}, (), answers)
     preferred = answers if len(taken) == count else listed[:count]
     left_out = {name: answers[name] for name in preferred if not answers[name].available}
     substitutes = tuple(name for name in taken if name not in listed[:count])
-    return Choice(key, tuple(taken), count, left_out, substitutes)
+    return Choice(key, tuple(taken), count, left_out, substitutes, {})
 
 
 def _only(campaign: CampaignDefinition, choice: Choice) -> CampaignDefinition:

@@ -43,6 +43,7 @@ from switchmark.statistics.defaults import PROVE
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.applications import without_dpdk
 from switchmark.switch.support.base import Switch
+from switchmark.trial.place_needs import no_room_to_poll
 
 LONGEST_WATCH_S = 3600.0
 _CONTINUED = 8  # spaces before a line that continues a finding
@@ -111,14 +112,15 @@ def command(
 
 def examine(watch_s: float = 0.0) -> Diagnosis:
     """Read the machine's facts, and watch it for so long."""
+    limits = place.limits()
     instances = {name: make() for name, make in SWITCHES.items()}
     contenders = {name: one for name, one in instances.items() if not one.capabilities.known_truth}
     environments = {name: make().availability() for name, make in ENVIRONMENTS.items()}
-    switches = {name: _somewhere(one, environments) for name, one in contenders.items()}
+    switches = {name: _somewhere(one, environments, limits) for name, one in contenders.items()}
     programs = {
         "traffic engine": _engine(), "KVM": kvm_here(),
     }  # fmt: skip
-    machine_facts, limits = facts.gather(), place.limits()
+    machine_facts = facts.gather()
     able, verdict = judge(switches, environments, programs)
     watched = _watched(machine_facts, watch_s) if watch_s > 0 else None
     dwell_s = watched.lines.dwell_s if watched and watched.lines else None
@@ -142,11 +144,15 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
     )
 
 
-def _somewhere(switch: Switch, environments: Mapping[str, Availability]) -> Availability:
-    """Return whether a switch can run, with its ports in an available environment."""
+def _somewhere(
+    switch: Switch, environments: Mapping[str, Availability], limits: PlaceLimits
+) -> Availability:
+    """Return whether a switch can run on the CPUs of this place, with its ports in an available
+    environment."""
     found = switch.availability()
     if found.available:
-        found = without_dpdk(switch.capabilities) or found
+        needs = switch.capabilities
+        found = without_dpdk(needs) or no_room_to_poll(needs, limits) or found
     kinds = switch.capabilities.port_kinds
     offering = [name for name, make in ENVIRONMENTS.items() if set(make().port_kinds()) & {*kinds}]
     if not found.available or any(environments[name].available for name in offering):

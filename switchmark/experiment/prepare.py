@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from switchmark.campaign.expand import leave_out_unable
-from switchmark.campaign.first_available import Choice, choose, refusal, sentence
+from switchmark.campaign.first_available import Choice, choose, refusal, refusals_of, sentence
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
 from switchmark.engine.binary import find_engine
@@ -72,7 +72,9 @@ def prepare(
     campaign, choices = _choose_first(campaign, installed, target)
     campaign, left_out = leave_out_unable(campaign, installed.switches, installed.environments)
     refused: list[str] = []
-    if campaign.skip_unavailable:
+    if target is None:
+        refused = [problem for choice in choices for problem in refusals_of(choice)]
+    if campaign.skip_unavailable and not refused:
         campaign, absent, refused = _leave_out_absent(campaign, installed, target)
         left_out += absent
     if target is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from switchmark.campaign.first_available import choose, sentence
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.cli.main import run as switchmark
+from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UsageError
 from switchmark.experiment import execute, prepare, steps
 from switchmark.experiment.prepare import Prepared
@@ -104,7 +106,6 @@ def test_too_few_are_measured_all_the_same() -> None:
 
 
 def test_nothing_available_keeps_the_preferred() -> None:
-    """The start is then refused with the reason of each."""
     everything = dict.fromkeys(("linux_bridge", "basicfwd", "ovs_dpdk", "ovs_netdev"), ABSENT)
     assert chosen(**everything) == ({"linux-bridge", "basicfwd"}, {"lxc"}, None)
 
@@ -176,7 +177,7 @@ def quick_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Prepared]:
             needs = [Facility.NETWORK_NAMESPACE]
             needs += [Facility.CONTROL_GROUPS] if name == "lxc" else []
             monkeypatch.setattr(
-                prepare.ENVIRONMENTS[name], "availability",
+                ENVIRONMENTS[name], "availability",
                 lambda _, needs=needs: place.missing(*needs) or available("1"),
             )  # fmt: skip
         return prepare.prepare(find_campaign("quick", THERE.known), THERE)
@@ -214,6 +215,29 @@ def test_quick_in_a_container_runs_processes(quick_in: Callable[..., Prepared]) 
         "namespaces (Operation not permitted; remedy: docker run --privileged), and testpmd is "
         "measured instead; the traffic applications are plain processes (environment bare), not "
         "LXC containers (lxc) or processes in network namespaces (netns), for the same reason"
+    )
+
+
+def test_quick_below_two_cpus_is_refused_with_all_reasons(
+    quick_in: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a container with `--cpus 1.5`, the switches with sockets lack a CPU, not namespaces."""
+    limits = replace(place.limits(), cpu_quota=1.5)
+    monkeypatch.setattr(place, "limits", lambda: limits)
+    monkeypatch.setattr(place, "kind", lambda: Kind.CONTAINER)
+    found = quick_in(Kind.CONTAINER, NEVER_IN_A_CONTAINER)
+    title, *reasons = found.refused
+    assert title == "none of the switches can run here"
+    assert [reason.partition(": ")[0] for reason in reasons] == [
+        "linux-bridge and tc-redirect",
+        "basicfwd, ovs-dpdk, testpmd, af-packet, vpp and bess",
+        "ovs-netdev",
+    ]
+    assert "this container cannot make network namespaces" in reasons[0]
+    assert reasons[1].endswith(
+        ": the switch polls and needs a CPU beside that of the applications, and this process has "
+        "a CPU quota of 1.5; allow 2 CPUs (docker run --cpus=N), or measure switches that do not "
+        "poll"
     )
 
 

@@ -4,6 +4,7 @@ shortest remedy, each reason once, in lines that fit on a screen."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from switchmark.host import place
 from switchmark.host.diagnosis import Finding, Level
 from switchmark.host.place import Facility, Kind, remedies
 from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.switch.registry import SWITCHES
 
 YES = available("1.0")
@@ -131,3 +133,13 @@ def test_doctor_is_not_able_where_ports_have_no_environment(
     shown = capsys.readouterr().out
     assert "linux-bridge: no environment with its ports (veth, tap) can run here: no room" in shown
     assert shown.splitlines()[-1] == "nothing can be measured: no switch is available"
+
+
+def test_switch_that_polls_needs_a_second_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container with `--cpus 1.5`, `run` would refuse it."""
+    monkeypatch.setattr(BasicForwarder, "availability", lambda _: YES)
+    monkeypatch.setattr(doctor, "without_dpdk", lambda _: None)
+    limits = replace(place.limits(), cpu_quota=None, allowed_cpus=(0, 1))
+    assert doctor._somewhere(BasicForwarder(), {"bare": YES}, limits).available
+    answer = doctor._somewhere(BasicForwarder(), {"bare": YES}, replace(limits, cpu_quota=1.5))
+    assert not answer.available and "this process has a CPU quota of 1.5" in answer.reason
