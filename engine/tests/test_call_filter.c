@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -326,6 +327,14 @@ static bool is_known_here(void)
     return asked(forks, &none) != 0;
 }
 
+/* Return true if this place refuses no call with EPERM itself, as it does to a user without
+ * privileges, and to root of a container, which has fewer capabilities and a filter. */
+static bool has_all_privileges(void)
+{
+    return geteuid() == 0 && prctl(PR_GET_SECCOMP, 0UL, 0UL, 0UL, 0UL) == 0 &&
+           prctl(PR_CAPBSET_READ, (unsigned long)CAP_SYS_ADMIN, 0UL, 0UL, 0UL) == 1;
+}
+
 static void filter_refuses_calls(void **state)
 {
     static long (*const each[])(void) = {
@@ -354,8 +363,7 @@ static void filter_refuses_calls(void **state)
     for (unsigned i = 0; i < sizeof each / sizeof each[0]; i++) {
         assert_int_equal(asked(each[i], &none), EPERM);
         assert_int_equal(asked(each[i], &all), EPERM);
-        /* a user without privileges may not mount */
-        if (geteuid() == 0)
+        if (has_all_privileges())
             assert_int_not_equal(asked(each[i], NULL), EPERM);
     }
 }
@@ -374,7 +382,7 @@ static void filter_refuses_calls_unless_allowed(void **state)
     for (unsigned i = 0; i < sizeof each / sizeof each[0]; i++) {
         begin(NULL);
         assert_int_equal(asked(each[i], &none), EPERM);
-        if (geteuid() == 0)
+        if (has_all_privileges())
             assert_int_not_equal(asked(each[i], &all), EPERM);
         end(NULL);
     }
