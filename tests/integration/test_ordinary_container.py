@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from switchmark.host.place import Facility
+from switchmark.host.place.remedies import TEXTS, ContainerRemedy
 from switchmark.switch.registry import SWITCHES as KNOWN
 from tests.integration.machine import needs_root
 from tests.integration.ordinary_container import OrdinaryContainer, ordinary_container
@@ -92,6 +94,24 @@ def test_switch_that_needs_a_privilege_is_refused(
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert "cannot run here: this container cannot make " in line and remedy in line
+
+
+def test_user_without_capabilities_makes_namespaces(
+    container: OrdinaryContainer, tmp_path: Path
+) -> None:
+    """The options that `doctor` recommends let any user measure switches of the kernel."""
+    remedy = TEXTS[Facility.USER_NAMESPACE].container
+    assert isinstance(remedy, ContainerRemedy)
+    options = OPTIONS["any user, no capability"]
+    tmp_path.chmod(0o777)
+    done = container.run(
+        "trial", "linux-bridge", "--environment", "netns", "--quiet", "--no-baseline", "--json",
+        *settings("duration=0.5s", "rate=5k"),
+        options=(*options, *remedy.docker.split()), results=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (record,) = json.loads(done.stdout)
+    assert record["status"] == "finished" and record["throughput"]["forwarded_pps"] > 0
 
 
 @pytest.mark.parametrize("ipv6", ["off", "on"])

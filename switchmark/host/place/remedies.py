@@ -80,6 +80,12 @@ def _capability(*names: str) -> ContainerRemedy:
 
 
 _PRIVILEGED = ContainerRemedy("--privileged", "securityContext.privileged: true")
+# Without the filter alone, AppArmor refuses mounts, and the kernel those of /proc and /sys.
+_NAMESPACES = ContainerRemedy(
+    "--security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+    "--security-opt systempaths=unconfined --volume /sys:/sys",
+    "securityContext.privileged: true",
+)
 _NO_FILTER = ContainerRemedy(
     "--security-opt seccomp=unconfined", "securityContext.seccompProfile.type: Unconfined"
 )
@@ -88,7 +94,7 @@ TEXTS: dict[Facility, Texts] = {
     Facility.USER_NAMESPACE: Texts(
         "make user namespaces",
         root="sysctl user.max_user_namespaces=10000",
-        container=_NO_FILTER,
+        container=_NAMESPACES,
     ),
     Facility.NETWORK_NAMESPACE: Texts(
         "make network namespaces",
