@@ -26,6 +26,7 @@ from switchmark.instrument.support.workload import (
     WorkloadReading,
     workload_abilities,
 )
+from switchmark.language.values import NS_PER_S
 from switchmark.model.capabilities import Availability
 from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import of_all
@@ -36,7 +37,6 @@ OPEN_S = 5  # seconds of queries that may be without an answer
 MOST_OPEN = 65_000  # dnsperf has a 16-bit number for each
 LONGEST_NS = 100_000_000_000
 _VERSION = (("-h",), r"Version (\d[\w.]*)")
-_S = 1_000_000_000
 _ANSWERED = re.compile(r"^> NOERROR \S+ A (\d{1,3}\.\d{1,9})$", re.MULTILINE)
 _INTERVAL = re.compile(r"^(\d{1,12}\.\d{6}): (\d{1,9}\.\d{1,9})$", re.MULTILINE)
 
@@ -104,7 +104,7 @@ def read(client: ProgramEnd, server: ProgramEnd) -> WorkloadReading:
     run_s = re.search(r"Run time \(s\):\s+(\d{1,6}\.\d{1,9})", printed)
     if sizes is None or run_s is None:
         raise client.failed("printed no sizes of packets, or no run time")
-    took_ns = array("q", (round(float(text) * _S) for text in _ANSWERED.findall(printed)))
+    took_ns = array("q", (round(float(text) * NS_PER_S) for text in _ANSWERED.findall(printed)))
     if not took_ns:
         raise TrialFailed(client.say("had no answer: there is no latency"))
     if len(took_ns) > done or not 0 <= min(took_ns) <= max(took_ns) <= LONGEST_NS:
@@ -119,7 +119,7 @@ def read(client: ProgramEnd, server: ProgramEnd) -> WorkloadReading:
     reading = WorkloadReading(
         client=WorkloadEnd(tuple(client.command), version, counts),
         server=WorkloadEnd(tuple(server.command), version_of("dnsmasq"), counts),
-        duration_ns=round(float(run_s[1]) * _S),
+        duration_ns=round(float(run_s[1]) * NS_PER_S),
         sent=sent,
         done=done,
         payload_forth=sent * int(sizes[1]),
@@ -143,8 +143,8 @@ def _intervals(printed: str) -> list[CountedInterval]:
     lines = [(float(end), float(rate)) for end, rate in _INTERVAL.findall(printed)]
     counts = []
     for (begin_s, _), (end_s, rate) in pairwise(lines):
-        length_ns = round((end_s - begin_s) * _S)
+        length_ns = round((end_s - begin_s) * NS_PER_S)
         if length_ns > 0:
-            end_ns = round((end_s - lines[0][0]) * _S)
-            counts.append(CountedInterval(end_ns, length_ns, round(rate * length_ns / _S)))
+            end_ns = round((end_s - lines[0][0]) * NS_PER_S)
+            counts.append(CountedInterval(end_ns, length_ns, round(rate * length_ns / NS_PER_S)))
     return counts

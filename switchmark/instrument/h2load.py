@@ -29,11 +29,12 @@ from switchmark.instrument.support.workload import (
     WorkloadReading,
     workload_abilities,
 )
+from switchmark.language.values import NS_PER_S
 from switchmark.model.capabilities import Availability
 from switchmark.workload import http
 
 _VERSION = (("--version",), r"nghttp2/(\d[\w.]*)")
-_US, _S = 1_000, 1_000_000_000
+_US = 1_000
 
 
 class H2load(Instrument):
@@ -106,7 +107,7 @@ def read(
         server=WorkloadEnd(
             server, server_version, count_by_interval(ended, origin_ns, run_s, job.sample_s)
         ),
-        duration_ns=round(run_s * _S),
+        duration_ns=round(run_s * NS_PER_S),
         sent=max(started, succeeded),
         done=succeeded,
         payload_forth=None,

@@ -26,6 +26,7 @@ from switchmark.instrument.support.workload import (
     WorkloadReading,
     workload_abilities,
 )
+from switchmark.language.values import NS_PER_S
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
 from switchmark.model.io import Io
@@ -34,7 +35,6 @@ from switchmark.workload import tcp_stream, udp_stream
 
 MOST_DURATION_S = 86_400
 LONGEST_S, MOST_PACKETS = 2 * MOST_DURATION_S, 1 << 50  # larger values are not counts of a run
-_S = 1_000_000_000
 R = TypeVar("R")  # Reading, or WorkloadReading
 
 
@@ -192,7 +192,7 @@ def _read(client: ProgramEnd, server: ProgramEnd) -> Reading:
     return Reading(
         source=_end(client, sent, sent.end.sum.packets, _counts(sent, received=False)),
         target=_end(server, received, arrived, _counts(received, received=True)),
-        duration_ns=round(sent.end.sum.seconds * _S),
+        duration_ns=round(sent.end.sum.seconds * NS_PER_S),
         reordered=sum(one.udp.out_of_order for one in received.end.streams),
     )
 
@@ -241,8 +241,8 @@ def _counts(report: _Report, *, received: bool) -> Sequence[CountedInterval]:
     for each in report.intervals:
         part = each.sum
         frames = _received(part) if received else part.packets
-        if (duration_ns := round(part.seconds * _S)) > 0:
-            found.append(CountedInterval(round(part.end * _S), duration_ns, frames))
+        if (duration_ns := round(part.seconds * NS_PER_S)) > 0:
+            found.append(CountedInterval(round(part.end * NS_PER_S), duration_ns, frames))
     return found
 
 

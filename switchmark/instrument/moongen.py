@@ -17,6 +17,7 @@ from switchmark.instrument.support.named import build_of, named_folder, no_folde
 from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.program import ProgramEnd
+from switchmark.language.values import NS_PER_S
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.io import Io
 from switchmark.model.page_size import PageSize
@@ -28,7 +29,6 @@ DRIVER = b"net_af_packet"
 SCRIPT = Path(__file__).parent / "support" / "moongen_end.lua"
 MEMORY_MB = 128
 MOST_FRAMES = 10_000  # different frames, which its script has in memory
-_S = 1_000_000_000
 
 
 class MoonGen(Instrument):
@@ -73,7 +73,7 @@ class MoonGen(Instrument):
     def launch(self, job: Job) -> PolledRun:
         """Start both programs."""
         rate_pps, burst = job.trial.rate_pps, str(job.trial.burst)
-        gap_ns = 0 if rate_pps is None else _S / rate_pps
+        gap_ns = 0 if rate_pps is None else NS_PER_S / rate_pps
         target = _end("receiver", job, job.target, ["-", "0", "1"])
         frames = load_bytes(job)
         sent = f"x{frames[0].hex()}"

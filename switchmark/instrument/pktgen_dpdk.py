@@ -50,7 +50,6 @@ MEMORY_MB = 1300  # five pools of 24,576 buffers of 10 KiB, for any port
 SMALL_PAGES_MB = 1600  # a buffer takes whole small pages
 IN_HUGEPAGES = ("--in-memory", "--single-file-segments")  # memory on demand
 _LINE = re.compile(r"^switchmark (\w+) ?(.*)$")
-_S = 1_000_000_000
 
 
 class PktgenDpdk(Instrument):

@@ -21,6 +21,7 @@ from switchmark.instrument.support.workload import (
     WorkloadReading,
     workload_abilities,
 )
+from switchmark.language.values import NS_PER_S
 from switchmark.model.capabilities import Availability
 from switchmark.workload.redis import WORKLOAD
 
@@ -28,7 +29,6 @@ NAME = "redis-benchmark"
 MOST_REQUESTS = 2_000_000_000  # more than there is time for
 PRINTED_EACH_NS = 250_000_000  # by its own timer
 _PRINTED = re.compile(r"rps=(\d{1,9}\.\d{1,9}) \(overall: ")
-_S = 1_000_000_000
 
 
 class RedisBenchmark(Instrument):
@@ -82,14 +82,14 @@ def read(
         raise TrialFailed(client.say("had no answer"))
     counts = tuple(
         CountedInterval(
-            (place + 1) * PRINTED_EACH_NS, PRINTED_EACH_NS, round(rate * PRINTED_EACH_NS / _S)
+            (place + 1) * PRINTED_EACH_NS, PRINTED_EACH_NS, round(rate * PRINTED_EACH_NS / NS_PER_S)
         )
         for place, rate in enumerate(rates)
     )
     return WorkloadReading(
         client=WorkloadEnd(tuple(client.command), version_of(NAME), counts),
         server=WorkloadEnd(server.command, server.version, counts),
-        duration_ns=round(ran_s * _S),
+        duration_ns=round(ran_s * NS_PER_S),
         sent=answered,
         done=answered,
         payload_forth=None,

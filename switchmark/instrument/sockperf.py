@@ -21,6 +21,7 @@ from switchmark.instrument.support.reading import EndReading, Reading
 from switchmark.instrument.support.sockperf_log import counted, read_log, round_trips
 from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
 from switchmark.instrument.support.workload import WorkloadReading, workload_abilities
+from switchmark.language.values import NS_PER_S
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
 from switchmark.model.choices import Dimension
@@ -29,7 +30,6 @@ from switchmark.model.ports import PortKind
 from switchmark.workload import tcp_rr, udp_rr
 
 LEAST_MESSAGE = 14  # bytes of its header
-_S = 1_000_000_000
 
 
 class Sockperf(Instrument):
@@ -156,7 +156,7 @@ def _read(log: Path, client: ProgramEnd, server: ProgramEnd) -> Reading:
     return Reading(
         source=EndReading(tuple(client.command), version, sent, report=report),
         target=EndReading(tuple(server.command), version, received),
-        duration_ns=round(run_s * _S),
+        duration_ns=round(run_s * NS_PER_S),
         round_trips=trips,
         answered=received,
         duplicates=duplicates,

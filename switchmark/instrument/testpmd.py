@@ -26,6 +26,7 @@ from switchmark.instrument.support.polling import Polled
 from switchmark.instrument.support.program import ProgramEnd, find, version_of
 from switchmark.instrument.support.reading import CountedInterval
 from switchmark.instrument.support.udp import FCS
+from switchmark.language.values import NS_PER_S
 from switchmark.model.capabilities import Availability
 from switchmark.model.io import Io
 from switchmark.model.page_size import EITHER
@@ -39,7 +40,6 @@ SMALL_PAGES_MB = 96  # each buffer takes a small page
 BUFFERS = 16_384
 _HEADING = re.compile(r"#+ NIC statistics for port 0\s+#+")
 _COUNTER = re.compile(r"\b([RT]X-[a-z]+|[RT]x-pps):\s*(\d{1,15})\b")
-_S = 1_000_000_000
 
 
 class TestpmdInstrument(Instrument):
@@ -165,7 +165,8 @@ class _Console(Polled):
         frames = self._new[self._counter] - self._statistics.get(self._counter, 0)
         rate_pps, now_ns = self._new[self._rate], time.monotonic_ns()
         has_rate = frames > 0 and rate_pps > 0
-        duration_ns = round(frames * _S / rate_pps) if has_rate else now_ns - self._answered_ns
+        passed_ns = now_ns - self._answered_ns
+        duration_ns = round(frames * NS_PER_S / rate_pps) if has_rate else passed_ns
         if frames >= 0 and self._answered_ns:
             self._counted.append(CountedInterval(now_ns, duration_ns, frames))
         self._statistics, self._answered_ns = self._new, now_ns

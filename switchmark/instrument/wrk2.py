@@ -27,6 +27,7 @@ from switchmark.instrument.support.workload import (
     WorkloadReading,
     workload_abilities,
 )
+from switchmark.language.values import NS_PER_S
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.statistics.histogram import Histogram
@@ -43,7 +44,7 @@ _MEAN = re.compile(r"#\[Mean +=\s+(\d{1,12}\.\d{3}), StdDeviation +=\s+(\d{1,12}
 _MAX = re.compile(r"#\[Max +=\s+(\d{1,12}\.\d{3}), Total count +=\s+(\d{1,15})\]")
 _TIMES = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _BYTES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_MS, _S = 1_000_000, 1_000_000_000
+_MS = 1_000_000
 
 
 class Wrk2(Instrument):
@@ -154,7 +155,7 @@ def read(
             report={"output": printed[-2000:]},
         ),
         server=WorkloadEnd(server, server_version),
-        duration_ns=round(run_s * _S),
+        duration_ns=round(run_s * NS_PER_S),
         sent=max(done, round(rate * run_s)),  # those that were due
         done=done,
         payload_forth=None,

@@ -15,10 +15,10 @@ from switchmark.instrument.support.program import ProgramEnd, one_line
 from switchmark.instrument.support.reading import CountedInterval
 from switchmark.instrument.support.udp import address, peer_address, peer_tcp_port, tcp_port
 from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
+from switchmark.language.values import NS_PER_S
 
 NAME = "iperf3"
 LONGEST_S, MOST_BYTES = 2 * 86_400, 1 << 60  # limits of a believable count
-_S = 1_000_000_000
 
 
 class _ReportPart(BaseModel):
@@ -91,7 +91,7 @@ def read(client: ProgramEnd, server: ProgramEnd) -> WorkloadReading:
     reading = WorkloadReading(
         client=_end(client, sent),
         server=_end(server, received),
-        duration_ns=round(written.seconds * _S),
+        duration_ns=round(written.seconds * NS_PER_S),
         sent=written.bytes,
         done=arrived.bytes,
         payload_forth=arrived.bytes,
@@ -114,9 +114,9 @@ def _report(end: ProgramEnd) -> IperfTcpReport:
 def _end(end: ProgramEnd, report: IperfTcpReport) -> WorkloadEnd:
     """The amounts interval by interval; an empty interval has no rate and is left out."""
     counts = tuple(
-        CountedInterval(round(one.sum.end * _S), length_ns, one.sum.bytes)
+        CountedInterval(round(one.sum.end * NS_PER_S), length_ns, one.sum.bytes)
         for one in report.intervals
-        if (length_ns := round(one.sum.seconds * _S)) > 0
+        if (length_ns := round(one.sum.seconds * NS_PER_S)) > 0
     )
     return WorkloadEnd(
         command=tuple(end.command),

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.polling import Polled
 from switchmark.instrument.support.reading import EndReading, Reading, check_counts
+from switchmark.language.values import NS_PER_S
 
 ANSWER_TIMEOUT_S = 15.0
 LATE_S = 1.0  # time after its duration, for a sender that was interrupted
 DRAIN_READINGS = 3  # after these readings with the same count, no more frames come
 _DRAIN_PAUSE_S = 0.1
 _LONGEST_WAIT_NS = 100_000_000
-_S = 1_000_000_000
 
 
 class PolledRun:
@@ -47,7 +47,7 @@ class PolledRun:
         self._begun_ns = self._source.last_ns
         self._asked_ns = time.monotonic_ns()
         late_s = 0.0 if endless else LATE_S
-        self._stop_ns = self._asked_ns + round((duration_s + late_s) * _S)
+        self._stop_ns = self._asked_ns + round((duration_s + late_s) * NS_PER_S)
 
     def running(self) -> bool:
         """Read both once in a sample's length; stop the sender when its time is over."""
@@ -56,12 +56,13 @@ class PolledRun:
         if not self._source.sends:
             return False
         if 0 < (left_ns := self._stop_ns - time.monotonic_ns()) < _LONGEST_WAIT_NS:
-            time.sleep(left_ns / _S)  # the next call may be late, and the sender must stop in time
+            # The next call may be late, and the sender must stop in time.
+            time.sleep(left_ns / NS_PER_S)
         now_ns = time.monotonic_ns()
         if now_ns >= self._stop_ns:
             self._source.stop(ANSWER_TIMEOUT_S)
             return False
-        if now_ns - self._asked_ns >= self._job.sample_s * _S:
+        if now_ns - self._asked_ns >= self._job.sample_s * NS_PER_S:
             self._asked_ns = now_ns
             for end in (self._source, self._target):
                 if not end.waits:
@@ -76,7 +77,7 @@ class PolledRun:
             end.wait_answer(ANSWER_TIMEOUT_S)
         duration_ns = self._source.last_ns - self._begun_ns  # up to the reading that found it idle
         if self._job.trial.rate_pps is not None:
-            duration_ns = min(duration_ns, round(self._duration_s * _S))
+            duration_ns = min(duration_ns, round(self._duration_s * NS_PER_S))
         counts = [end.counts(self._begun_ns, duration_ns) for end in both]
         sent, received = (final_count(end, deadline) for end in both)
         check_counts(self._name, sent, received)

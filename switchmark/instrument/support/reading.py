@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from switchmark.errors import ContradictoryCounts
+from switchmark.language.values import NS_PER_S
 from switchmark.statistics.histogram import Histogram
-
-_S = 1_000_000_000  # nanoseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,8 @@ def count_by_interval(
     times_ns: Iterable[int], begin_ns: int, run_s: float, sample_s: float
 ) -> tuple[CountedInterval, ...]:
     """Return the number of events in each whole interval since `begin_ns`."""
-    length_ns = round(sample_s * _S)
-    counts = [0] * int(run_s * _S // length_ns)
+    length_ns = round(sample_s * NS_PER_S)
+    counts = [0] * int(run_s * NS_PER_S // length_ns)
     for time_ns in times_ns:
         place = (time_ns - begin_ns) // length_ns
         if 0 <= place < len(counts):

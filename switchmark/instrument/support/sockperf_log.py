@@ -11,13 +11,13 @@ from pathlib import Path
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.program import MOST_OUTPUT_CHARACTERS, ProgramEnd, one_line
 from switchmark.instrument.support.reading import RoundTrips
+from switchmark.language.values import NS_PER_S
 from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import of_all
 
 LONGEST_S = 100  # that a histogram holds
 LONGEST_RUN_S = 1_000_000
 COLUMNS = "packet, txTime(sec), rxTime(sec), rtt(usec)"
-_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,12 @@ def _logged(client: ProgramEnd, line: str) -> tuple[int, int]:
     """When a request was sent and how long its round trip took, of one line of the log."""
     try:
         _, sent_s, _, took_us = line.split(",")
-        sent_ns, took_ns = round(float(sent_s) * _S), round(float(took_us) * 1e3)
+        sent_ns, took_ns = round(float(sent_s) * NS_PER_S), round(float(took_us) * 1e3)
     except (ValueError, OverflowError):
         message = f"wrote a log that is not understood: {one_line(line)}"
         raise TrialFailed(client.say(message)) from None
-    if not 0 < took_ns <= LONGEST_S * _S:
+    if not 0 < took_ns <= LONGEST_S * NS_PER_S:
         raise TrialFailed(client.say(f"wrote a round trip of {took_us.strip()} us"))
-    if not 0 <= sent_ns <= LONGEST_RUN_S * _S:
+    if not 0 <= sent_ns <= LONGEST_RUN_S * NS_PER_S:
         raise TrialFailed(client.say(f"wrote a time of {sent_s.strip()} s"))
     return sent_ns, took_ns

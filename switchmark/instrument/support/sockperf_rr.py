@@ -26,12 +26,12 @@ from switchmark.instrument.support.udp import (
     udp_port,
 )
 from switchmark.instrument.support.workload import WorkloadEnd, WorkloadReading
+from switchmark.language.values import NS_PER_S
 from switchmark.workload import tcp_rr
 
 NAME = "sockperf"
 ANSWERED_SHARE = 0.9  # the rest may be under way at the end
 WARM_UP = "its own: the first 400 ms and the last 50 ms are left out"
-_S = 1_000_000_000
 
 
 def launch(job: Job) -> ClientServer[WorkloadReading]:
@@ -101,7 +101,7 @@ def read(job: Job, log: Path, client: ProgramEnd, server: ProgramEnd) -> Workloa
             version_of(NAME),
             count_by_interval(answered_at, begin_ns, valid_s, job.sample_s),
         ),
-        duration_ns=round(whole_s * _S),
+        duration_ns=round(whole_s * NS_PER_S),
         sent=whole_sent,
         done=whole_received,
         payload_forth=whole_sent * size,

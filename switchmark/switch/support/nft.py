@@ -21,6 +21,7 @@ from switchmark.errors import Refusal, SwitchmarkError, TrialFailed, Unavailable
 from switchmark.function.support.table import PORT_PROTOCOLS, FunctionTable, Policer, Rule
 from switchmark.host.kernel import namespaces
 from switchmark.host.process_output import parse_counter, parsing
+from switchmark.language.values import NS_PER_S
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.changes import TableChange
 from switchmark.model.choices import FCS_BYTES
@@ -62,7 +63,6 @@ MOST_COMPARED = 5_000_000  # pairs of rules
 LOAD_TIMEOUT_S = 300.0
 HANDLE = re.compile(r"# handle (\d+)$", re.MULTILINE | re.ASCII)
 NO_PORTS = (0, 0xFFFF)
-NS_A_SECOND = 1_000_000_000
 # Longer units of nftables make finer rates; the kernel counts in nanoseconds for a frame.
 UNITS_S = {"second": 1, "minute": 60, "hour": 3600}
 RATE_ERROR_MOST = 0.005  # relative, by the kernel's whole nanoseconds for a frame
@@ -351,13 +351,13 @@ def frame_limit(policer: Policer, frame_bytes: int) -> tuple[str, int, int]:
             f"cbs is {policer.cbs_bytes} bytes, below a frame of {bytes_each} bytes without FCS",
             remedy=f"use {bytes_each} or more",
         )
-    wanted_ns = bytes_each * 8 * NS_A_SECOND / policer.cir_bps
+    wanted_ns = bytes_each * 8 * NS_PER_S / policer.cir_bps
     best: tuple[float, str, int] | None = None
     for unit, seconds in UNITS_S.items():
-        rate = round(seconds * NS_A_SECOND / wanted_ns)
+        rate = round(seconds * NS_PER_S / wanted_ns)
         if not 1 <= rate <= 0xFFFF_FFFF:
             continue
-        kept_ns = seconds * NS_A_SECOND // rate
+        kept_ns = seconds * NS_PER_S // rate
         error = abs(wanted_ns / kept_ns - 1)
         if best is None or error < best[0]:
             best = error, unit, rate
