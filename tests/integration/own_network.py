@@ -174,3 +174,15 @@ ip addr add 10.78.0.1/24 dev vc; ip -n c link set lo up; ip -n c link set eth0 u
 ip -n c addr add 10.78.0.2/24 dev eth0; ip -n c route add default via 10.78.0.1
 sysctl -qw net.ipv4.ip_forward=1
 """
+TWO_BRIDGES = """
+ip link add br2 address 52:54:00:11:22:34 type bridge; ip link set br2 up
+ip link add br3 address 52:54:00:11:22:35 type bridge; ip link set br3 up
+ip link add j2 type veth peer name j3; ip link set j2 master br2 up; ip link set j3 master br3 up
+for n in d e; do
+  ip netns add $n; ip netns exec $n sysctl -qw $QUIET
+  ip link add v$n type veth peer name eth0 netns $n; ip link set v$n up
+  ip -n $n link set lo up; ip -n $n link set eth0 up
+done
+ip link set vd master br2; ip link set ve master br3
+ip -n d addr add 10.76.0.2/24 dev eth0; ip -n e addr add 10.76.0.3/24 dev eth0
+"""

@@ -13,7 +13,13 @@ from typing import Any
 import pytest
 
 from tests.integration.machine import needs_root
-from tests.integration.own_network import PAIR_ON_A_BRIDGE, ROUTED, OwnNetwork, own_network
+from tests.integration.own_network import (
+    PAIR_ON_A_BRIDGE,
+    ROUTED,
+    TWO_BRIDGES,
+    OwnNetwork,
+    own_network,
+)
 
 pytestmark = [pytest.mark.integration, needs_root]
 
@@ -22,7 +28,7 @@ pytestmark = [pytest.mark.integration, needs_root]
 def host() -> Iterator[OwnNetwork]:
     folder = Path(f"/var/tmp/smpath{os.getpid()}")
     with own_network(folder) as network:
-        network.sh(PAIR_ON_A_BRIDGE + ROUTED)
+        network.sh(PAIR_ON_A_BRIDGE + ROUTED + TWO_BRIDGES)
         yield network
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -54,6 +60,64 @@ def test_a_routed_path_has_a_router(host: OwnNetwork) -> None:
     assert ("br0", "routes") in stations(found["forth"])
     assert found["forth"]["routers"] == found["back"]["routers"] == 1
     assert found["forth"]["arrives"] and found["back"]["arrives"]
+
+
+def test_two_bridges_that_a_veth_pair_joins_are_followed(host: OwnNetwork) -> None:
+    """Both ends of the pair are in one namespace. A trial proves the same path."""
+    found = shown(host, "netns:d", "netns:e")
+    expected = ["eth0", "vd", "br2", "j2", "j3", "br3", "ve", "eth0"]
+    assert [device for device, _ in stations(found["forth"])] == expected
+    assert found["forth"]["arrives"] and found["back"]["arrives"] and found["refused"] == []
+    done = host.bench(
+        "trial", "existing", "--no-baseline", "--json", "--rate", "200", "--duration", "1s",
+        "--set", "endpoints=netns:d+netns:e", "--results", str(host.folder / "r"), check=False,
+    )  # fmt: skip
+    (record,) = json.loads(done.stdout)
+    assert record["status"] == "finished", record["message"]
+    counted = [one["device"] for one in record["crossing"]["devices"]]
+    assert counted == [one for one in expected if not one.startswith("br")]
+
+
+# How a device is made, and the commands that put it before the network of the endpoints f and g.
+UNDER = {
+    "vlan": """
+ip -n f link add link eth0 name eth0.7 type vlan id 7; ip -n f link set eth0.7 up
+ip -n g link add link eth0 name eth0.7 type vlan id 7; ip -n g link set eth0.7 up
+""",
+    "bond": """
+ip -n f link add bond0 type bond mode active-backup; ip -n f link set eth0 down
+ip -n f link set eth0 master bond0; ip -n f link set bond0 up
+""",
+}
+KIND_PROBES = {"vlan": ("link", "br0", "type", "vlan", "id", "7"), "bond": ("type", "bond")}
+PAIR = """
+for n in f g; do
+  ip netns add $n; ip netns exec $n sysctl -qw $QUIET
+  ip link add v$n type veth peer name eth0 netns $n; ip link set v$n master br0 up
+  ip -n $n link set lo up; ip -n $n link set eth0 up
+done
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "near", "far"), [("vlan", "eth0.7", "eth0.7"), ("bond", "bond0", "eth0")]
+)
+def test_device_above_the_pair_is_followed(
+    host: OwnNetwork, kind: str, near: str, far: str
+) -> None:
+    if host.run("ip", "link", "add", "t0", *KIND_PROBES[kind], check=False).returncode:
+        pytest.skip(f"this kernel has no {kind} devices")
+    try:
+        host.sh("ip link del t0; " + PAIR + UNDER[kind])
+        host.sh(
+            f"ip -n f addr add 10.75.0.2/24 dev {near}; ip -n g addr add 10.75.0.3/24 dev {far}"
+        )
+        found = shown(host, "netns:f", "netns:g")
+        names = [device for device, _ in stations(found["forth"])]
+        assert names[:2] == [near, "eth0"] and names[-1] == far
+        assert found["forth"]["arrives"] and found["back"]["arrives"] and found["refused"] == []
+    finally:
+        host.sh("ip netns del f; ip netns del g")
 
 
 def test_a_process_and_a_namespace_are_the_same_endpoint(host: OwnNetwork) -> None:

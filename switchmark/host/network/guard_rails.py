@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from switchmark.errors import Refusal
 from switchmark.host.network.path import UNKNOWN_WAY, NetworkPath
-from switchmark.host.network.state import Link, NamespaceState
+from switchmark.host.network.state import BONDS, Link, NamespaceState
 
 OPTION = "--yes-this-network"
 NEVER = re.compile(r"lo|docker_gwbridge|wg.*|tailscale.*|tun.*")
@@ -105,14 +105,14 @@ def _reasons(state: NamespaceState, link: Link, is_host: bool) -> Iterator[str]:
         yield f"{link.name} is a physical port"
     elif link.is_tunnel:
         yield f"{link.name} is a {link.kind} tunnel to another host"
-    elif link.kind == "bridge":
+    elif link.kind == "bridge" or link.kind in BONDS:
         outside = [port.name for port in state.ports_of(link.name) if _leads_out(port)]
         if outside:
-            yield f"bridge {link.name} leads out of this machine by its port {outside[0]}"
+            yield f"{link.kind} {link.name} leads out of this machine by its port {outside[0]}"
 
 
 def _leads_out(port: Link) -> bool:
-    return port.is_physical or port.is_tunnel or port.kind in ("bond", "team", "vlan")
+    return port.is_physical or port.is_tunnel or port.kind in (*BONDS, "vlan")
 
 
 def _verdict(problems: Collection[tuple[str, Refusal]], permitted: Collection[str]) -> Verdict:

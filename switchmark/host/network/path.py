@@ -16,12 +16,13 @@ from switchmark.errors import UnavailableError
 from switchmark.host.network import ovs
 from switchmark.host.network.entered import OpenEndpoint
 from switchmark.host.network.handle import NamespaceHandle, other_namespaces, own_namespace
-from switchmark.host.network.state import Link, NamespaceState, read_state
+from switchmark.host.network.state import BONDS, Link, NamespaceState, read_state
 from switchmark.host.process_output import parse_json, parsing
 from switchmark.host.programs import which
 
 MOST_STATIONS = 64  # a longer path is a loop
 OURS = "sm"  # begins the names of the devices of the bench
+TX_CHECKSUM = "tx-checksumming"
 COUNTING = ("sends", "receives", "leaves")
 BETWEEN_PORTS = ("bridges", "switches")
 ON_A_PARENT = ("macvlan", "macvtap", "ipvlan")
@@ -87,6 +88,27 @@ class NetworkPath:
             if station.action not in BETWEEN_PORTS
         ]
         return min((link.mtu_bytes for link in links if link), default=None)
+
+    def lost_checksums(self) -> str:
+        """Return the remedy if senders leave checksums to a network card, and a switch on the path
+        reads frames in user space, where they are lost; otherwise an empty text."""
+        senders: dict[str, str] = {}
+        for trace in (self.forth, self.back):
+            bridges = [one for one in trace.stations if one.action == "switches"]
+            for bridge in bridges:
+                link = self.link(bridge.namespace, bridge.device)
+                first = trace.stations[0]
+                sender = self.link(first.namespace, first.device)
+                in_user_space = link is not None and link.kind == "tun"
+                if in_user_space and sender is not None and sender.offloads.get(TX_CHECKSUM):
+                    where = self.states[first.namespace].label
+                    senders[f"`ethtool -K {first.device} tx off` in {where}"] = bridge.device
+        if not senders:
+            return ""
+        return (
+            f"{next(iter(senders.values()))} is a bridge of Open vSwitch in user space, where "
+            f"checksums that a device leaves to the network card are lost: {' and '.join(senders)}"
+        )
 
     def digest(self, excluded: Collection[int] = ()) -> str:
         """A hash of the devices on the path and of the rules and settings around them, without the
@@ -325,6 +347,7 @@ class _Tracing:
     _origin: str = ""
     _next_hop: str = ""
     _mac: str = ""
+    _vlan: object = None  # number of the VLAN in which the packet is; None: untagged
 
     def run(self) -> str:
         """Follow the path; return why it ends."""
@@ -382,21 +405,26 @@ class _Tracing:
         with parsing("ip -j"):
             return next((str(row["lladdr"]) for row in rows if "lladdr" in row), "")
 
-    def _out_of(self, handle: NamespaceHandle, device: str) -> str:
+    def _out_of(self, handle: NamespaceHandle, device: str, note: str = "") -> str:
         """Leave a namespace by a device."""
         link = self.reader.state(handle).links.get(device)
         if link is None:
             return f"{handle.label}: device {device} is gone"
         if link.kind == "bridge":
-            self.stations.append(Station(handle.inode, device, "bridges"))
+            self.stations.append(Station(handle.inode, device, "bridges", note))
             return self._over_bridge(handle, device, "")
-        self.stations.append(Station(handle.inode, device, "sends"))
+        self.stations.append(Station(handle.inode, device, "sends", note))
         return self._beyond(handle, link)
 
     def _beyond(self, handle: NamespaceHandle, link: Link) -> str:
         """Follow what lies behind a device."""
-        if link.kind in ON_A_PARENT:
-            return self._over_parent(handle, link)
+        over = {
+            **dict.fromkeys(ON_A_PARENT, self._over_parent),
+            **dict.fromkeys(BONDS, self._over_bond),
+            "vlan": self._over_vlan,
+        }.get(link.kind)
+        if over is not None:
+            return over(handle, link)
         if link.is_physical:
             self.stations.append(Station(handle.inode, link.name, "leaves"))
             return f"the path leaves this machine by {link.name}"
@@ -422,18 +450,25 @@ class _Tracing:
 
     def _into(self, handle: NamespaceHandle, link: Link) -> str:
         """Come into a namespace by a device."""
-        self.stations.append(Station(handle.inode, link.name, "receives"))
+        state = self.reader.state(handle)
+        above: Link | None = link
+        while above is not None:
+            link = above
+            self.stations.append(Station(handle.inode, link.name, "receives"))
+            above = self._above(state, link)
         if self.target is not None and handle.inode == self.target.handle.inode:
             self.arrived = True
             return ""
-        state = self.reader.state(handle)
         master = state.links.get(link.master or "")
         if master is not None and master.kind == "bridge":
             self.stations.append(Station(handle.inode, master.name, "bridges"))
-            if self._next_hop in {text.partition("/")[0] for text in master.addresses}:
-                self._here = _Position(handle, master.name)
-                return ""
-            return self._over_bridge(handle, master.name, link.name)
+            router = next(filter(self._is_next_hop, _stacked_on(state, master)), None)
+            if router is None:
+                return self._over_bridge(handle, master.name, link.name)
+            if router is not master:
+                self.stations.append(Station(handle.inode, router.name, "receives"))
+            self._here = _Position(handle, router.name)
+            return ""
         if bridge := ovs_bridge_of(link.name):
             return self._over_ovs(handle, bridge, link.name)
         if master is not None:
@@ -441,10 +476,26 @@ class _Tracing:
         self._here = _Position(handle, link.name)
         return ""
 
+    def _is_next_hop(self, link: Link) -> bool:
+        """Return True if a device has the address of the next hop."""
+        return self._next_hop in {text.partition("/")[0] for text in link.addresses}
+
+    def _above(self, state: NamespaceState, link: Link) -> Link | None:
+        """The device that takes what a device receives: a VLAN device, or a bond."""
+        for vlan in _vlans_on(state, link):
+            if self._vlan is not None and vlan.info.get("id") == self._vlan:
+                self._vlan = None
+                return vlan
+        master = state.links.get(link.master or "")
+        return master if master is not None and master.kind in BONDS else None
+
     def _over_bridge(self, handle: NamespaceHandle, bridge: str, incoming: str) -> str:
         """Leave a bridge by the port behind which the next hop is."""
         ports = {port.name: port for port in self.reader.state(handle).ports_of(bridge)}
         port = self._entrance(handle, ports) or self._learned(handle, bridge, ports)
+        others = [one for name, one in ports.items() if name != incoming]
+        if port is None and incoming and len(others) == 1:
+            port = others[0]  # whether or not it has learned the address
         if port is None or port.name == incoming:
             return (
                 f"bridge {bridge} has not learned behind which of its {len(ports)} ports "
@@ -463,7 +514,11 @@ class _Tracing:
             if home is None or home.inode != inside.inode or port.peer_index is None:
                 continue
             link = inside.by_index(port.peer_index)
-            if link and self._next_hop in {text.partition("/")[0] for text in link.addresses}:
+            if (
+                link
+                and not _is_passive(inside, link)
+                and any(map(self._is_next_hop, _stacked_on(inside, link)))
+            ):
                 return port
         return None
 
@@ -475,6 +530,33 @@ class _Tracing:
         with parsing("bridge -j"):
             names = [str(row["ifname"]) for row in rows if row.get("mac") == self._mac]
         return next((ports[name] for name in names if name in ports), None)
+
+    def _over_vlan(self, handle: NamespaceHandle, link: Link) -> str:
+        """Leave a VLAN device by the device below it, with a tag."""
+        home = self.reader.namespace_of(handle, link.peer_namespace)
+        parent = self.reader.state(home).by_index(link.peer_index or 0) if home else None
+        if home is None or parent is None:
+            self.reader.unseen.append(f"the device below {link.name}")
+            return f"the device below {link.name} is not visible"
+        if self._vlan is not None:
+            return f"{link.name} adds a second tag, which is not followed"
+        self._vlan = link.info.get("id")
+        return self._out_of(home, parent.name, f"VLAN {self._vlan}")
+
+    def _over_bond(self, handle: NamespaceHandle, link: Link) -> str:
+        """Leave a bond by the port that sends."""
+        ports = {port.name: port for port in self.reader.state(handle).ports_of(link.name)}
+        names = ", ".join(ports) or "none"
+        if ports and all(port.is_physical for port in ports.values()):
+            self.stations.append(Station(handle.inode, link.name, "leaves"))
+            return f"the path leaves this machine by {link.name} (ports: {names})"
+        active = ports.get(str(link.info.get("active_slave", "")))
+        if active is None and len(ports) == 1:
+            (active,) = ports.values()
+        if active is None:
+            return f"{link.name} shares packets among its ports ({names}), which is not followed"
+        self.stations.append(Station(handle.inode, active.name, "sends"))
+        return self._beyond(handle, active)
 
     def _over_parent(self, handle: NamespaceHandle, link: Link) -> str:
         home = self.reader.namespace_of(handle, link.peer_namespace)
@@ -490,7 +572,7 @@ class _Tracing:
                     other.kind in ON_A_PARENT
                     and on is not None
                     and (on.inode, other.peer_index) == (home.inode, parent.index)
-                    and self._next_hop in {text.partition("/")[0] for text in other.addresses}
+                    and self._is_next_hop(other)
                 ):
                     self.stations.append(Station(self.target.handle.inode, other.name, "receives"))
                     self.arrived = True
@@ -505,6 +587,29 @@ class _Tracing:
                 self.stations.append(Station(handle.inode, port, "sends"))
                 return self._over_pair(handle, link)
         return f"the flows of {bridge} decide where packets go"
+
+
+def _vlans_on(state: NamespaceState, link: Link) -> list[Link]:
+    """The VLAN devices of a namespace on one of its devices."""
+    return [
+        one
+        for one in state.links.values()
+        if one.kind == "vlan" and (one.peer_index, one.peer_namespace) == (link.index, None)
+    ]
+
+
+def _stacked_on(state: NamespaceState, link: Link) -> list[Link]:
+    """A device, the bond that it is a port of, and the VLAN devices on both."""
+    master = state.links.get(link.master or "")
+    below = [link, *([master] if master is not None and master.kind in BONDS else [])]
+    return [*below, *(vlan for one in below for vlan in _vlans_on(state, one))]
+
+
+def _is_passive(state: NamespaceState, link: Link) -> bool:
+    """Return True for a port of a bond that has another active port."""
+    master = state.links.get(link.master or "")
+    active = None if master is None else master.info.get("active_slave")
+    return active is not None and active != link.name
 
 
 def ovs_bridge_of(device: str) -> str | None:

@@ -29,6 +29,7 @@ SETTINGS = (
     "ipv4/tcp_congestion_control",
 )
 CONNTRACK_COUNT = "netfilter/nf_conntrack_count"
+BONDS = ("bond", "team")
 TUNNELS = frozenset({
     "vxlan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ipip", "sit", "ip6tnl",
     "wireguard", "vti", "xfrm",
@@ -48,7 +49,7 @@ class Link:
     mtu_bytes: int
     up: bool
     loopback: bool
-    peer_index: int | None  # the other end of a veth, or the parent of a macvlan
+    peer_index: int | None  # the other end of a veth, or the parent of a macvlan or a VLAN device
     peer_namespace: int | None  # number of the namespace of that device; None: the same
     master: str | None  # the bridge or bond that it is a port of
     qdisc: str
@@ -161,14 +162,21 @@ def parse_links(
     """The devices that `ip -j -d address show` prints. Raises TrialFailed."""
     rows = parse_json("ip -j", text)
     with parsing("ip -j"):
-        links = (_link(row, offloads or {}) for row in rows if row)
+        rows = [row for row in rows if row]
+        indices = {str(row["ifname"]): int(row["ifindex"]) for row in rows}
+        links = (_link(row, offloads or {}, indices) for row in rows)
         return {link.name: link for link in links}
 
 
-def _link(row: Mapping[str, Any], offloads: Mapping[str, Mapping[str, bool]]) -> Link:
+def _link(
+    row: Mapping[str, Any],
+    offloads: Mapping[str, Mapping[str, bool]],
+    indices: Mapping[str, int],
+) -> Link:
     about = row.get("linkinfo", {})
     flags, name = row["flags"], str(row["ifname"])
-    index = row.get("link_index")
+    # `ip` prints the name of a device in the same namespace, and the index of any other one.
+    index = row.get("link_index", indices.get(str(row.get("link"))))
     number = row.get("link_netnsid")
     addresses = [
         (entry["family"] != "inet", f"{entry['local']}/{entry['prefixlen']}")
@@ -194,10 +202,10 @@ def _link(row: Mapping[str, Any], offloads: Mapping[str, Mapping[str, bool]]) ->
     )
 
 
-# Of a bridge, a macvlan and tunnels; timers and counters change by themselves and are left out.
+# Of bridges, bonds, macvlan and VLAN devices, and tunnels; without timers and counters.
 _KEPT = (
     "mode", "stp_state", "forward_delay", "vlan_filtering", "mcast_snooping", "ageing_time", "id",
-    "remote", "local", "port", "nf_call_iptables", "protocol",
+    "remote", "local", "port", "nf_call_iptables", "protocol", "active_slave",
 )  # fmt: skip
 
 
