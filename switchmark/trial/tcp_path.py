@@ -19,7 +19,7 @@ from switchmark.host.kernel.device_settings import (
     enable_offloads,
     offloads_of,
 )
-from switchmark.host.kernel.namespaces import inside
+from switchmark.host.kernel.namespaces import inode_of, inside
 from switchmark.host.network.counted import ENDS
 from switchmark.host.process_output import parsing
 from switchmark.instrument.support.udp import TCP_PORT
@@ -68,13 +68,14 @@ def path_devices(nodes: Iterable[Node], switch: Switch) -> list[PathDevice]:
             label = f"switch/port of {node.spec.name}"
             found += [PathDevice(label, netns, port.device_switch_side) for netns in at]
     if switch.capabilities.is_network and isinstance(switch, HasNetwork):
-        known = {(each.netns, each.device) for each in found}
+        # The two lists may name the same namespace by different paths.
+        known = {(inode_of(each.netns), each.device) for each in found if each.far is None}
         found += [
             PathDevice(f"network/{counted.device}", counted.namespace, counted.device)
             for counted in switch.network().devices
             # The run of each pair sets the devices of its ends.
             if counted.read is None  # the device of the far end is in the list already
-            and (counted.namespace, counted.device) not in known
+            and (inode_of(counted.namespace), counted.device) not in known
             and not counted.group.startswith(ENDS)
         ]
     return list(dict.fromkeys(found))

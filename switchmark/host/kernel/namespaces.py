@@ -97,11 +97,31 @@ def _take(token: list[bool]) -> bool:
     return False
 
 
+def inode_of(netns: str | None) -> int:
+    """Return the inode of a namespace, which identifies it whatever its name or path."""
+    with opened(netns) as fd:
+        return os.fstat(fd).st_ino
+
+
+class NamespaceGone(FileNotFoundError):
+    """A namespace has no name any more."""
+
+    def __str__(self) -> str:
+        return (
+            f"network namespace {self.filename} is gone: another program removed its name (for "
+            "example `ip -all netns delete`), or its container ended; run the trial again"
+        )
+
+
 @contextmanager
 def opened(netns: str | None) -> Iterator[int]:
-    """Open a named namespace (None: that of the calling thread); yield the file descriptor."""
+    """Open a named namespace (None: that of the calling thread); yield the file descriptor. Raises
+    NamespaceGone, OSError."""
     path = NETNS_DIR / netns if netns else f"/proc/{threading.get_native_id()}/ns/net"
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise NamespaceGone(error.errno, error.strerror, str(path)) from None
     try:
         yield fd
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -93,3 +94,18 @@ def test_device_of_a_pod_is_read_by_its_agent(monkeypatch: pytest.MonkeyPatch) -
 def test_end_without_a_namespace_needs_an_agent() -> None:
     with pytest.raises(UsageError, match="needs a device in a network namespace"):
         read_end(end_of("rx0", None, "lo"), None)
+
+
+def test_device_of_an_end_is_listed_once_under_two_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The path names a namespace by its open descriptor, and the bench by its name."""
+    switch = Existing()
+    fd = os.open("/proc/self/ns/net", os.O_RDONLY)
+    try:
+        network = KnownNetwork("k", [CountedDevice(f"/proc/self/fd/{fd}", "lo")])
+        monkeypatch.setattr(switch, "network", lambda: network)
+        ends = [end_of("tx0", "/proc/self/ns/net", "lo"), end_of("rx0", "/proc/self/ns/net", "x")]
+        assert [one.label for one in path_devices(ends, switch)] == ["tx0/lo", "rx0/x"]
+    finally:
+        os.close(fd)
