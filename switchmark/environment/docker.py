@@ -36,7 +36,7 @@ from switchmark.host.kernel import device_counters, mounts, namespaces, procfs
 from switchmark.host.kernel.procfs import SESSION_VARIABLE, ProcessIdentity
 from switchmark.host.place import Facility
 from switchmark.host.programs import not_installed, which
-from switchmark.host.undo.entries import DockerObject, NetworkNamespace
+from switchmark.host.undo.entries import CgroupsNamed, DockerObject, NetworkNamespace
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.port.attached import Attached, check_name
@@ -51,6 +51,13 @@ class DockerNode(ContainerNode):
     def __init__(self, session: Session, attached: Attached, engine: Path) -> None:
         super().__init__(session, attached, engine)
         self._daemon = _daemon(session)
+        self._group: list[str] = []
+        if self._daemon.host:
+            # All groups below that of the daemon have together the weight of one process of the
+            # host. In a separate group, an application has the same share of a busy core as in a
+            # network namespace.
+            attached.entries.append(session.ledger.record(CgroupsNamed(self._name)))
+            self._group = ["--cgroup-parent", f"/{self._name}"]
 
     def run_engine(self, name: str, args: Sequence[str]) -> Spawned:
         """See `ContainerNode`."""
@@ -60,6 +67,7 @@ class DockerNode(ContainerNode):
         command = self._daemon.command(
             *("run", "-i", "--rm", "--name", name, *LEAST, *folders),
             *("--network", f"container:{self._name}-net", "--cpuset-cpus", cores),
+            *self._group,
             *docker_capabilities(self.linux_capabilities()),
             *DOCKER_SCRATCH,
             *("-e", f"{SESSION_VARIABLE}={self._session.id}", "-e", "LC_ALL=C"),
@@ -73,7 +81,9 @@ class DockerNode(ContainerNode):
         """See `ContainerNode`."""
         self._record(inside.name)
         network = f"container:{self._name}-net"
-        return spawn_docker(self._session, self._daemon, inside, network=network)
+        return spawn_docker(
+            self._session, self._daemon, inside, network=network, options=self._group
+        )
 
     def _record(self, name: str) -> None:
         """Enter a container in the ledger before it is made."""

@@ -157,6 +157,8 @@ class Deployment:
         self._undo.callback(self.guest.close)
         self.guest.wait_ready(READY_TIMEOUT_S)
         self.switch.wait_ports_up(READY_TIMEOUT_S)
+        if isinstance(self.guest, WorkloadRuns):
+            self.guest.prepare()  # a container takes time to start
         return self.guest
 
     def vnf_work(self, *, far: bool = False) -> list[ApplicationCpu]:

@@ -65,10 +65,14 @@ class WorkloadRuns:
         for part in self.parts:
             part.wait_ready(timeout_s)
 
-    def measure(self, tick: Tick) -> WorkloadReading:
-        """Let all clients run once to their end; call `tick` meanwhile. Raises `TrialFailed`."""
+    def prepare(self) -> None:
+        """Start all clients that can wait for the command to begin. Raises `TrialFailed`."""
         for part in self.parts:
             part.prepare()
+
+    def measure(self, tick: Tick) -> WorkloadReading:
+        """Let all clients, which are prepared, run once to their end; call `tick` meanwhile. Raises
+        `TrialFailed`."""
         for part in self.parts:
             part.begin()
         running = list(self.parts)

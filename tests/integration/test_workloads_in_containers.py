@@ -15,12 +15,16 @@ from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support import nginx
 from switchmark.record import Record
 from switchmark.switch.registry import SWITCHES
+from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline
+from switchmark.trial.instrument_run import InstrumentRun
 from switchmark.trial.run import run_trial
 from switchmark.trial.workload_run import WorkloadRun
+from switchmark.trial.workload_runs import WorkloadRuns
 from tests.integration.machine import needs_root
 from tests.integration.main_job import Bench, campaign_file, need
 from tests.integration.switch_rig import own_state_dir
+from tests.integration.waiting import until
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 LXC, DOCKER = "lxc", pytest.param("docker", marks=pytest.mark.slow)
@@ -89,10 +93,20 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, bool]]:
 @pytest.mark.usefixtures("state_dir")
 @pytest.mark.parametrize("environment", [LXC, DOCKER])
 def test_a_stream_in_containers_has_the_facts_of_a_stream(
-    environment: str, programs: set[tuple[str, bool]]
+    environment: str, programs: set[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The CPU time is that of the engines in the containers, not of the commands that start the
-    containers."""
+    containers. The containers have started before the measurement begins."""
+    started: list[bool] = []
+
+    def hand_over(deployment: Deployment) -> InstrumentRun | WorkloadRuns:
+        guest = original(deployment)
+        assert isinstance(guest, WorkloadRuns)
+        started.extend(bool(part._launched.client_ids()) for part in guest.parts)
+        return guest
+
+    original = Deployment.hand_over
+    monkeypatch.setattr(Deployment, "hand_over", hand_over)
     record = measured(
         environment, workload="tcp-stream", congestion_control="reno", offload="off", duration="2s"
     )
@@ -104,7 +118,7 @@ def test_a_stream_in_containers_has_the_facts_of_a_stream(
     assert set(path.congestion_control.values()) == {"reno"} and len(path.congestion_control) == 2
     assert len(path.offloads) == 4, "both ends, and both ports of the bridge"
     assert not any(device["tcp-segmentation-offload"] for device in path.offloads.values())
-    assert programs == {("switchmark-traf", True)}
+    assert programs == {("switchmark-traf", True)} and started == [True]
     for end in (path.client_cpu, path.server_cpu):
         assert end is not None and end.seconds > 0
 
@@ -180,7 +194,7 @@ def test_nothing_is_left_of_applications_of_a_killed_bench(
     job = bench.start("run", file, "--no-baseline", "--quiet")
     session = job.wait_session()
     client = ("iperf3", "-c") if generator == "iperf3" else ("switchmark-traffic", "tcp-client")
-    job.until(lambda: bool(job.pids_of(*client)), "the client")
+    until(lambda: bool(job.pids_of(*client)), "the client", 300)  # a busy Docker takes minutes
     job.process.kill()
     job.process.communicate()
     code, _, err = bench.run("clean")

@@ -188,11 +188,13 @@ def spawn_docker(
     inside: Inside,
     log: Path | None = None,
     network: str = "none",
+    options: Sequence[str] = (),
 ) -> Contained:
-    """Start a program in a Docker container; the ledger must have the container's name.
+    """Start a program in a Docker container, with more options; the ledger must have the
+    container's name.
 
     Raises TrialFailed with the last lines of the program that did not start."""
-    args = ["run", "-i", "--rm", "--name", inside.name, "--network", network]
+    args = ["run", "-i", "--rm", "--name", inside.name, "--network", network, *options]
     args += [*docker_least(inside.run_mib), *DOCKER_SCRATCH, "--shm-size", f"{SHARED_MIB}m"]
     args += docker_capabilities(inside.linux_capabilities)
     args += [text for path in inside.devices for text in ("--device", str(path))]

@@ -9,10 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from switchmark.environment import docker
 from switchmark.environment.support.container import ContainerNode
 from switchmark.errors import UnavailableError
+from switchmark.host.containers.docker_daemon import Daemon
 from switchmark.host.containers.in_container import Inside
 from switchmark.host.host import Spawned
+from switchmark.host.undo.entries import CgroupsNamed, DockerObject, UndoEntry
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached
@@ -67,3 +70,34 @@ def test_application_sees_its_folder_and_names_of_users(tmp_path: Path) -> None:
     assert application[tmp_path] is True and application[Path("/etc/passwd")] is False
     assert Path(node.programs[0].args[0]).is_absolute() and node.programs[0].args[1] == "x"
     assert vnf == {}
+
+
+@pytest.mark.parametrize("host", ["", "unix:///run/own.sock"])
+def test_private_docker_daemon_has_a_group_for_each_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """The group is in the ledger before the container, so it is removed after it. Containers
+    in the user's daemon stay in the group that its configuration names."""
+    entries: list[UndoEntry] = []
+    commands: list[list[str]] = []
+
+    def record(entry: UndoEntry) -> int:
+        entries.append(entry)
+        return len(entries)
+
+    def spawn(command: list[str]) -> Spawned:
+        commands.append(command)
+        return FakeProgram("")
+
+    session = cast("Any", SimpleNamespace(
+        id="abc", run_dir=tmp_path, ledger=SimpleNamespace(record=record),
+        host=SimpleNamespace(spawn=spawn),
+    ))  # fmt: skip
+    monkeypatch.setattr(docker, "_daemon", lambda _: Daemon(host, "28", "image"))
+    node = docker.DockerNode(
+        session, Attached(NodeSpec("tx0", (PORT,), (0,)), "smabc-tx0"), Path("engine")
+    )
+    node.spawn_engine(["tcp-client"])
+    group, container = CgroupsNamed("smabc-tx0"), DockerObject("container", "smabc-tx0", host)
+    assert entries == ([group, container] if host else [container])
+    assert ("--cgroup-parent" in commands[0]) == bool(host)
