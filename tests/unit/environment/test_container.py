@@ -85,7 +85,7 @@ def test_private_docker_daemon_has_a_group_for_each_node(
         entries.append(entry)
         return len(entries)
 
-    def spawn(command: list[str]) -> Spawned:
+    def spawn(command: list[str], **_: object) -> Spawned:
         commands.append(command)
         return FakeProgram("")
 
