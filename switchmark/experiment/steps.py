@@ -258,11 +258,12 @@ def _instrument_availabilities(steps: Sequence[Step]) -> dict[str, Availability]
 
 
 def _foreign_program(step: Step) -> str:
-    """Return the foreign generator or web server that a trial needs; empty if it needs none."""
+    """Return the foreign generator or web server that a trial needs on this host; empty if it needs
+    none."""
     trial = step.plan.trial
     if trial.generator != OWN_ENGINE:
         return trial.generator
-    return nginx.NAME if trial.workload == "http" else ""
+    return nginx.NAME if trial.workload == "http" and trial.location != "remote" else ""
 
 
 def _io_availabilities(steps: Sequence[Step]) -> dict[Io, Availability]:

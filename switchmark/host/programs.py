@@ -8,9 +8,13 @@ import shutil
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
 from switchmark.errors import Refusal
 from switchmark.model.capabilities import Availability, refused, unavailable
+
+VERSION = r"(\d+(?:\.\d+)+(?:-[\w.]+)?)"
+UNKNOWN = "unknown version"
 
 
 def which(program: str) -> Path | None:
@@ -92,3 +96,26 @@ def _has_bytes(program: Path, modified_ns: int, pattern: bytes) -> bool:  # noqa
 def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001
     with program.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+class ProgramPlace(Protocol):
+    """The host on which the programs of an end run."""
+
+    def is_bound(self, pid: int, protocol: str, port: int) -> bool:
+        """Return True if a socket in the network namespace of a process is bound to a local port;
+        for TCP, if it listens."""
+        ...
+
+    def version_of(
+        self, program: str, options: tuple[str, ...] = ("--version",), says: str = VERSION
+    ) -> str:
+        """Return the version of a program in PATH; see `version_of`."""
+        ...
+
+    def make_folder(self, parent: Path, name: str) -> Path:
+        """Make a folder that is removed with the session; `parent`: that of the session here."""
+        ...
+
+    def write(self, path: Path, text: str) -> None:
+        """Write a file into such a folder."""
+        ...

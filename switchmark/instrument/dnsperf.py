@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
-from switchmark.host.programs import not_installed
+from switchmark.host.programs import ProgramPlace, not_installed
 from switchmark.instrument.support.base import Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, find, version_of
@@ -32,6 +32,7 @@ from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import of_all
 from switchmark.workload import dns
 
+SERVER = "dnsmasq"
 NAME, ANSWER = "www.switchmark.test", "192.0.2.7"  # RFC 6761, RFC 5737
 OPEN_S = 5  # seconds of queries that may be without an answer
 MOST_OPEN = 65_000  # dnsperf has a 16-bit number for each
@@ -58,6 +59,7 @@ class Dnsperf(Instrument):
         saturates=False,
         whole_seconds=True,
         most_rate=200_000,
+        servers=(SERVER,),
     )
     workloads = {"dns": abilities}  # noqa: RUF012
 
@@ -73,14 +75,14 @@ class Dnsperf(Instrument):
             self.name,
             job,
             server=[
-                "dnsmasq", "--no-daemon", f"--port={udp_port(job.target)}",
+                SERVER, "--no-daemon", f"--port={udp_port(job.target)}",
                 f"--listen-address={address(job.target)}", "--bind-interfaces", "--no-resolv",
                 "--no-hosts", "--conf-file=/dev/null", "--pid-file=", "--cache-size=0",
                 "--no-ping", f"--address=/{NAME}/{ANSWER}",
             ],
             client=partial(client_command, job, queries),
             listens=("udp", udp_port(job.target)),
-            read=read,
+            read=partial(read, job.target.place),
             server_ends=False,
         )  # fmt: skip
 
@@ -96,7 +98,7 @@ def client_command(job: Job, queries: Path, duration_s: float) -> list[str]:
     ]  # fmt: skip
 
 
-def read(client: ProgramEnd, server: ProgramEnd) -> WorkloadReading:
+def read(place: ProgramPlace, client: ProgramEnd, server: ProgramEnd) -> WorkloadReading:
     """Return the counts of a run. Raises TrialFailed for output that is wrong."""
     printed = client.output
     sent, done = _number(client, "Queries sent"), _number(client, "Queries completed")
@@ -118,7 +120,7 @@ def read(client: ProgramEnd, server: ProgramEnd) -> WorkloadReading:
     version = version_of("dnsperf", *_VERSION)
     reading = WorkloadReading(
         client=WorkloadEnd(tuple(client.command), version, counts),
-        server=WorkloadEnd(tuple(server.command), version_of("dnsmasq"), counts),
+        server=WorkloadEnd(tuple(server.command), place.version_of(SERVER), counts),
         duration_ns=round(float(run_s[1]) * NS_PER_S),
         sent=sent,
         done=done,

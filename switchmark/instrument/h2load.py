@@ -53,6 +53,7 @@ class H2load(Instrument):
         fields=("connections", "response_bytes"),
         paces=False,
         whole_seconds=True,
+        servers=(nginx.NAME,),
     )
     workloads = {"http": abilities}  # noqa: RUF012
 

@@ -20,7 +20,13 @@ from switchmark.instrument.support.base import Abilities, Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, find, one_line
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading, check_counts
-from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes, peer_address
+from switchmark.instrument.support.udp import (
+    address,
+    payload_bytes,
+    peer_address,
+    peer_udp_port,
+    udp_port,
+)
 from switchmark.instrument.support.workload import (
     WorkloadEnd,
     WorkloadReading,
@@ -78,6 +84,7 @@ class Iperf3(Instrument):
             ),
             fields=("tcp_streams",),
             whole_seconds=True,
+            servers=(iperf3_tcp.NAME,),
         ),
         "udp-stream": workload_abilities(
             udp_stream.WORKLOAD,
@@ -89,6 +96,7 @@ class Iperf3(Instrument):
             ),
             fields=("datagram_bytes",),
             whole_seconds=True,
+            servers=(iperf3_tcp.NAME,),
         ),
     }
 
@@ -108,13 +116,14 @@ def _launch(
     client: Callable[[float], list[str]],
     read: Callable[[ProgramEnd, ProgramEnd], R],
 ) -> ClientServer[R]:
-    common = ["-p", str(UDP_PORT), "-i", f"{job.sample_s:g}", "-J"]
+    port, to_port = udp_port(job.target), peer_udp_port(job.source)
+    common = ["-i", f"{job.sample_s:g}", "-J"]
     return ClientServer(
         Iperf3.name,
         job,
-        server=["iperf3", "-s", "-1", "-B", address(job.target), *common],
-        client=lambda duration_s: [*client(duration_s), *common],
-        listens=("tcp", UDP_PORT),
+        server=["iperf3", "-s", "-1", "-B", address(job.target), "-p", str(port), *common],
+        client=lambda duration_s: [*client(duration_s), "-p", str(to_port), *common],
+        listens=("tcp", port),
         read=read,
         server_ends=True,
     )

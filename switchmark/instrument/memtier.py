@@ -55,6 +55,7 @@ class Memtier(Instrument):
         paces=False,
         whole_seconds=True,
         shortest_sample_s=1.0,
+        servers=redis.PROGRAMS,
     )
     workloads = {WORKLOAD.name: abilities}  # noqa: RUF012
 

@@ -19,12 +19,12 @@ from contextlib import suppress
 from switchmark.errors import Refusal, TrialFailed
 from switchmark.function.support.frames import Frame
 from switchmark.host.kernel import netmap
-from switchmark.host.programs import no_program
+from switchmark.host.programs import UNKNOWN, no_program
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.frame import flow_frame
 from switchmark.instrument.support.named import build_of, named_program
 from switchmark.instrument.support.pkt_gen_words import REPORT, read_words, sent_for, whole_run
-from switchmark.instrument.support.program import UNKNOWN, ProgramEnd, close_all, running
+from switchmark.instrument.support.program import ProgramEnd, close_all, running
 from switchmark.instrument.support.reading import EndReading, Reading, check_counts
 from switchmark.instrument.support.udp import FCS
 from switchmark.model.campaign import Sweep

@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 
 from switchmark.errors import Refusal, TrialFailed
-from switchmark.host.programs import no_program
+from switchmark.host.programs import UNKNOWN, no_program
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.dpdk_ports import (
     eal_memory,
@@ -26,7 +26,6 @@ from switchmark.instrument.support.dpdk_ports import (
 from switchmark.instrument.support.frame import flow_frame
 from switchmark.instrument.support.named import named_program
 from switchmark.instrument.support.program import (
-    UNKNOWN,
     ProgramEnd,
     close_all,
     running,

@@ -47,6 +47,7 @@ class RedisBenchmark(Instrument):
         fields=("connections", "response_bytes"),
         paces=False,
         shortest_sample_s=0.25,
+        servers=redis.PROGRAMS,
     )
     workloads = {WORKLOAD.name: abilities}  # noqa: RUF012
 

@@ -74,6 +74,7 @@ class Sockperf(Instrument):
             latency=True,
             whole_seconds=True,
             most_rate=1_000_000,
+            servers=(sockperf_rr.NAME,),
         ),
         "udp-rr": workload_abilities(
             udp_rr.WORKLOAD,
@@ -87,6 +88,7 @@ class Sockperf(Instrument):
             latency=True,
             whole_seconds=True,
             most_rate=1_000_000,
+            servers=(sockperf_rr.NAME,),
         ),
     }
 

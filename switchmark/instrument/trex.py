@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from switchmark.host.programs import UNKNOWN
 from switchmark.instrument.support import trex_client
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.frame import load_bytes
 from switchmark.instrument.support.named import named_folder, no_folder
 from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.polled_run import PolledRun
-from switchmark.instrument.support.program import SHOWN_CHARACTERS, UNKNOWN, ProgramEnd
+from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind

@@ -67,6 +67,7 @@ class Wrk2(Instrument):
         saturates=False,
         whole_seconds=True,
         most_rate=1_000_000,
+        servers=(nginx.NAME,),
     )
     workloads = {WORKLOAD.name: abilities}  # noqa: RUF012
 

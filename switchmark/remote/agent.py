@@ -31,7 +31,7 @@ from switchmark.host.cores.counters import (
     MeterReading,
     energy_absent,
 )
-from switchmark.host.cores.cpu_time import CpuReading
+from switchmark.host.cores.cpu_time import CpuReading, process_cpu_s
 from switchmark.host.facts import gather
 from switchmark.host.host import Session, Spawned
 from switchmark.host.interface_check import check_facing
@@ -71,6 +71,7 @@ class HostAgent:
         self._counters = HardwareCounters()
         self._energy = EnergyReading({}, {})
         self._end = OwnEnd()
+        self._cpu_s: dict[int, float] = {}  # CPU time by PID, for ended processes
 
     def answer(self, request: dict[str, Any]) -> None:
         """Run the request, and send the result or the error."""
@@ -123,7 +124,29 @@ class HostAgent:
         """Call a method of a process."""
         if process not in self._processes:
             raise SwitchmarkError(f"process {process}: has ended long ago, or never began")
-        return getattr(self._processes[process], act)(*arguments)
+        spawned = self._processes[process]
+        if act == "terminate":
+            self._keep_cpu(spawned)
+        return getattr(spawned, act)(*arguments)
+
+    def do_cpu_s(self, pids: list[int]) -> float:
+        """Return the CPU time of processes of the bench; of an ended process, all its time."""
+        return sum(max(process_cpu_s(pid), self._cpu_s.get(pid, 0.0)) for pid in pids)
+
+    def _keep_cpu(self, process: Spawned) -> None:
+        """Keep the CPU time of a process that ends, before it is reaped."""
+        if used_s := process_cpu_s(process.pid):
+            self._cpu_s[process.pid] = used_s
+
+    def do_make_folder(self, name: str) -> Path:
+        """Make a folder that is removed with the session."""
+        folder = self._session.run_dir / Path(name).name
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    def do_write(self, folder: str, name: str, data: bytes) -> None:
+        """Write a file into such a folder."""
+        (self.do_make_folder(folder) / Path(name).name).write_bytes(data)
 
     def do_settings(self, variables: dict[str, str]) -> None:
         """Store the paths of this host's programs from the testbed file."""
@@ -248,7 +271,8 @@ class HostAgent:
             process = process.machine  # the bench compares the guest's clock with its own
         ended = [key for key, other in self._processes.items() if other.poll() is not None]
         for number in ended[:-MOST_ENDED]:
-            del self._processes[number]
+            self._cpu_s.pop(self._processes.pop(number).pid, None)
+        self._cpu_s.pop(process.pid, None)  # an earlier process had this number
         self._next += 1
         number = self._next
         self._processes[number] = process
@@ -265,6 +289,7 @@ class HostAgent:
             if line is None:
                 break
             self._channel.send({"process": number, "line": line})
+        self._keep_cpu(process)
         while True:
             try:
                 code = process.wait(60.0)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from switchmark.errors import TrialFailed
+from switchmark.host.host import Spawned
 from switchmark.host.kernel.device_counters import EndCounters
 from switchmark.host.network.counted import DeviceCount
 from switchmark.host.network.own_end import Arrival, EndFacts
+from switchmark.host.programs import UNKNOWN, VERSION
 from switchmark.remote.contact import HostLost
+from switchmark.remote.host import RemoteHost
 from switchmark.remote.site import Site
 
 T = TypeVar("T")
 
+LONGEST_VERSION = 80
 UNLIMITED = "Tcp.MaxConn"  # -1 without a limit
 
 
@@ -67,6 +74,46 @@ class PodEnd:
         kind: Any = dict[str, bool]
         offloads: dict[str, bool] = self._ask(kind, "offloads", [device])
         return offloads
+
+    def missing(self, programs: Sequence[str]) -> list[str]:
+        """See `FarEnd`."""
+        kind: Any = list[str]
+        missing: list[str] = self._ask(kind, "missing", [list(programs)])
+        return missing
+
+    def spawn(self, args: Sequence[str], cores: Sequence[int]) -> Spawned:
+        """See `FarEnd`; the program has the rights of the pod."""
+        return RemoteHost(self._site.connection).spawn(args, cores=cores)
+
+    def cpu_s(self, pids: Sequence[int]) -> float:
+        """See `FarEnd`. Raises TrialFailed if the time is not a number of seconds."""
+        seconds = self._site.connection.ask_for(float, "cpu_s", 5.0, pids=list(pids))
+        if not 0 <= seconds < math.inf:
+            raise TrialFailed(f"{self.label}: the CPU time of the server is {seconds}")
+        return seconds
+
+    def is_bound(self, pid: int, protocol: str, port: int) -> bool:
+        """See `ProgramPlace`; the pod has one network namespace."""
+        del pid
+        return self._ask(bool, "is_bound", [protocol, port])
+
+    def version_of(
+        self, program: str, options: tuple[str, ...] = ("--version",), says: str = VERSION
+    ) -> str:
+        """See `ProgramPlace`."""
+        done = RemoteHost(self._site.connection).run([program, *options], timeout_s=5, check=False)
+        found = re.search(says, done.stdout + done.stderr)
+        return found[1][:LONGEST_VERSION] if found else UNKNOWN
+
+    def make_folder(self, parent: Path, name: str) -> Path:
+        """See `ProgramPlace`; it is in the folder of the agent's session."""
+        del parent
+        return self._site.connection.ask_for(Path, "make_folder", 5.0, name=name)
+
+    def write(self, path: Path, text: str) -> None:
+        """See `ProgramPlace`."""
+        folder, name = path.parent.name, path.name
+        self._site.connection.ask("write", 10.0, data=text.encode(), folder=folder, name=name)
 
     def close(self) -> None:
         """See `OwnEnd`; on a lost pod the agent closes it."""

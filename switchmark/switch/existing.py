@@ -27,7 +27,7 @@ from switchmark.errors import (
     UsageError,
 )
 from switchmark.host import place
-from switchmark.host.host import Session
+from switchmark.host.host import Session, Spawned
 from switchmark.host.kernel import mounts, namespaces
 from switchmark.host.kernel.capabilities import NEEDED, has_capability
 from switchmark.host.kernel.device_counters import EndCounters
@@ -45,11 +45,13 @@ from switchmark.host.network.handle import NamespaceHandle, own_namespace
 from switchmark.host.network.own_end import EndFacts
 from switchmark.host.network.path import NetworkPath, PathReader, ovs_ports_of
 from switchmark.host.network.probe import (
+    UDP_HEADERS,
     Probed,
     Receiver,
     check_tcp,
     find_port,
     find_tcp_port,
+    free_common_port,
     free_port,
     free_tcp_port,
     probe,
@@ -58,7 +60,7 @@ from switchmark.host.network.probe import (
 from switchmark.host.network.state import NamespaceState, read_state
 from switchmark.host.network.watch import RoundTripWatch
 from switchmark.host.place import Facility
-from switchmark.host.programs import not_installed
+from switchmark.host.programs import ProgramPlace, not_installed
 from switchmark.host.undo.entries import Entered, LockFile
 from switchmark.locks import take_removable_lock
 from switchmark.model.capabilities import (
@@ -94,6 +96,7 @@ DOCKER, OVS = "docker", "ovs"  # kinds of networks that ends are attached to
 LOCKS = Path("/run")  # the same for all benches of this machine, whatever their state folder
 FRESH_S = 10.0  # for which an answer about the network holds while a campaign is planned
 OVER_IP = 18  # bytes of a frame beyond its IP packet, with FCS
+FRAME_KEY = "packet_size"
 _KNOWN: dict[tuple[object, ...], tuple[float, Availability]] = {}
 
 
@@ -108,13 +111,15 @@ class Request:
     max_rate_pps: int | None = None
     abort_if: int | None = None
     frame_bytes: int = 64
+    size_key: str = FRAME_KEY  # the campaign key that sets the size
     duration_s: float = 1.0
     new_connections: bool = False  # each request opens a connection
     is_tcp: bool = False
     is_remote: bool = False  # the second end is a pod on another node
+    servers: tuple[str, ...] = ()  # programs that a pod on another node needs
 
 
-class FarEnd(Receiver, Protocol):
+class FarEnd(Receiver, ProgramPlace, Protocol):
     """The second end of a path, in a pod on another node."""
 
     def open(self, peer: str) -> EndFacts:
@@ -131,6 +136,18 @@ class FarEnd(Receiver, Protocol):
 
     def offloads(self, device: str) -> dict[str, bool]:
         """The offloads of one of its devices."""
+        ...
+
+    def missing(self, programs: Sequence[str]) -> list[str]:
+        """The programs that are not there."""
+        ...
+
+    def spawn(self, args: Sequence[str], cores: Sequence[int]) -> Spawned:
+        """Start a program of its image."""
+        ...
+
+    def cpu_s(self, pids: Sequence[int]) -> float:
+        """The CPU time of programs that were started there, also of those that have ended."""
         ...
 
     def close(self) -> None:
@@ -226,8 +243,20 @@ class Existing(WithOptions, MadeFirst):
         with opened(self.request.endpoints.ends[:1]) as ends, PathReader(ends) as reader:
             path = self._path_to_pod(self.far_end, reader)
             self.far_end.close()
-            refusal = self._guard(path, reader.state(reader.host))
+            refusal = self._guard(path, reader.state(reader.host)) or self._servers_refusal()
         return [] if refusal is None else [str(refusal)]
+
+    def _servers_refusal(self) -> Refusal | None:
+        """Return which program of the server the pod on the other node lacks. Programs are not
+        copied into it: their libraries are those of this host."""
+        if self.far_end is None or not (lacking := self.far_end.missing(self.request.servers)):
+            return None
+        return Refusal(
+            f"{self.far_end.label} has no program {' and no '.join(lacking)}, which is the server",
+            "add it to the image, name another container of the pod, or choose another workload "
+            "or generator",
+            key="generator",
+        )
 
     def _path_to_pod(self, far: FarEnd, reader: PathReader) -> NetworkPath:
         """Open the far end, and read the path to it as far as it is on this machine."""
@@ -257,14 +286,15 @@ class Existing(WithOptions, MadeFirst):
 
     def _mtu_refusal(self, mtu_bytes: int | None) -> Refusal | None:
         """Return why the frames of the trial do not fit the path; None if they do."""
-        packet = self.request.frame_bytes - OVER_IP
+        key, packet = self.request.size_key, self.request.frame_bytes - OVER_IP
+        over_ip = OVER_IP if key == FRAME_KEY else -UDP_HEADERS
         if mtu_bytes is None or packet <= mtu_bytes:
             return None
         return Refusal(
-            f"packet_size {self.request.frame_bytes} makes IP packets of {packet} bytes, and the "
-            f"path carries {mtu_bytes}",
-            f"use packet_size up to {mtu_bytes + OVER_IP}",
-            key="packet_size",
+            f"{key} {packet + over_ip} makes IP packets of {packet} bytes, and the path carries "
+            f"{mtu_bytes}",
+            f"use {key} up to {mtu_bytes + over_ip}",
+            key=key,
         )
 
     def _connections_refusal(self, path: NetworkPath) -> Refusal | None:
@@ -329,7 +359,12 @@ class Existing(WithOptions, MadeFirst):
         if (refusal := self._guard(path, host)) is not None:
             raise UnavailableError(refusal)
         self._note_expiring(path)
-        return [MadePort(end=end) for end in self._probed(path, ends)]
+        try:
+            return [MadePort(end=end) for end in self._probed(path, ends)]
+        except TrialFailed as error:
+            if remedy := path.lost_checksums():
+                raise TrialFailed(replace(error.refusal, remedy=remedy)) from None
+            raise
 
     def _make_between(self, far: FarEnd) -> list[MadePort]:
         """Enter the first endpoint, and probe the path to a pod on another node."""
@@ -340,7 +375,8 @@ class Existing(WithOptions, MadeFirst):
         self._reader = reader
         self.resources.at_end(far.close)
         self._seen_path = path = self._path_to_pod(far, reader)
-        if (refusal := self._guard(path, reader.state(reader.host))) is not None:
+        refusal = self._guard(path, reader.state(reader.host)) or self._servers_refusal()
+        if refusal is not None:
             raise UnavailableError(refusal)
         self._note_expiring(path)
         facts = self._far_facts
@@ -362,7 +398,7 @@ class Existing(WithOptions, MadeFirst):
             )),
             MadePort(end=NetworkEnd(
                 "", facts.device, facts.mac, f"{facts.address}/32", port=facts.port,
-                reached_at=facts.address, reached_port=facts.port, tcp_port=facts.tcp_port,
+                reached_at=facts.address, reached_port=facts.port, tcp_port=facts.port,
             )),
         ]  # fmt: skip
 
@@ -403,18 +439,20 @@ class Existing(WithOptions, MadeFirst):
         port = free_port(near.handle, path.source_address)
         reached = (path.target_address, through.port if through and through.port else 0)
         try:
-            published = None
             if through is not None:
                 published = find_port(near.handle, path.source_address, far.handle, reached)
-            far_port = free_port(far.handle, target, published)
-            reached = reached if through is not None else (target, far_port)
+                far_port = free_port(far.handle, target, published)
+                tcp_port = free_tcp_port(far.handle, target)
+            else:
+                far_port = tcp_port = free_common_port(far.handle, target)
+                reached = (target, far_port)
             self._facts = probe(
                 (near.handle, path.source_address, port), (far.handle, target, far_port), reached
             )
         except OSError as error:
             raise TrialFailed(f"{near.endpoint} to {far.endpoint}: {error.strerror}") from None
         self._check_mtu(self._facts)
-        tcp_ports = (None, free_tcp_port(far.handle, target))
+        tcp_ports = (None, tcp_port)
         own_ends = (
             (path.forth.stations[0].device, path.source_address, port),
             (path.back.stations[0].device, target, far_port),

@@ -26,6 +26,7 @@ from switchmark.model.campaign import sample_s
 from switchmark.model.rights import Rights
 from switchmark.model.trial import Trial
 from switchmark.record import EngineRun, InstrumentNote, Interval
+from switchmark.switch.existing import FarEnd
 from switchmark.trial.cost import ApplicationCpu
 from switchmark.trial.reconcile import CounterReading
 from switchmark.trial.traffic import TICK_S, Tick
@@ -214,10 +215,15 @@ class ProcessesCpu:
         return ApplicationCpu(max(1, wall_ns), round(ran * 1e9), run_delay_ns=round(waited * 1e9))
 
 
-def station_of(name: str, node: Node, abilities: Abilities, folder: Path) -> Station:
+def station_of(
+    name: str, node: Node, abilities: Abilities, folder: Path, far: FarEnd | None = None
+) -> Station:
     """Return the end of a generator in a node, with the rights that the generator declares. It may
-    also write in this folder of the session."""
+    also write in this folder of the session. `far`: the node is in that pod, whose rights hold."""
     spec, rights = node.spec, None
+    if far is not None:
+        cores = spec.cores
+        return Station(name, spec.port, cores, lambda args: far.spawn(args, cores), far)
     if abilities.linux_capabilities is not None:
         writes = None if abilities.writes is None else (*abilities.writes, str(folder))
         rights = Rights(abilities.linux_capabilities[spec.port.kind], writes)

@@ -42,7 +42,7 @@ from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.support.draw import Labels
 from switchmark.scenario.support.split import split_of
 from switchmark.switch.direct import Direct
-from switchmark.switch.existing import Existing
+from switchmark.switch.existing import FRAME_KEY, Existing
 from switchmark.switch.existing import Request as NetworkRequest
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.across import AcrossHosts, CableEnds
@@ -131,10 +131,12 @@ def plan_trial(
             packets=packets_of(trial),
             max_rate_pps=trial.max_rate_pps,
             abort_if=trial.abort_if,
-            frame_bytes=trial.frame_sizes.largest,
+            frame_bytes=_largest_frame(trial),
+            size_key=_size_key(trial),
             duration_s=trial.duration_s,
             new_connections=trial.workload == NEW_CONNECTIONS,
             is_remote=remote,
+            servers=_servers_of(trial),
             is_tcp=protocol_of(trial.workload) == "tcp",
         )
     far = _far_side(trial, capabilities, topology, site) if remote and site is not None else None
@@ -155,6 +157,26 @@ def plan_trial(
         wires=_wire_environment(environment, wire_kind(kinds[0])),
     )
     return with_pages(plan, trial.page_size == PageSize.SMALL.value)
+
+
+def _size_key(trial: Trial) -> str:
+    """Return the key that sets the size of packets that the engine sends unfragmented."""
+    if trial.workload == FRAMES or trial.generator != OWN_ENGINE:
+        return FRAME_KEY
+    if protocol_of(trial.workload) != "udp":
+        return FRAME_KEY
+    return "datagram_size" if WORKLOADS[trial.workload].is_stream else "request_size"
+
+
+def _largest_frame(trial: Trial) -> int:
+    if _size_key(trial) == FRAME_KEY:
+        return trial.frame_sizes.largest
+    return frame_bytes(datagram_bytes(trial))
+
+
+def _servers_of(trial: Trial) -> tuple[str, ...]:
+    abilities = abilities_for(trial.generator, trial.workload)
+    return () if abilities is None else abilities.servers
 
 
 def _mode(trial: Trial, capabilities: Capabilities) -> ConnectMode:

@@ -7,7 +7,7 @@ Our own applications have taught and verified the switch before, and have left t
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from switchmark.engine.events import CpuUse, EngineCounters
 from switchmark.environment.support.base import Node
@@ -81,7 +81,7 @@ class WorkloadRun:
         job = Job(
             trial=trial,
             source=station_of(pair.a.node, self._nodes[0], abilities, session.run_dir),
-            target=station_of(pair.b.node, self._nodes[1], abilities, session.run_dir),
+            target=station_of(pair.b.node, self._nodes[1], abilities, session.run_dir, self._far),
             folder=session.run_dir,
             sample_s=max(
                 abilities.shortest_sample_s or 0.0, sample_s(trial.interval_s, trial.duration_s)
@@ -89,6 +89,8 @@ class WorkloadRun:
         )
         self._launched = self._launch(job)
         self._used = (ProcessesCpu(from_start=True), ProcessesCpu())  # client, server
+        self._far_pids: Sequence[int] = ()  # the server in a pod on another node
+        self._far_cpu_s = 0.0  # before the client begins; after its end: used in the run
         self._before = tuple(map(tcp_path.read_end, self._nodes, self._far_ends))
         self._after = self._before
         self._read_at = 0.0  # when the congestion control is read
@@ -125,6 +127,9 @@ class WorkloadRun:
         """Start the client."""
         self._before = tuple(map(tcp_path.read_end, self._nodes, self._far_ends))
         self._look()
+        if self._far is not None and self.abilities.servers:
+            self._far_pids = self._launched.server_ids()
+            self._far_cpu_s = self._far.cpu_s(self._far_pids)
         self.begun_ns = time.monotonic_ns()
         self._launched.begin(self._trial.duration_s)
         self._read_at = time.monotonic() + _SETTLED_SHARE * self._trial.duration_s
@@ -145,6 +150,8 @@ class WorkloadRun:
         """Return the counts after the run. Raises `TrialFailed`."""
         self._look()
         self.reading = self._launched.finish(GRACE_S)
+        if self._far is not None and self._far_pids:
+            self._far_cpu_s = self._far.cpu_s(self._far_pids) - self._far_cpu_s
         self._after = tuple(map(tcp_path.read_end, self._nodes, self._far_ends))
         name = self.reading.server.report.get("congestion_control")
         if self._far is not None and isinstance(name, str) and is_known(name):
@@ -152,8 +159,8 @@ class WorkloadRun:
         return self.reading
 
     def _look(self) -> None:
-        """Read the CPU time of client and server. A server on another node reports its time in its
-        result: a process here may have the same number."""
+        """Read the CPU time of client and server. The time of a server on another node is read
+        there: a process here may have the same number."""
         client, server = self._used
         client.look(self._launched.client_ids())
         if self._far is None:
@@ -184,10 +191,12 @@ class WorkloadRun:
         )
 
     def far_cpu(self) -> ApplicationCpu | None:
-        """CPU time of a server on another node over its run, as the server measured it; None if the
-        server is on this host."""
+        """CPU time of a server on another node over its run, as the engine measured it or as the
+        kernel there counts it for other programs; None if the server is on this host."""
         if self._far is None or self.reading is None:
             return None
+        if self._far_pids:
+            return ApplicationCpu(self.reading.duration_ns, max(0, round(self._far_cpu_s * 1e9)))
         used = CpuUse.model_validate(self.reading.server.report["cpu"])
         return ApplicationCpu(used.wall_ns, used.cpu_ns, used.system_ns, used.run_delay_ns)
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from tests.integration.own_network import STATE, OwnNetwork, own_network
 
+IMAGE_PATH = "image-path"  # a file with PATH in the image of the second pod
 PODS = {"web-0": "a", "db-0": "c"}  # on the first node, with their namespaces
 NODES = """
 sysctl -qw net.ipv4.ip_forward=1
@@ -101,8 +102,8 @@ class Cluster:
             text, streams, _, _ = socket.recv_fds(client, 1 << 16, 3)
             arguments = json.loads(text)
             command = arguments[arguments.index("--") + 1 :]
-            state = f"{STATE}={self._host.folder}/pod"
-            entered = ["ip", "netns", "exec", "b", *UNPRIVILEGED, "env", state, *command]
+            state, path = f"{STATE}={self._host.folder}/pod", f"PATH={self._image_path()}"
+            entered = ["ip", "netns", "exec", "b", *UNPRIVILEGED, "env", state, path, *command]
             process = subprocess.Popen(
                 self._host.command(entered), stdin=streams[0], stdout=streams[1],
                 stderr=streams[2], env=self._host.environment,
@@ -111,6 +112,11 @@ class Cluster:
                 os.close(stream)
             with suppress(OSError):
                 client.sendall(str(process.wait()).encode())
+
+    def _image_path(self) -> str:
+        """PATH in the image of the pod: a test may write another one than that of this machine."""
+        written = self._host.folder / IMAGE_PATH
+        return written.read_text() if written.exists() else self._host.environment["PATH"]
 
     def close(self) -> None:
         self._server.close()

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from switchmark.host.programs import which
 from tests.integration.machine import needs_root
 from tests.integration.own_network import OwnNetwork
-from tests.integration.pod_rig import trial, two_nodes, write_testbed
+from tests.integration.pod_rig import IMAGE_PATH, trial, two_nodes, write_testbed
 from tests.integration.waiting import DEADLINE_S
 from tests.truths import truth
 
@@ -101,6 +102,73 @@ def test_datagrams_reach_a_server_on_another_node(nodes: OwnNetwork) -> None:
     (run,) = (nodes.folder / "r").glob(f"*{record['run_id']}")
     shown = nodes.bench("show", "--full", str(run)).stdout
     assert "unknown: devices of the path on the other node" in " ".join(shown.split())
+
+
+# The workload, its program and the one of its server, and more settings.
+FOREIGN = [
+    ("tcp-stream", "iperf3", "iperf3", ("rate=4Mbps",)),
+    ("udp-stream", "iperf3", "iperf3", ("rate=4Mbps", "datagram_size=1000")),
+    ("tcp-rr", "sockperf", "sockperf", ("rate=200", "duration=2s", "dimension=latency")),
+    ("udp-rr", "sockperf", "sockperf", ("rate=200", "duration=2s", "dimension=latency")),
+    ("http", "switchmark", "nginx", ("rate=200", "dimension=latency")),
+    ("http", "switchmark", "nginx", ("rate=20", "response_size=20000")),
+    ("dns", "dnsperf", "dnsmasq", ("rate=200", "dimension=latency")),
+]
+
+
+@pytest.mark.parametrize(("workload", "generator", "server", "more"), FOREIGN)
+def test_server_of_another_project_runs_in_the_pod(
+    nodes: OwnNetwork, workload: str, generator: str, server: str, more: tuple[str, ...]
+) -> None:
+    for program in {generator, server} - {"switchmark"}:
+        if which(program) is None:
+            pytest.skip(f"no program {program} here")
+    record = measured(nodes, f"workload={workload}", f"generator={generator}", *more)
+    transport = record["transport"]
+    assert min(transport["payload_forth"], transport["packets_forth"]) > 0
+    assert record["crossing"]["devices"][-1]["namespace"] == "host db (pod shop/db-1)"
+    assert 0 < transport["server_cpu"]["seconds"] < 2, "of the server in the pod alone"
+    assert record["far_host"]["cpu"]["applications_cores_used"] > 0
+    client, ran = record["engines"]
+    assert ran["args"][0] == server and ran["ready"]["version"][0].isdigit()
+    assert list(transport["offloads"]) == [
+        f"{client['node']}/eth0", f"{ran['node']}/eth0", "network/va", "network/flannel.1",
+    ]  # fmt: skip
+    assert transport["unknown"][0].startswith("devices of the path on the other node")
+    if generator != "switchmark":
+        assert record["instrument"]["agrees"] is True
+    if workload == "tcp-stream":
+        assert set(transport["congestion_control"]) == {client["node"], ran["node"]}
+    elif transport["protocol"] == "tcp":
+        assert "congestion control of the server" in transport["unknown"][-1]
+    assert not list((nodes.folder / "pod").glob("*.ledger")), "the agent has left nothing"
+    left = nodes.sh("ps -eo args").splitlines()
+    assert not [line for line in left if server in line and "10.244.2.2" in line]
+
+
+@pytest.mark.parametrize(
+    ("workload", "generator"), [("tcp-stream", "iperf3"), ("tcp-rr", "sockperf")]
+)
+def test_pod_without_the_program_of_the_server_is_refused(
+    nodes: OwnNetwork, workload: str, generator: str
+) -> None:
+    """The image has Python and nothing else; the client is on this node."""
+    if which(generator) is None:
+        pytest.skip(f"no program {generator} here")
+    image = nodes.folder / "image"
+    image.mkdir(exist_ok=True)
+    for name in ("python3", "env"):
+        (image / name).unlink(missing_ok=True)
+        (image / name).symlink_to(sys.executable if name == "python3" else "/usr/bin/env")
+    (nodes.folder / IMAGE_PATH).write_text(str(image))
+    try:
+        done = trial(nodes, *FAR, "workload=tcp-stream", "generator=iperf3", more=permitted(nodes))
+    finally:
+        (nodes.folder / IMAGE_PATH).unlink()
+    assert done.returncode == 3
+    text = " ".join(done.stderr.split())
+    assert "host db (pod shop/db-1) has no program iperf3, which is the server" in text
+    assert "add it to the image" in text
 
 
 @pytest.fixture

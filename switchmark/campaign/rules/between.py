@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from switchmark.campaign.rules.workload import generator_of, runs
+from switchmark.campaign.rules.workload import runs
 from switchmark.environment.registry import traits_of
 from switchmark.errors import Refusal
+from switchmark.instrument.registry import abilities_for
 from switchmark.method.registry import METHODS
 from switchmark.model import options
 from switchmark.model.campaign import Sweep
@@ -20,10 +21,8 @@ from switchmark.model.choices import OWN_ENGINE, PLAIN, WIRE
 from switchmark.model.endpoints import EndpointKind
 from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.ports import ConnectMode, PortKind
-from switchmark.model.workload import AUTO_GENERATOR, FRAMES
+from switchmark.model.workload import FRAMES
 from switchmark.workload.registry import WORKLOADS
-
-HTTP = "http"  # the engine is its client, and nginx its server
 
 
 def between_refusals(sweep: Sweep, switch: str, capabilities: Capabilities) -> Iterator[Refusal]:
@@ -98,30 +97,22 @@ def _pod_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
 
 
 def _pod_workload_refusals(sweep: Sweep) -> Iterator[Refusal]:
-    """The reasons why an application cannot run between two nodes. The agent starts only the
-    traffic engine in a pod; the program of another project would have to be in the image."""
-    engine = "use workload: " + ", ".join(
-        name for name in WORKLOADS if WORKLOADS[name].generator == OWN_ENGINE and name != HTTP
-    )
+    """The reasons why an application cannot run between two nodes. Whether the pod has the program
+    of the server is checked when the pod is reached."""
     for generator, workload in runs(sweep):
-        if workload == FRAMES and generator == OWN_ENGINE:
+        abilities = abilities_for(generator, workload)
+        if abilities is None or abilities.paces:
             continue
-        if workload == HTTP:
-            yield Refusal(
-                "http works on one host only: its server nginx cannot be started in a pod on "
-                "another node",
-                engine,
-                key="workload",
-            )
-        elif generator != OWN_ENGINE:
-            usual = generator_of(AUTO_GENERATOR, workload)
-            is_other = usual == OWN_ENGINE
-            yield Refusal(
-                f"{generator} works on one host only: in a pod on another node, only the traffic "
-                "engine can be started",
-                f"use generator: {OWN_ENGINE}" if is_other else engine,
-                key="generator" if is_other else "workload",
-            )
+        if WORKLOADS[workload].generator == OWN_ENGINE:
+            key, remedy = "generator", f"use generator: {OWN_ENGINE}"
+        else:
+            others = (name for name in WORKLOADS if WORKLOADS[name].generator == OWN_ENGINE)
+            key, remedy = "workload", "use workload: " + ", ".join(others)
+        yield Refusal(
+            f"{generator} sends as fast as it can, and the rate to another node is capped",
+            remedy,
+            key=key,
+        )
 
 
 def between_problems(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
+from switchmark.campaign.rules.workload import runs
 from switchmark.errors import Refusal
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import Sweep
@@ -16,6 +17,7 @@ from switchmark.model.options import in_force
 from switchmark.switch.existing import NONE, Existing
 
 EXISTING = Existing.name
+TWO_PROTOCOLS = ("iperf3", "udp-stream")  # the program and workload that need UDP and TCP
 
 
 def existing_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
@@ -43,6 +45,15 @@ def existing_refusals(sweep: Sweep, switch: str) -> Iterator[Refusal]:
             bool(endpoints), bool(addresses), values["attach"], values["attach_vlan"]
         )
     yield from _setting_refusals(sweep)
+    if TWO_PROTOCOLS in set(runs(sweep)) and any(
+        endpoints and endpoints.through is not None for endpoints in sweep.endpoints
+    ):
+        yield Refusal(
+            "iperf3 sends datagrams only beside a TCP connection to the same port, and an address "
+            "can lead the two to different ports",
+            "use generator: switchmark",
+            key="generator",
+        )
     for method in sweep.method:
         if method != PLAIN and METHODS[method].restarts_switch:
             yield Refusal(

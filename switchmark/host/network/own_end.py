@@ -16,8 +16,10 @@ from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.host.kernel import device_counters
 from switchmark.host.kernel.device_counters import EndCounters
 from switchmark.host.kernel.device_settings import offloads_of
+from switchmark.host.kernel.sockets import is_bound
 from switchmark.host.network.handle import own_namespace
-from switchmark.host.network.probe import SocketReceiver, bound_socket, free_port, free_tcp_port
+from switchmark.host.network.probe import SocketReceiver, bound_socket, free_common_port
+from switchmark.host.programs import which
 
 SIOCGIFADDR, SIOCGIFHWADDR = 0x8915, 0x8927
 ANY_PORT = 9  # a UDP socket that is connected sends nothing
@@ -31,8 +33,7 @@ class EndFacts:
     device: str
     address: str
     mac: str
-    port: int  # UDP, free
-    tcp_port: int  # free
+    port: int  # free, of UDP and of TCP
     inode: int  # identifies the network namespace
 
 
@@ -61,12 +62,12 @@ class OwnEnd:
         device, mac = _device_of(address)
         handle = own_namespace()
         try:
-            port, tcp_port = free_port(handle, address), free_tcp_port(handle, address)
+            port = free_common_port(handle, address)
             self._socket = bound_socket(handle, address, port)
         finally:
             handle.close()
         self._receiver = SocketReceiver(self._socket, "the pod")
-        return EndFacts(device, address, mac, port, tcp_port, handle.inode)
+        return EndFacts(device, address, mac, port, handle.inode)
 
     def received(self, token: str) -> Arrival | None:
         """Return the datagram with this token (hex digits) if it has arrived."""
@@ -96,6 +97,14 @@ class OwnEnd:
     def offloads(self, device: str) -> dict[str, bool]:
         """Return the offloads of a device. Reading them needs no privilege."""
         return offloads_of(device)
+
+    def is_bound(self, protocol: str, port: int) -> bool:
+        """Return True if a socket of this namespace is bound to a port; for TCP, if it listens."""
+        return is_bound(protocol, port)
+
+    def missing(self, programs: list[str]) -> list[str]:
+        """Return the programs that are not in PATH here."""
+        return [program for program in programs if which(program) is None]
 
     def close(self) -> None:
         """Close the socket. Idempotent."""

@@ -73,6 +73,14 @@ def free_tcp_port(handle: NamespaceHandle, address: str, only: int | None = None
     return handle.inside(choose)
 
 
+def free_common_port(handle: NamespaceHandle, address: str) -> int:
+    """A port that is free for UDP and for TCP: iperf3 uses both. Raises UnavailableError."""
+    for port in range(FIRST_PORT, LAST_PORT + 1):
+        with suppress(UnavailableError):
+            return free_tcp_port(handle, address, free_port(handle, address, port))
+    raise UnavailableError(f"{handle.label}: ports from {FIRST_PORT} on are in use at {address}")
+
+
 class Receiver(Protocol):
     """The second end of a path, as the probe uses it; it can be on another host."""
 

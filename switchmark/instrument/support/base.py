@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from switchmark.errors import Refusal, UsageError
 from switchmark.host.host import Spawned
+from switchmark.host.programs import ProgramPlace
+from switchmark.instrument.support.program import THIS_HOST
 from switchmark.instrument.support.reading import Reading
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
@@ -76,8 +78,13 @@ class Abilities:
     function_flows: int = 0
     no_functions: str = "its frames have the addresses of two sockets"
     any_headers: bool = False  # also IPv6, tags and tunnels in that load; otherwise only IPv4
+    # Programs of the server, which the second end needs if it is on another host.
+    servers: tuple[str, ...] = ()
     # Parameters of the ends that may have another value than the default.
     fields: frozenset[str] = COMMON_FIELDS
+
+
+FILES_OF = "application-"  # begins the name of the folder of a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,7 @@ class Station:
     port: NodePort
     cores: tuple[int, ...]  # empty: the kernel chooses
     spawn: Callable[[Sequence[str]], Spawned]  # runs a program there, on its cores, with its rights
+    place: ProgramPlace = THIS_HOST
 
     @property
     def first_core(self) -> int:
@@ -108,15 +116,13 @@ class Job:
 
     def folder_at(self, station: Station) -> Path:
         """Return the folder for the files of an application at one end."""
-        return application_folder(self.folder, station.node)
+        return station.place.make_folder(self.folder, f"{FILES_OF}{station.node}")
 
 
 def application_folder(folder: Path, node: str) -> Path:
     """Return the folder for the files of an application in a node, which a container of the node
     also sees. `folder`: that of the session."""
-    files = folder / f"application-{node}"
-    files.mkdir(mode=0o700, exist_ok=True)
-    return files
+    return THIS_HOST.make_folder(folder, f"{FILES_OF}{node}")
 
 
 class Launched(Protocol):

@@ -37,8 +37,7 @@ class ClientServer(Generic[R]):
     ) -> None:
         self._name, self._job, self._client_command, self._read = name, job, client, read
         self._listens, self._server_ends = listens, server_ends
-        target = job.target
-        self._server = ProgramEnd(f"{name} server", target.node, server, target.spawn(server))
+        self._server = ProgramEnd.start(f"{name} server", job.target, server)
         self._client: ProgramEnd | None = None
 
     def wait_ready(self, timeout_s: float) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from switchmark.instrument.support import nginx
 from switchmark.instrument.support.base import Abilities
 from switchmark.instrument.support.workload import workload_abilities
 from switchmark.model.choices import OWN_ENGINE
+from switchmark.workload import http
 from switchmark.workload.registry import WORKLOADS
 
 CANNOT_KNOW = (
@@ -26,4 +28,5 @@ def engine_abilities(workload: str) -> Abilities | None:
         latency=known.times_requests,
         saturates=known.protocol == "tcp" or known.is_stream,
         most_rate=1_000_000 if known.times_requests else None,
+        servers=(nginx.NAME,) if workload == http.WORKLOAD.name else (),
     )

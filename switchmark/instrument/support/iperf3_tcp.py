@@ -42,6 +42,7 @@ class _Totals(_ReportPart):
     sum_sent: _Sum
     sum_received: _Sum
     sender_tcp_congestion: str = Field(default="", max_length=40)
+    receiver_tcp_congestion: str = Field(default="", max_length=40)
 
 
 class _Start(_ReportPart):
@@ -122,5 +123,6 @@ def _end(end: ProgramEnd, report: IperfTcpReport) -> WorkloadEnd:
         command=tuple(end.command),
         version=one_line(report.start.version.removeprefix("iperf ")),
         counts=counts,
-        report=report.model_dump(mode="json", exclude={"intervals"}),
+        report=report.model_dump(mode="json", exclude={"intervals"})
+        | {"congestion_control": report.end.receiver_tcp_congestion},
     )

@@ -6,12 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.program import ProgramEnd, ServerProgram, find, version_of
+from switchmark.instrument.support.program import ProgramEnd, ServerProgram, find
 from switchmark.instrument.support.udp import address, tcp_port
 from switchmark.model.capabilities import Availability
 
 NAME, PACKAGE = "nginx", "nginx-light"
 LONGEST_TEXT = 2048  # bytes of a body that stands in the configuration
+PAGE = "index.html"  # the file of a longer body
 _ASKED, _SAYS = ("-v",), r"nginx/(\d[\w.]*)"
 
 
@@ -27,16 +28,16 @@ class Nginx(ServerProgram):
 
     def __init__(self, job: Job) -> None:
         self._port = tcp_port(job.target)
-        folder = job.folder_at(job.target)
+        target, place, size = job.target, job.target.place, job.trial.response_bytes
+        folder = job.folder_at(target)
         file = folder / "nginx.conf"
-        file.write_text(
-            configuration(folder, f"{address(job.target)}:{self._port}", job.trial.response_bytes)
-        )
+        if size > LONGEST_TEXT:
+            place.write(folder / PAGE, "x" * size)
+        place.write(file, configuration(folder, f"{address(target)}:{self._port}", size))
         args = [NAME, "-p", f"{folder}/", "-c", str(file), "-e", "stderr"]
         self.command = tuple(args)
-        self.version = version_of(NAME, _ASKED, _SAYS)
-        target = job.target
-        super().__init__(ProgramEnd(f"{NAME} server", target.node, args, target.spawn(args)))
+        self.version = place.version_of(NAME, _ASKED, _SAYS)
+        super().__init__(ProgramEnd.start(f"{NAME} server", target, args))
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once it listens. Raises TrialFailed."""
@@ -46,12 +47,8 @@ class Nginx(ServerProgram):
 def configuration(folder: Path, listen: str, response_bytes: int) -> str:
     """Return the text of its configuration. A short body stands in it, a longer one in a file,
     which the kernel sends without a copy."""
-    body = "x" * response_bytes
-    if response_bytes <= LONGEST_TEXT:
-        answer = f'return 200 "{body}";'
-    else:
-        (folder / "index.html").write_text(body)
-        answer = f"root {folder};"
+    is_short = response_bytes <= LONGEST_TEXT
+    answer = f'return 200 "{"x" * response_bytes}";' if is_short else f"root {folder};"
     places = "".join(
         f"{kind}_temp_path {folder}/{kind};\n"
         for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")

@@ -6,25 +6,24 @@ import json
 import re
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.host.host import Spawned
+from switchmark.host.kernel.sockets import is_bound
 from switchmark.host.process_output import NOTHING, last_lines, output_of
-from switchmark.host.programs import not_installed, with_folder
-from switchmark.instrument.support.base import Station
+from switchmark.host.programs import UNKNOWN, VERSION, ProgramPlace, not_installed, with_folder
 from switchmark.model.capabilities import Availability, available
 
+if TYPE_CHECKING:
+    from switchmark.instrument.support.base import Station
+
 MOST_OUTPUT_CHARACTERS = 64 << 20
-LISTEN = "0A"  # state in /proc/net/tcp
 _POLL_S = 0.01
-VERSION = r"(\d+(?:\.\d+)+(?:-[\w.]+)?)"
-UNKNOWN = "unknown version"
 SHOWN_CHARACTERS = 160
 
 M = TypeVar("M", bound=BaseModel)
@@ -44,14 +43,54 @@ def version_of(program: str, options: Sequence[str] = ("--version",), says: str 
     return found[1] if found else UNKNOWN
 
 
+class ThisHost:
+    """A `ProgramPlace`: the host of the bench."""
+
+    def is_bound(self, pid: int, protocol: str, port: int) -> bool:
+        """See `ProgramPlace`."""
+        return is_bound(protocol, port, pid)
+
+    def version_of(
+        self, program: str, options: tuple[str, ...] = ("--version",), says: str = VERSION
+    ) -> str:
+        """See `ProgramPlace`."""
+        return version_of(program, options, says)
+
+    def make_folder(self, parent: Path, name: str) -> Path:
+        """See `ProgramPlace`."""
+        folder = parent / name
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    def write(self, path: Path, text: str) -> None:
+        """See `ProgramPlace`."""
+        path.write_text(text)
+
+
+THIS_HOST = ThisHost()
+
+
 class ProgramEnd:
     """A program at one end, whose output is collected until it ends."""
 
-    def __init__(self, name: str, node: str, command: list[str], spawned: Spawned) -> None:
+    def __init__(
+        self,
+        name: str,
+        node: str,
+        command: list[str],
+        spawned: Spawned,
+        place: ProgramPlace = THIS_HOST,
+    ) -> None:
         """`name` is its name in messages, e.g. `iperf3 server`."""
         self.name, self.node, self.command, self.spawned = name, node, command, spawned
+        self._place = place
         self._lines: list[str] = []
         self._characters = 0
+
+    @classmethod
+    def start(cls, name: str, station: Station, command: list[str]) -> ProgramEnd:
+        """Start a program at an end."""
+        return cls(name, station.node, command, station.spawn(command), station.place)
 
     def say(self, text: str) -> str:
         """Return a message about it, of one line."""
@@ -134,7 +173,7 @@ class ProgramEnd:
         """Wait until it has a socket on this port (of its network namespace), without sending a
         frame."""
         deadline = time.monotonic() + timeout_s
-        while not is_bound(self.spawned.pid, protocol, port):
+        while not self._place.is_bound(self.spawned.pid, protocol, port):
             if (code := self.spawned.poll()) is not None:
                 self.gather(0.5)
                 raise self.failed(f"ended with exit code {code} before it listened")
@@ -189,16 +228,3 @@ def close_all(*ends: ProgramEnd | None) -> None:
     for end in ends:
         if end is not None:
             end.close()
-
-
-def is_bound(pid: int, protocol: str, port: int) -> bool:
-    """Return True if a socket in the network namespace of a process is bound to a local port; for
-    TCP, if it listens."""
-    for table in (protocol, f"{protocol}6"):
-        with suppress(OSError):
-            for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-                columns = line.split()
-                listens = protocol != "tcp" or columns[3] == LISTEN
-                if int(columns[1].rpartition(":")[2], 16) == port and listens:
-                    return True
-    return False

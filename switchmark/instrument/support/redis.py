@@ -7,11 +7,11 @@ import re
 from switchmark.errors import TrialFailed
 from switchmark.host.programs import not_installed
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.program import ProgramEnd, ServerProgram, find, version_of
+from switchmark.instrument.support.program import ProgramEnd, ServerProgram, find
 from switchmark.instrument.support.udp import address, tcp_port
 from switchmark.model.capabilities import Availability
 
-SERVER, CLIENT = "redis-server", "redis-cli"
+SERVER, CLIENT = PROGRAMS = "redis-server", "redis-cli"
 KEY_PREFIX, KEY = "switchmark-", "switchmark-1"
 _SAYS = r"v=(\d[\w.]*)"
 _FILL = "return redis.call('set', KEYS[1], string.rep('x', ARGV[1]))"
@@ -28,17 +28,17 @@ class Redis(ServerProgram):
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        folder = job.folder_at(job.target)
+        target = job.target
+        folder = job.folder_at(target)
         args = [
-            SERVER, "--bind", address(job.target), "--port", str(tcp_port(job.target)),
-            "--dir", str(folder),
-            "--save", "", "--appendonly", "no", "--protected-mode", "no", "--daemonize", "no",
+            SERVER, "--bind", address(target), "--port", str(tcp_port(target)),
+            "--dir", str(folder), "--save", "", "--appendonly", "no", "--protected-mode", "no",
+            "--daemonize", "no",
             "--tcp-backlog", "4096", "--loglevel", "warning",
         ]  # fmt: skip
         self.command = tuple(args)
-        self.version = version_of(SERVER, ("--version",), _SAYS)
-        target = job.target
-        super().__init__(ProgramEnd(SERVER, target.node, args, target.spawn(args)))
+        self.version = target.place.version_of(SERVER, ("--version",), _SAYS)
+        super().__init__(ProgramEnd.start(SERVER, target, args))
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return once it listens and has the value. Raises TrialFailed."""
@@ -57,7 +57,7 @@ class Redis(ServerProgram):
         """Return the answer to a command, by a program at the same end."""
         target = self._job.target
         args = [CLIENT, "-h", address(target), "-p", str(tcp_port(target)), *words]
-        client = ProgramEnd(CLIENT, target.node, args, target.spawn(args))
+        client = ProgramEnd.start(CLIENT, target, args)
         try:
             client.wait_end(_CLIENT_S)
         finally:

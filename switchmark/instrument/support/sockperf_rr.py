@@ -98,7 +98,7 @@ def read(job: Job, log: Path, client: ProgramEnd, server: ProgramEnd) -> Workloa
         ),
         server=WorkloadEnd(
             tuple(server.command),
-            version_of(NAME),
+            job.target.place.version_of(NAME),
             count_by_interval(answered_at, begin_ns, valid_s, job.sample_s),
         ),
         duration_ns=round(whole_s * NS_PER_S),

@@ -145,6 +145,7 @@ def workload_abilities(
     whole_seconds: bool = False,
     shortest_sample_s: float = 0.1,
     most_rate: int | None = None,
+    servers: tuple[str, ...] = (),
 ) -> Abilities:
     """Return the abilities of a program that runs this workload. `fields` are the parameters that
     it reads beyond the common ones."""
@@ -163,5 +164,6 @@ def workload_abilities(
         most_rate_pps=most_rate,
         linux_capabilities=dict.fromkeys(DEVICE_PORTS, ()),
         writes=None,  # the file-system sandbox also refuses TCP ports
+        servers=servers,
         fields=COMMON_FIELDS | frozenset(fields) & workload.reads,
     )

@@ -16,6 +16,10 @@ from switchmark.trial.plan import Cores
 ENDPOINTS = "endpoints: netns:a+netns:b\n"
 TO_A_POD = "location: remote\nendpoints: netns:a+pod:shop/db\n"
 BETWEEN_NODES = ("tcp-stream", "tcp-rr", "tcp-crr", "udp-stream", "udp-rr")
+FOREIGN_BETWEEN_NODES = (
+    ("tcp-stream", "iperf3"), ("udp-stream", "iperf3"), ("tcp-rr", "sockperf"),
+    ("udp-rr", "sockperf"), ("http", "switchmark"), ("dns", "dnsperf"),
+)  # fmt: skip
 ATTACH = "switch_options: {attach: br0}\n"
 ADDRESSES = "addresses: 10.77.0.201/24+10.77.0.202/24\n"
 
@@ -42,6 +46,10 @@ def check(text: str) -> None:
         ENDPOINTS + "workload: tcp-rr\nrate: 1k\nmax_rate: 5k\nabort_if: 3\n",
         ATTACH + ADDRESSES + "workload: tcp-rr\nrate: 1k\n",
         *(TO_A_POD + f"workload: {name}\nrate: 1M\n" for name in BETWEEN_NODES),
+        *(
+            TO_A_POD + f"workload: {name}\ngenerator: {program}\nrate: 1k\n"
+            for name, program in FOREIGN_BETWEEN_NODES
+        ),
     ],
 )
 def test_a_network_of_the_user_is_planned(text: str) -> None:
@@ -67,14 +75,16 @@ def test_a_network_of_the_user_is_planned(text: str) -> None:
         ("switch: existing\nworkload: tcp-stream\noffload: off\n" + ENDPOINTS, "stay as they are"),
         ("switch: existing\nworkload: tcp-rr\ncongestion_control: cubic\n" + ENDPOINTS,
          "stay as they are"),
-        ("switch: existing\nworkload: http\n" + TO_A_POD, "http works on one host only"),
-        ("switch: existing\nworkload: dns\nrate: 1k\n" + TO_A_POD,
-         "dnsperf works on one host only.*tcp-rr, tcp-stream"),
-        ("switch: existing\nworkload: redis\n" + TO_A_POD, "redis-benchmark works on one host"),
-        ("switch: existing\nworkload: tcp-stream\ngenerator: iperf3\n" + TO_A_POD,
-         "only the traffic engine can be started.*use generator: switchmark"),
+        ("switch: existing\nworkload: http\ngenerator: h2load\n" + TO_A_POD,
+         "h2load sends as fast as it can.*capped.*use generator: switchmark"),
+        ("switch: existing\nworkload: redis\n" + TO_A_POD,
+         "redis-benchmark sends as fast as it can.*use workload: .*tcp-rr"),
+        ("switch: existing\ngenerator: iperf3\nrate: 1k\n" + TO_A_POD, "iperf3 takes veth ports"),
         ("switch: linux-bridge\nlocation: remote\nworkload: tcp-rr\n",
          "tcp-rr works between two hosts only to a pod"),
+        ("switch: existing\nworkload: udp-stream\ngenerator: iperf3\nrate: 1M\n"
+         "endpoints: netns:a+address:10.0.0.1:80+netns:b\n",
+         "iperf3 sends datagrams only beside.*use generator: switchmark"),
         ("switch: linux-bridge\n" + ENDPOINTS, "endpoints belongs to switch existing"),
         ("switch: linux-bridge\n" + ADDRESSES, "addresses belongs to switch existing"),
         ("switch: linux-bridge\nmax_rate: 1k\n", "max_rate belongs to switch existing"),

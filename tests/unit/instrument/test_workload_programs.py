@@ -17,7 +17,7 @@ from switchmark.errors import ContradictoryCounts, TrialFailed
 from switchmark.instrument import dnsperf, h2load, iperf3, memtier, redis_benchmark, wrk2
 from switchmark.instrument.support import iperf3_tcp, sockperf_rr
 from switchmark.instrument.support.base import Job, Station
-from switchmark.instrument.support.program import held_program
+from switchmark.instrument.support.program import THIS_HOST, held_program
 from switchmark.instrument.support.workload import WorkloadReading
 from switchmark.model.choices import Dimension
 from switchmark.model.node import NodePort
@@ -163,7 +163,7 @@ DNSPERF = """\
 
 
 def test_dnsperf_is_read_to_the_delay() -> None:
-    reading = dnsperf.read(program(DNSPERF, "dnsperf client"), program(""))
+    reading = dnsperf.read(THIS_HOST, program(DNSPERF, "dnsperf client"), program(""))
     assert (reading.sent, reading.done) == (20, 19)
     assert (reading.payload_forth, reading.payload_back) == (680, 950)
     assert [one.frames for one in reading.client.counts] == [10, 9]
@@ -181,7 +181,7 @@ def test_dnsperf_is_read_to_the_delay() -> None:
 )
 def test_dnsperf_with_hostile_output_is_refused(change: tuple[str, str], says: str) -> None:
     with pytest.raises(TrialFailed, match=says):
-        dnsperf.read(program(DNSPERF.replace(*change), "dnsperf client"), program(""))
+        dnsperf.read(THIS_HOST, program(DNSPERF.replace(*change), "dnsperf client"), program(""))
 
 
 H2LOAD = """\

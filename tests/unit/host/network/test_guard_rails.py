@@ -103,6 +103,16 @@ def test_frames_above_the_smallest_mtu_are_refused(size: int, refused: bool) -> 
     assert ("use packet_size up to 1298" in str(switch._guard(path, state))) is refused
 
 
+def test_datagrams_above_the_mtu_are_refused_by_their_key() -> None:
+    """A datagram of 1400 bytes is an IP packet of 1428."""
+    switch = Existing()
+    switch.request = Request(frame_bytes=1446, size_key="datagram_size")
+    assert switch._mtu_refusal(1428) is None
+    refusal = str(switch._mtu_refusal(1400))
+    assert "datagram_size 1400 makes IP packets of 1428 bytes" in refusal
+    assert "use datagram_size up to 1372" in refusal
+
+
 def test_a_bridge_is_judged_by_its_ports() -> None:
     inside = host(link("br0", "bridge"), link("v1", master="br0"))
     assert judge_bridge(inside, "br0", ()).refusals == ()
@@ -151,3 +161,24 @@ def test_connections_are_bounded_by_ports_and_conntrack() -> None:
     assert connections_refusal(20_000, 28_232, 262_144) is None
     assert "local ports" in str(connections_refusal(30_000, 28_232, None))
     assert "conntrack" in str(connections_refusal(2000, 28_232, 10_000))
+
+
+class PodWithout:
+    """A pod on another node that has none of these programs."""
+
+    label = "host db (pod shop/db-1)"
+
+    def missing(self, programs: tuple[str, ...]) -> list[str]:
+        return list(programs)
+
+
+@pytest.mark.parametrize(("servers", "lacks"), [((), ""), (("nginx",), "no program nginx")])
+def test_pod_without_the_server_is_refused(servers: tuple[str, ...], lacks: str) -> None:
+    switch = Existing()
+    switch.far_end = PodWithout()  # type: ignore[assignment]
+    switch.request = Request(Endpoints("netns:a+pod:shop/db-1"), servers=servers)
+    refusal = switch._servers_refusal()
+    assert (refusal is None) is (not lacks)
+    if refusal is not None:
+        assert f"host db (pod shop/db-1) has {lacks}" in str(refusal)
+        assert "add it to the image" in str(refusal)

@@ -7,13 +7,13 @@ import socket
 from switchmark.host.network.own_end import OwnEnd
 
 
-def test_tcp_port_of_an_end_is_one_that_no_server_has() -> None:
+def test_port_of_an_end_is_free_for_udp_and_tcp() -> None:
     end = OwnEnd()
     try:
         first = end.open("127.0.0.1")
         assert (first.device, first.address) == ("lo", "127.0.0.1")
-        with socket.create_server((first.address, first.tcp_port)):
-            assert end.open("127.0.0.1").tcp_port > first.tcp_port
+        with socket.create_server((first.address, first.port)):
+            assert end.open("127.0.0.1").port > first.port
     finally:
         end.close()
 
@@ -31,3 +31,11 @@ def test_counters_of_an_end_grow_with_its_traffic() -> None:
 
 def test_offloads_of_an_end_are_read_without_privileges() -> None:
     assert OwnEnd().offloads("lo")["scatter-gather"] is True
+
+
+def test_sockets_and_programs_of_an_end_are_found() -> None:
+    end = OwnEnd()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert end.is_bound("tcp", server.getsockname()[1])
+        assert not end.is_bound("udp", server.getsockname()[1])
+    assert end.missing(["sh", "no-such-program"]) == ["no-such-program"]
