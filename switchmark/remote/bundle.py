@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 FOLDERS = (
+    "language",
     "model",
     "function",
     "host",
