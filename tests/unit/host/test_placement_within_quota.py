@@ -17,7 +17,7 @@ from switchmark.host import facts, place
 from switchmark.host.cores.placement import Demand, needed_cpus, place_within
 from switchmark.host.cores.placement import place as place_freely
 from switchmark.host.facts import Cpu
-from switchmark.model.capabilities import Availability
+from switchmark.model.capabilities import Availability, available
 from switchmark.model.choices import Idle
 from switchmark.record import Placement
 from switchmark.switch import ovs_dpdk
@@ -93,6 +93,9 @@ def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("leave_out_unavailable", "_leave_out_absent"):
         monkeypatch.setattr(preparing, name, keep_all)
     monkeypatch.setattr(steps, "_instrument_availabilities", lambda _: {})
+    # A place with hugepages, also if the tests run in a container, which cannot use them.
+    monkeypatch.setattr(place, "can", lambda _: available("yes"))
+    monkeypatch.setattr(preparing, "choose_pages", lambda planned: (planned, None))
 
 
 def keep_all(trials: object, *more: object) -> tuple[object, ...]:
