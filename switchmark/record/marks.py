@@ -243,7 +243,7 @@ _TABLE = (
         "generator was to its own limit.",
         "Leave out --no-baseline, or run: switchmark trial direct --method calibrate. Ports "
         "that exist only with their switch (container networks, existing networks, macvlan, "
-        "SR-IOV) have no baseline.",
+        "SR-IOV, VALE) have no baseline.",
     ),
     Mark(
         "mixed-connect-modes",

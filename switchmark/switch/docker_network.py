@@ -367,7 +367,9 @@ class DockerNetwork(NetworkSwitch):
         try:
             run_docker(self.session, daemon, *command)
         except SwitchmarkError as error:
-            raise self._cannot(driver, error) from None
+            raise self._cannot(
+                driver, error, f"see `{self.option('engine')} network create`"
+            ) from None
         return name
 
     def _default_network(self, driver: str) -> str:
@@ -412,12 +414,13 @@ class DockerNetwork(NetworkSwitch):
         mac, address = read_address(self.session, name, "eth0")
         return NetworkEnd(name, "eth0", mac, address)
 
-    def _cannot(self, driver: str, error: SwitchmarkError) -> UnavailableError:
+    def _cannot(
+        self, driver: str, error: SwitchmarkError, remedy: str = "correct the cause that it names"
+    ) -> UnavailableError:
         begin = "Error: " if self._is_podman else "Error response from daemon: "
         _, is_daemons, text = str(error).rpartition(begin)
         if not is_daemons:
             return UnavailableError(error.refusal.about(f"docker-network: driver {driver}: "))
-        remedy = f"see `{self.option('engine')} network create`"
         if driver in KERNEL_OPTIONS and ("failed to create the" in text or "not supported" in text):
             remedy = f"use a kernel with {KERNEL_OPTIONS[driver]}, or another driver"
         return UnavailableError(f"docker-network: driver {driver}: {text}", remedy=remedy)

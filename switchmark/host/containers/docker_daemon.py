@@ -169,8 +169,12 @@ def run_docker(session: Session, daemon: Daemon, *args: str) -> str:
                 "or its socket is gone",
                 remedy="repeat the trial" if daemon.host else "start the daemon",
             ) from None
-        _, found, text = str(error).rpartition(DAEMONS)  # a long command line comes before it
-        raise UnavailableError(f"docker {args[0]}: {found}{text}" if found else text) from None
+        program = "podman" if daemon.client else "docker"
+        for begin in (DAEMONS, "exit code "):  # a long command line comes before it
+            _, found, text = str(error).partition(begin)
+            if found:
+                raise UnavailableError(f"{program} {args[0]}: {found}{text}") from None
+        raise UnavailableError(str(error)) from None
 
 
 def hold_network(

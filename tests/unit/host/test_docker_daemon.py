@@ -61,7 +61,7 @@ def test_end_of_the_daemon_is_named(host: str, remedy: str, tools: Path, session
     ("printed", "message"),
     [
         ("docker: Error response from daemon: no", "docker run: Error response from daemon: no"),
-        ("unknown flag", "docker run x: exit code 125: unknown flag"),
+        ("unknown flag", "docker run: exit code 125: unknown flag"),
     ],
 )
 def test_errors_of_the_daemon_come_without_the_command(
