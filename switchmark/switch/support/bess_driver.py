@@ -9,10 +9,10 @@ each with one JSON line. This file imports nothing of switchmark.
 
 from __future__ import annotations
 
+import asyncio
 import json
-import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,6 @@ from typing import Any
 ROW_BYTES = 7  # network address, prefix length, gate
 UNDER_WAY = 64  # commands without a response; BESS makes a thread for each
 UNORDERED = ("IPLookupCommandAddArg", "WildcardMatchCommandAddArg")
-
-# HTTP/2 (RFC 9113): types of frames, and flags.
-DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
-END_STREAM, ACK, END_HEADERS = 1, 1, 4
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-FIRST_WINDOW = 65_535  # bytes that each side accepts at first
-LARGEST_WINDOW = 2**31 - 1
-FRAME_HEADER_BYTES = 9
-PREFIX_BYTES = 5  # before a message of gRPC: compressed or not, length
 
 
 def connect(folder: str, url: str) -> Any:
@@ -112,16 +103,9 @@ def perform(client: Any, plan: dict[str, Any]) -> dict[int, tuple[str, int]]:
 def run_commands(client: Any, commands: Sequence[Any]) -> None:
     """Run commands of modules in their order. Successive commands that each add an entry to a table
     need no order."""
-    from pybess.bess import bess_msg, module_pb
-
-    def packed(name: str, command: str, kind: str, argument: Any) -> bytes:
-        request = bess_msg.CommandRequest(name=name, cmd=command)
-        request.arg.Pack(getattr(module_pb, kind)(**with_bytes(argument)))
-        return bytes(request.SerializeToString())
-
     for is_unordered, successive in groupby(commands, lambda command: command[2] in UNORDERED):
         if is_unordered:
-            run_unordered(client, (packed(*command) for command in successive))
+            run_unordered(client, successive)
             continue
         for name, command, kind, argument in successive:
             client.run_module_command(name, command, kind, with_bytes(argument))
@@ -143,108 +127,46 @@ def with_bytes(value: Any) -> Any:
 
 def routes(client: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Add the routes of a file to module `routes`; return the number that BESS acknowledged."""
-    from pybess.bess import bess_msg, module_pb
-
     rows = Path(request["file"]).read_bytes()
-    kind = module_pb.IPLookupCommandAddArg
 
-    def requests() -> Iterator[bytes]:
-        command = bess_msg.CommandRequest(name="routes", cmd="add")
+    def additions() -> Iterator[Sequence[Any]]:
         for at in range(0, len(rows), ROW_BYTES):
             a, b, c, d, bits, high, low = rows[at : at + ROW_BYTES]
-            gate = high << 8 | low
-            command.arg.Pack(kind(prefix=f"{a}.{b}.{c}.{d}", prefix_len=bits, gate=gate))
-            yield command.SerializeToString()
+            route = {"prefix": f"{a}.{b}.{c}.{d}", "prefix_len": bits, "gate": high << 8 | low}
+            yield "routes", "add", "IPLookupCommandAddArg", route
 
     client.pause_all()
     try:
-        return {"added": run_unordered(client, requests())}
+        return {"added": run_unordered(client, additions())}
     finally:
         client.resume_all()
 
 
-def run_unordered(client: Any, requests: Iterator[bytes]) -> int:
+def run_unordered(client: Any, commands: Iterable[Sequence[Any]]) -> int:
     """Run commands of modules, many at a time, and in any order; return the number that BESS
-    acknowledged. BESS takes one command in a call, and gRPC for Python needs more CPU time for a
-    call than BESS, so this function writes and reads the frames of HTTP/2 itself."""
-    from pybess.bess import bess_msg
-
-    header = header_block("/bess.pb.BESSControl/ModuleCommand")
-    acknowledged = number = 0
-    credit = FIRST_WINDOW  # bytes that BESS accepts
-    streams: dict[int, bool] = {}  # open streams: has the response arrived
-    received = bytearray()
-    request = next(requests, None)
-    with socket.socket(socket.AF_UNIX) as control:
-        control.connect(client.peer.removeprefix("unix:"))
-        window = (LARGEST_WINDOW - FIRST_WINDOW).to_bytes(4, "big")
-        control.sendall(PREFACE + frame(SETTINGS) + frame(WINDOW_UPDATE, 0, 0, window))
-        while request is not None or streams:
-            batch = []
-            while request is not None and len(streams) < UNDER_WAY:
-                message = b"\0" + len(request).to_bytes(4, "big") + request
-                if len(message) > credit:
-                    break
-                stream = 2 * number + 1
-                batch.append(frame(HEADERS, END_HEADERS, stream, header))
-                batch.append(frame(DATA, END_STREAM, stream, message))
-                streams[stream] = False
-                credit -= len(message)
-                number += 1
-                request = next(requests, None)
-            control.sendall(b"".join(batch))
-            chunk = control.recv(1 << 20)
-            if not chunk:
-                raise RuntimeError("BESS closed the connection")
-            received += chunk
-            for kind, flags, stream, content in frames(received):
-                if kind == DATA and content:
-                    error = bess_msg.CommandResponse.FromString(content[PREFIX_BYTES:]).error
-                    if error.code:
-                        raise RuntimeError(f"command {stream // 2}: {error.errmsg or error.code}")
-                    streams[stream] = True
-                    acknowledged += 1
-                elif kind == SETTINGS and not flags & ACK:
-                    control.sendall(frame(SETTINGS, ACK))
-                elif kind == PING and not flags & ACK:
-                    control.sendall(frame(PING, ACK, 0, content))
-                elif kind == WINDOW_UPDATE and stream == 0:
-                    credit += int.from_bytes(content, "big")
-                elif kind in (RST_STREAM, GOAWAY):
-                    raise RuntimeError(f"BESS aborted command {stream // 2}: {content.hex()}")
-                if kind in (DATA, HEADERS) and flags & END_STREAM and not streams.pop(stream):
-                    raise RuntimeError(f"BESS did not answer command {stream // 2}")
-    return acknowledged
+    acknowledged. BESS takes one command in a call, and pybess waits for each response."""
+    return asyncio.run(call_many(client.peer, iter(commands)))
 
 
-def header_block(path: str) -> bytes:
-    """Return the headers of a call of gRPC: POST and http of the static table of HPACK (RFC 7541),
-    then literals that no table keeps."""
-    literals = {":path": path, ":authority": "localhost",
-                "content-type": "application/grpc", "te": "trailers"}  # fmt: skip
-    block = b"\x83\x86"
-    for name, value in literals.items():
-        block += bytes([0, len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
-    return block
+async def call_many(url: str, commands: Iterator[Sequence[Any]]) -> int:
+    """Take commands from the iterator until it ends, with `UNDER_WAY` calls at a time."""
+    import grpc
+    from pybess.bess import bess_msg, module_pb, service_pb2_grpc
 
+    async def call_each() -> int:
+        acknowledged = 0
+        for name, command, kind, argument in commands:
+            request = bess_msg.CommandRequest(name=name, cmd=command)
+            request.arg.Pack(getattr(module_pb, kind)(**with_bytes(argument)))
+            error = (await call(request)).error
+            if error.code:
+                raise RuntimeError(f"{name}: {error.errmsg or error.code}")
+            acknowledged += 1
+        return acknowledged
 
-def frame(kind: int, flags: int = 0, stream: int = 0, content: bytes = b"") -> bytes:
-    """Return a frame of HTTP/2."""
-    header = len(content).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big")
-    return header + content
-
-
-def frames(received: bytearray) -> Iterator[tuple[int, int, int, bytes]]:
-    """Yield type, flags, stream and content of each complete frame; remove these frames."""
-    at = 0
-    while len(received) >= (start := at + FRAME_HEADER_BYTES):
-        end = start + int.from_bytes(received[at : at + 3], "big")
-        if len(received) < end:
-            break
-        stream = int.from_bytes(received[at + 5 : start], "big")
-        yield received[at + 3], received[at + 4], stream, bytes(received[start:end])
-        at = end
-    del received[:at]
+    async with grpc.aio.insecure_channel(url) as channel:
+        call = service_pb2_grpc.BESSControlStub(channel).ModuleCommand
+        return sum(await asyncio.gather(*(call_each() for _ in range(UNDER_WAY))))
 
 
 def commands(client: Any, request: dict[str, Any]) -> dict[str, Any]:
