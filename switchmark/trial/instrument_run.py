@@ -191,17 +191,14 @@ class InstrumentRun:
 class ProcessesCpu:
     """CPU time of the threads of some processes, by the last reading of each thread."""
 
-    def __init__(self, *, from_start: bool = False) -> None:
-        """`from_start`: the processes start after the first reading, so that all their time
-        counts."""
-        self._from_start = from_start
+    def __init__(self) -> None:
         self._first: dict[int, tuple[float, float]] = {}
         self._last: dict[int, tuple[float, float]] = {}
 
     def look(self, pids: Sequence[int]) -> None:
         """Read the CPU time of these processes; a later process counts from its start."""
         times = ThreadTimes.of(pids).by_thread
-        if not self._last and not self._from_start:
+        if not self._last:
             self._first = dict(times)
         self._last |= times
 

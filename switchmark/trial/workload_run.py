@@ -88,7 +88,7 @@ class WorkloadRun:
             ),
         )
         self._launched = self._launch(job)
-        self._used = (ProcessesCpu(from_start=True), ProcessesCpu())  # client, server
+        self._used = (ProcessesCpu(), ProcessesCpu())  # client, server
         self._far_pids: Sequence[int] = ()  # the server in a pod on another node
         self._far_cpu_s = 0.0  # before the client begins; after its end: used in the run
         self._before = tuple(map(tcp_path.read_end, self._nodes, self._far_ends))
@@ -121,7 +121,9 @@ class WorkloadRun:
         """Do what can be done before the command to begin, so that several pairs begin together."""
         if isinstance(self._launched, Preparable):
             self._launched.prepare(self._trial.duration_s)
-        self._look()  # finds the processes in containers, which takes some time
+        # CPU time counts from here, without the start of programs and of their containers. To find
+        # the processes in containers takes some time.
+        self._look()
 
     def begin(self) -> None:
         """Start the client."""
