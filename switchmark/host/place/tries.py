@@ -24,6 +24,7 @@ from switchmark.host.place.facility import Facility
 from switchmark.host.private import calls
 
 MS_PRIVATE = 0x40000
+MNT_DETACH = 2
 RTM_NEWLINK, RTM_DELLINK = 16, 17
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL, NLM_F_CREATE = 0x1, 0x4, 0x200, 0x400
 IFLA_IFNAME, IFLA_LINKINFO, IFLA_INFO_KIND = 3, 18, 1
@@ -111,8 +112,9 @@ def _read_within(fd: int, timeout_s: float) -> bytes:
 
 
 def network_namespace() -> None:
-    """Make a network namespace and a mount namespace, a veth pair in the one, a mount in the
-    other. Settings of the network must be writable: IPv6 is switched off in each namespace."""
+    """Make a network namespace and a mount namespace, a veth pair in the one, and the mount of /sys
+    in the other that `ip netns` makes, which the kernel refuses in a container of rootless Podman.
+    Settings of the network must be writable: IPv6 is switched off in each namespace."""
 
     def make() -> None:
         _checked(libc().unshare(calls.CLONE_NEWNET))
@@ -122,6 +124,10 @@ def network_namespace() -> None:
         _checked(libc().unshare(calls.CLONE_NEWNS))
         _checked(libc().mount(b"none", b"/", None, calls.MS_REC | MS_PRIVATE, None))
         _checked(libc().mount(b"none", b"/proc", b"tmpfs", 0, None))
+        is_covered = libc().umount2(b"/sys", MNT_DETACH) != 0
+        is_read_only = is_covered and os.statvfs("/sys").f_flag & os.ST_RDONLY
+        flags = calls.MS_RDONLY if is_read_only else 0
+        _checked(libc().mount(b"none", b"/sys", b"sysfs", flags, None))
 
     _in_thread(make)
 

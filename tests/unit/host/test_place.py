@@ -3,6 +3,7 @@ each refusal has a reason and a remedy for this kind of place."""
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -298,3 +299,23 @@ def test_root_without_capabilities_is_tried_out() -> None:
     lines = done.stdout.splitlines()
     assert len(lines) == 7
     assert all(line.endswith(" False") for line in lines)
+
+
+def test_network_namespace_needs_the_mount_of_sys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rootless Podman lets a container make namespaces, but `ip netns` cannot mount /sys there."""
+
+    class Refusing:
+        """A C library whose kernel refuses only the mount of sysfs."""
+
+        unshare = umount2 = staticmethod(lambda *_: 0)
+
+        @staticmethod
+        def mount(_source: bytes, _target: bytes, kind: bytes | None, *_: object) -> int:
+            ctypes.set_errno(errno.EPERM)
+            return -1 if kind == b"sysfs" else 0
+
+    monkeypatch.setattr(tries, "libc", Refusing)
+    monkeypatch.setattr(tries, "_netlink", print)
+    monkeypatch.setattr(tries, "NETWORK_SETTING", "/nonexistent")
+    with pytest.raises(PermissionError):
+        tries.network_namespace()
