@@ -14,7 +14,8 @@ from switchmark.trial import deployed_measurer
 from switchmark.trial.deployed_measurer import DeployedMeasurer
 from switchmark.trial.sender_absence import late_frames
 from switchmark.trial.verification import PairEnds
-from tests.unit.trial_fakes import CPU, T0, FakeEngine, S, event, process, result, samples, trial
+from tests.unit.engine_lines import event
+from tests.unit.trial_fakes import CPU, T0, FakeEngine, S, process, result, samples, trial
 
 
 def measurer(
@@ -233,6 +234,7 @@ def test_a_used_up_quota_does_not_stall_the_switch(
     looks = iter([ThreadTimes(0.0, {7: (0.0, 0.0)}), ThreadTimes(2.0, {7: (1.5, 0.5)})])
     monkeypatch.setattr(ThreadTimes, "of", lambda _: next(looks))
     throttled(monkeypatch, throttled_s)
+    softirq_threads(monkeypatch, 1.0, 1.0)
     assert deployed.measure(2.0, 5000.0).stalled_s == pytest.approx(stalled_s)
 
 
@@ -242,6 +244,7 @@ def test_waiting_switch_is_noted() -> None:
     looks = iter([ThreadTimes(0.0, {7: (0.0, 0.0)}), ThreadTimes(2.0, {7: (1.5, 0.5)})])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ThreadTimes, "of", lambda _: next(looks))
+        softirq_threads(patch, 1.0, 1.0)
         point = deployed.measure(2.0, 5000.0)
     assert point.stalled_s == 0.5
     assert point.needs_repetition
