@@ -155,7 +155,7 @@ def test_an_application_dials_a_published_port_or_a_service(
     try:
         assert user.stdout is not None and user.stdout.readline() == "open\n"
         done = host.bench(
-            "trial", "existing", "--no-baseline", "--json", "--duration", "1s", "--rate",
+            "trial", "existing", "--no-baseline", "--json", "--duration", "3s", "--rate",
             "200" if workload == "tcp-rr" else "10Mbps", "--set", f"workload={workload}",
             "--set", f"endpoints=netns:a+address:{address}:8080+netns:c",
             "--results", str(host.folder / "r"),
@@ -195,7 +195,7 @@ def test_a_service_of_chains_of_iptables_is_dialled(host: OwnNetwork) -> None:
     host.sh(KUBE_PROXY)
     try:
         done = host.bench(
-            "trial", "existing", "--no-baseline", "--json", "--duration", "1s", "--rate", "100",
+            "trial", "existing", "--no-baseline", "--json", "--duration", "3s", "--rate", "100",
             "--set", "workload=tcp-crr", "--results", str(host.folder / "r"),
             "--set", "endpoints=netns:a+address:10.96.0.19:8080+netns:c",
         )  # fmt: skip
@@ -212,7 +212,7 @@ def test_datagrams_of_an_application_reach_a_published_port(host: OwnNetwork) ->
     host.sh((DNAT % "10.77.0.1").replace("tcp", "udp"))
     try:
         done = host.bench(
-            "trial", "existing", "--no-baseline", "--json", "--duration", "1s", "--rate", "100",
+            "trial", "existing", "--no-baseline", "--json", "--duration", "3s", "--rate", "100",
             "--set", "workload=udp-rr", "--results", str(host.folder / "r"),
             "--set", "endpoints=netns:a+address:10.77.0.1:8080+netns:c",
         )  # fmt: skip

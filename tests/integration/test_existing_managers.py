@@ -31,7 +31,7 @@ needs_docker = pytest.mark.skipif(
     not all(map(shutil.which, ("dockerd", "docker"))) or no_busybox() is not None,
     reason="no dockerd (docker.io), or no static busybox",
 )
-SHORT = ("--rate", "200", "--burst", "1", "--duration", "1s", "--no-baseline", "--json")
+SHORT = ("--rate", "200", "--burst", "1", "--duration", "2s", "--no-baseline", "--json")
 
 
 def stop(pid_file: Path) -> None:

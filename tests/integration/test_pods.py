@@ -121,7 +121,7 @@ def test_another_pod_than_the_testbeds_is_refused(nodes: OwnNetwork, testbed: Pa
 @pytest.mark.parametrize(
     ("setting", "text"),
     [
-        ("workload=http", "http works on one host only"),
+        ("workload=redis", "redis-benchmark sends as fast as it can"),
         ("abort_if=3", "abort_if works on one host only"),
         ("endpoints=pod:shop/web-0+netns:b", "leads to a pod on another node"),
     ],

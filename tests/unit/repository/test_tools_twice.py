@@ -69,9 +69,9 @@ def test_broken_test_fails_twice(tmp_path: Path) -> None:
 
 
 def test_many_failures_are_not_repeated(tmp_path: Path) -> None:
-    """More than three failures do not happen by chance."""
+    """More than five failures do not happen by chance."""
     many = "".join(
-        CHANCY.replace("chancy", f"chancy_{k}").replace("second", f"{k}") for k in range(4)
+        CHANCY.replace("chancy", f"chancy_{k}").replace("second", f"{k}") for k in range(6)
     )
     code, output = run_twice(tmp_path, many)
     assert code == 1 and "once more" not in output
