@@ -325,10 +325,10 @@ class Trial(Frozen):
         read=read.cores("any", "switch", "applications"))] = ANY_CPUS
     nics: Annotated[Nics, Parameter(
         "nics", LAYOUT, DEFAULT, "eth2/eth3+eth4/eth5",
-        "real ports of this host: pairs APPLICATION/SWITCH of ports that a cable joins, with `+` "
-        "between the pairs; in `eth2/eth3` the application uses eth2, the switch eth3. A port "
-        "is a network device, or a PCI address that is bound to a driver for DPDK "
-        "(docs/scenarios.md); `none`: virtual ports",
+        "real ports of this host: pairs TESTER/SWITCH of ports that a cable joins, with `+` "
+        "between the pairs; in `eth2/eth3` the tester (the sender or receiver) uses eth2, the "
+        "switch eth3. A port is a network device, or a PCI address that is bound to a driver for "
+        "DPDK (docs/scenarios.md); `none`: virtual ports",
         read=read.words(read_nics), none="none")] = Nics("")
     ring: Annotated[Literal[256, 512, 1024, 2048, 4096], Parameter(
         "ring", LAYOUT, SAME, "256, 1024",

@@ -84,7 +84,7 @@ def trials_of(text: str) -> list[Trial]:
         ),
         (
             "switch: linux-bridge\nscenario: p2p\npairs: 5\nnics: a/b",
-            "there are 10 testers .tx0, rx0, tx1, rx1, tx2, rx2, tx3, rx3, ...",
+            "there are 10 testers .tx0, rx0, tx1, rx1, tx2, rx2, tx3, rx3 and 2 more.",
         ),
         (
             "switch: sriov\nswitch_options: {vf_driver: vfio}\nio: [dpdk, raw]",

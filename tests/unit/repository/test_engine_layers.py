@@ -15,6 +15,7 @@ LAYERS = (  # from the bottom; a file includes files of the same layer and of ea
         "fail",
         "options/value",
         "cache_line_bytes",
+        "common_divisor",
         "threads/core_token",
         "measure/*",
         "traffic/*",
