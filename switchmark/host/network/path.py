@@ -531,13 +531,24 @@ class _Tracing:
             names = [str(row["ifname"]) for row in rows if row.get("mac") == self._mac]
         return next((ports[name] for name in names if name in ports), None)
 
+    def _below(
+        self, handle: NamespaceHandle, link: Link, called: str
+    ) -> tuple[NamespaceHandle, Link] | str:
+        """Return the device below this one with its namespace, or why the path ends here. `called`
+        is the word for the device below."""
+        home = self.reader.namespace_of(handle, link.peer_namespace)
+        below = self.reader.state(home).by_index(link.peer_index or 0) if home else None
+        if home is None or below is None:
+            self.reader.unseen.append(f"the {called} {link.name}")
+            return f"the {called} {link.name} is not visible"
+        return home, below
+
     def _over_vlan(self, handle: NamespaceHandle, link: Link) -> str:
         """Leave a VLAN device by the device below it, with a tag."""
-        home = self.reader.namespace_of(handle, link.peer_namespace)
-        parent = self.reader.state(home).by_index(link.peer_index or 0) if home else None
-        if home is None or parent is None:
-            self.reader.unseen.append(f"the device below {link.name}")
-            return f"the device below {link.name} is not visible"
+        found = self._below(handle, link, "device below")
+        if isinstance(found, str):
+            return found
+        home, parent = found
         if self._vlan is not None:
             return f"{link.name} adds a second tag, which is not followed"
         self._vlan = link.info.get("id")
@@ -559,11 +570,10 @@ class _Tracing:
         return self._beyond(handle, active)
 
     def _over_parent(self, handle: NamespaceHandle, link: Link) -> str:
-        home = self.reader.namespace_of(handle, link.peer_namespace)
-        parent = self.reader.state(home).by_index(link.peer_index or 0) if home else None
-        if home is None or parent is None:
-            self.reader.unseen.append(f"the parent of {link.name}")
-            return f"the parent of {link.name} is not visible"
+        found = self._below(handle, link, "parent of")
+        if isinstance(found, str):
+            return found
+        home, parent = found
         self.stations.append(Station(home.inode, parent.name, "is the parent"))
         if self.target is not None:
             for other in self.reader.state(self.target.handle).links.values():

@@ -178,17 +178,18 @@ def test_vlan_device_of_the_host_routes() -> None:
     assert path.forth.routers == path.back.routers == 1
 
 
-def bond(index: int, **data: Any) -> dict[str, Any]:
+def ends_of_a_bond(**data: Any) -> tuple[FakeHandle, FakeHandle]:
+    """Return an end with a bond of two ports, and one with a single device."""
     data = {"mode": "active-backup", "miimon": 100, **data}
-    return device(index, "bond0", "bond", data=data, address="10.0.0.2")
+    return ends(
+        [veth(2, "p0", 11, HOST, master="bond0"), veth(3, "p1", 13, HOST, master="bond0"),
+         device(4, "bond0", "bond", data=data, address="10.0.0.2")],
+        [veth(2, "eth0", 12, HOST, address="10.0.0.3")],
+    )  # fmt: skip
 
 
 def test_active_port_of_a_bond_is_followed() -> None:
-    a, b = ends(
-        [veth(2, "p0", 11, HOST, master="bond0"), veth(3, "p1", 13, HOST, master="bond0"),
-         bond(4, active_slave="p1")],
-        [veth(2, "eth0", 12, HOST, address="10.0.0.3")],
-    )  # fmt: skip
+    a, b = ends_of_a_bond(active_slave="p1")
     host = FakeHandle(
         HOST, "this host", bridge(3, "br0"), PORTS[0], veth(13, "vc", 3, A, master="br0"),
         veth(12, "vb", 2, B, master="br0"),
@@ -202,11 +203,7 @@ def test_active_port_of_a_bond_is_followed() -> None:
 
 
 def test_ports_that_share_the_load_are_not_followed() -> None:
-    a, b = ends(
-        [veth(2, "p0", 11, HOST, master="bond0"), veth(3, "p1", 13, HOST, master="bond0"),
-         bond(4, mode="balance-rr")],
-        [veth(2, "eth0", 12, HOST, address="10.0.0.3")],
-    )  # fmt: skip
+    a, b = ends_of_a_bond(mode="balance-rr")
     path = read(FakeHandle(HOST, "this host", bridge(3, "br0"), *PORTS), a, b)
     assert path.forth.end == (
         "bond0 shares packets among its ports (p0, p1), which is not followed"
