@@ -33,7 +33,7 @@ name: job
 switch: [{", ".join(SWITCHES)}]
 mixed_connect_modes: true
 throughput: {{rate: max, duration: 1s}}
-latency: {{rate: 1000, burst: 1, duration: 1s}}
+latency: {{rate: 1000, burst: 1, duration: 0.6s}}
 sweeps:
   - {{environment: lxc, packet_size: [64, 1500]}}
   - {{environment: netns, packet_size: 64}}
