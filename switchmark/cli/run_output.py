@@ -196,7 +196,10 @@ def _decide(
     blocks = max((row.finished for row in rows if not row.is_baseline), default=0)
     if summary.further_s:
         further = format_duration(summary.further_s)
-        about = f"To decide the undecided comparisons, in about {further} more"
+        below = summary.undecided_below
+        also = f" and the {below} between lower places" if below > 1 else ""
+        also = " and the one between lower places" if below == 1 else also
+        about = f"To decide the undecided comparisons{also}, in about {further} more"
         change = f"budget={_budget(spent_s + summary.further_s)}"
         if definition.budget_s is None:
             change = f"repetitions={definition.repetitions + summary.further_blocks}"

@@ -140,6 +140,17 @@ def further_blocks(answers: Sequence[PointAnswer]) -> int:
     return max((lead.further_blocks or 0 for one in answers for lead in one.leads), default=0)
 
 
+def undecided_below(answers: Sequence[PointAnswer]) -> int:
+    """The number of pairs that more time would decide, and which no line of the summary shows:
+    those without the best contender."""
+    return sum(
+        lead.further_s is not None
+        for answer in answers
+        for lead in answer.leads
+        if answer.ranking[0].contender not in (lead.ahead, lead.behind)
+    )
+
+
 def fits_by_contender(answers: Sequence[PointAnswer], most: int) -> bool:
     """Return True if `most` lines have room for each contender of each point."""
     return 1 + sum(1 + len(one.ranking) for one in answers) <= most

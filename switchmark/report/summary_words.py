@@ -56,6 +56,7 @@ class Summary:
     certified: str  # whether the figures are certified on this machine
     further_s: float  # that would decide what is undecided; 0 if nothing is
     further_blocks: int
+    undecided_below: int  # pairs without the best contender that this time would decide
     room: int  # lines for the points, sentences or rows, and their heading
 
 
@@ -106,6 +107,7 @@ def summarise_in_words(
         certified=certified(of_rows(rows)),
         further_s=answer_words.further_s(deciding),
         further_blocks=answer_words.further_blocks(deciding),
+        undecided_below=answer_words.undecided_below(deciding),
         room=room if deciding else _MOST_ROWS,
     )
 

@@ -138,6 +138,32 @@ def test_undecided_lead_names_the_command_that_goes_on(
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("below", "also"), [(1, "the one"), (3, "the 3")])
+def test_time_for_pairs_below_the_best_is_explained(
+    below: int, also: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines of one to five minutes stood above "in about 1 h 5 min more", without the reason: a
+    pair of the second and the third contender that no line shows."""
+    monkeypatch.setattr(run_output, "builtin_names", lambda: ["synthetic"])
+    switches = ("ovs-dpdk", "basicfwd", "linux-bridge", "ovs-netdev")
+    records = [
+        synthetic_record(synthetic_trial(switch=switch).repeated(number), number=number)
+        for number in range(10)
+        for switch in switches
+    ]
+    found = open_run(write_run(tmp_path, records, budget_s=60.0, prove=0.05))
+    rows = summary(found.directory)
+    (answer,) = [one for one in answers_of(found, rows, rows) if one.decides]
+    best = answer.ranking[0].contender
+    others = [lead for lead in answer.leads if best not in (lead.ahead, lead.behind)]
+    assert len(others) == 3
+    unclear = [replace(lead, verdict=LeadVerdict.UNDECIDED, further_s=200.0) for lead in others]
+    leads = (*(lead for lead in answer.leads if lead not in others), *unclear[:below])
+    lines = summary_lines(found, rows, rows, [replace(answer, leads=leads)], "quick")
+    (decide,) = [line.text for line in lines if line.text.startswith("To decide")]
+    assert f"comparisons and {also} between lower places, in about " in decide
+
+
 def test_too_small_a_budget_names_a_larger_one(tmp_path: Path) -> None:
     """A run that had time for one block printed figures, and not how to get a comparison."""
     records = [synthetic_record(synthetic_trial(switch=s)) for s in ("basicfwd", "ovs-dpdk")]
