@@ -329,6 +329,14 @@ _TABLE = (
         "Use the result only as proof of function. Measure on a machine with KVM.",
         invalidates=True,
     ),
+    Mark(
+        "leftovers",
+        "Something of the trial could not be removed",
+        "After the measurement was complete, a program, namespace, container or device of the "
+        "trial could not be ended or removed, so it was present in later trials.",
+        "Read the reason at the end of the explanation in the record. The run tries again at its "
+        "end; `switchmark clean` removes what remains.",
+    ),
 )
 
 MARKS: dict[str, Mark] = {mark.name: mark for mark in _TABLE}

@@ -12,7 +12,7 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,6 +51,7 @@ from switchmark.record import (
     Verification,
     VnfRun,
 )
+from switchmark.record.marks import explain
 from switchmark.record.quality import LoopCost
 from switchmark.trial.cost import ApplicationCpu
 
@@ -222,6 +223,23 @@ class RecordDraft:
         except Exception as error:
             self.failures.append(f"{name} cannot be recorded: {one_line(error)}")
             return default
+
+    def leaves_behind(self, error: Exception) -> None:
+        """Add the mark of a trial whose measurement is complete, and whose tear-down failed."""
+        if self.measured is None:
+            raise ValueError("a trial without figures cannot have this mark")
+        judged = self.measured.judged
+        verdict = judged.verdict
+        marked = verdict.model_copy(
+            update={
+                "marks": [*verdict.marks, "leftovers"],
+                "explanations": [
+                    *verdict.explanations,
+                    f"{explain('leftovers')} Reason: {one_line(error)}",
+                ],
+            }
+        )
+        self.measured = replace(self.measured, judged=replace(judged, verdict=marked))
 
     def finish(self) -> Record:
         """Return the record of the trial, which has ended. Contradictory figures are left out, with

@@ -68,6 +68,7 @@ def _run_placed(
         draft.failures.append(why_failed([], error))
         return draft.finish()
     log = ""
+    is_complete = False
     try:
         with deployment:
             draft.watch.lap("deploy")
@@ -75,9 +76,14 @@ def _run_placed(
                 deployment, plan, baseline, draft.watch, observe
             )
             draft.watch.lap("finish")
+            is_complete = True
         draft.watch.lap("teardown")
     except Exception as error:  # the other trials of the campaign still run
         draft.watch.lap("teardown")
+        if is_complete:
+            draft.leaves_behind(error)
+            draft.ran = _ran(draft, deployment, plan, log)
+            return draft.finish()
         reason = deployment.running_switch.death
         died = f"{plan.switch.name}: {reason}" if reason else ""
         log = deployment.running_switch.log

@@ -139,12 +139,24 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("step", [*STEPS, "stop switch", "close tx0"])
+@pytest.mark.parametrize("step", STEPS)
 def test_whatever_fails_becomes_a_record(step: str) -> None:
     plan = plan_for(switch=FakeSwitch(fail_at=step), environment=FakeEnvironment(fail_at=step))
     record = run(plan)
     assert record.status == "failed" and record.message == f"{step} failed"
     assert record.timing is not None and record.placement is not None
+
+
+@pytest.mark.parametrize("step", ["stop switch", "close tx0"])
+def test_measured_trial_survives_a_tear_down_that_fails(step: str) -> None:
+    """Its figures were lost: the trial was recorded as failed."""
+    plan = plan_for(switch=FakeSwitch(fail_at=step), environment=FakeEnvironment(fail_at=step))
+    record = run(plan)
+    assert record.status == "finished" and record.throughput is not None
+    assert record.verdict is not None and record.verdict.valid
+    assert own_marks(record) == ["leftovers"]
+    assert record.verdict.explanations[-1].endswith(f"Reason: {step} failed")
+    assert record.engines and record.timing is not None
 
 
 def test_fault_of_the_bench_ends_one_trial_only() -> None:
