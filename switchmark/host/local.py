@@ -280,9 +280,11 @@ def _popen(
                 start_new_session=True,
                 umask=PRIVATE,
             )
-    except FileNotFoundError:
-        raise SwitchmarkError(f"{args[0]}: no such program", remedy="is it installed?") from None
-    except PermissionError:
+    except (FileNotFoundError, PermissionError):
+        # A folder of PATH that the user may not read gives "permission denied" too.
+        if shutil.which(args[0], os.F_OK, env.get("PATH")) is None:
+            remedy = "is it installed?"
+            raise SwitchmarkError(f"{args[0]}: no such program", remedy=remedy) from None
         raise SwitchmarkError(f"{args[0]}: not permitted to run it") from None
 
 

@@ -50,7 +50,8 @@ def is_of(group: str, name: str) -> bool:
 def _remove_lock(name: str, lxcpath: Path) -> None:
     """Remove /run/lxc/lock/LXCPATH/.NAME, which LXC leaves behind, and its empty parents."""
     directory = LXC_LOCK_DIR / str(lxcpath).lstrip("/")
-    with suppress(FileNotFoundError):
+    # An ordinary user may not read root's folder, and has no container in it.
+    with suppress(FileNotFoundError, PermissionError):
         (directory / f".{name}").unlink()
     while directory != LXC_LOCK_DIR and LXC_LOCK_DIR in directory.parents:
         try:

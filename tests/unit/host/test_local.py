@@ -17,6 +17,7 @@ import pytest
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.host import local
+from switchmark.host.containers import lxc_remains
 from switchmark.host.kernel import procfs
 from switchmark.host.local import LocalHost
 from switchmark.host.pump import LineQueue, Pump
@@ -45,6 +46,23 @@ def test_run_returns_output_and_raises_with_the_last_line() -> None:
     assert host.run(["false"], check=False).exit_code == 1
     with pytest.raises(SwitchmarkError, match="no-such-program: no such program"):
         host.run(["no-such-program"])
+
+
+def test_unreadable_folder_of_path_does_not_hide_a_missing_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With root's PATH, a user read "not permitted to run it" for a program that is missing."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(local.subprocess, "Popen", refused)
+    with pytest.raises(SwitchmarkError, match="no-such-program: no such program"):
+        LocalHost().run(["no-such-program"])
+    (tmp_path / "tool").touch()
+    for existing in (str(tmp_path / "tool"), "sh"):
+        with pytest.raises(SwitchmarkError, match=f"{existing}: not permitted to run it"):
+            LocalHost().run([existing])
 
 
 def test_run_beyond_its_timeout_is_killed_with_its_children() -> None:
@@ -275,6 +293,20 @@ def test_process_is_ended_before_its_container_is_removed(state: Path) -> None:
         entry = Container(container, str(session.run_dir / "lxc"))
         session.ledger.undo(session.ledger.record(entry))
         assert not started.alive()
+
+
+def test_lock_folder_of_root_does_not_prevent_the_removal_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine where root used LXC before, an ordinary user may not read /run/lxc."""
+
+    def refused(_self: Path, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    (tmp_path / "sm1-tx0").mkdir()
+    lxc_remains.remove("sm1-tx0", tmp_path)
+    assert not tmp_path.exists()
 
 
 def test_state_directory_must_be_short_enough_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
