@@ -26,7 +26,10 @@ EXIT_VIOLATED = 4  # as `compare` has it for "worse"
 JunitFile = Annotated[
     Path | None,
     typer.Option(
-        "--junit", metavar="FILE", help="Write verdicts as JUnit XML.", rich_help_panel=OUTPUT
+        "--junit",
+        metavar="FILE",
+        help="Write the results and verdicts as JUnit XML, for CI.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 BmfFile = Annotated[

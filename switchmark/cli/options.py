@@ -70,7 +70,8 @@ RunName = Annotated[
     str | None,
     typer.Argument(
         metavar="RUN",
-        help="The folder of a run, the name of a campaign, or `latest` (the default).",
+        help="The folder of a run, the name of a campaign, the address of a run in a store, or "
+        "`latest` (the default).",
     ),
 ]
 CampaignName = Annotated[
@@ -148,7 +149,7 @@ NoBaseline = Annotated[
     bool,
     typer.Option(
         "--no-baseline",
-        help="Do not measure the baselines without a switch.",
+        help="Do not measure the baselines (trials without a switch).",
         rich_help_panel=MEASURE,
     ),
 ]

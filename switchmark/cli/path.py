@@ -44,8 +44,9 @@ def command(
     """Show the network path between two running endpoints: its devices and their peers, bridges,
     routes, firewall rules, MTU, offloads and settings.
 
-    The command only reads from the kernel and changes nothing. If `switchmark run` would refuse to
-    send traffic along the path, it also prints the reason (docs/existing.md, "Guard rails").
+    The command only reads from the kernel and from Open vSwitch. It sends and changes nothing. If
+    `switchmark run` would refuse to send traffic along the path, it also prints the reason
+    (docs/existing.md, "Guard rails").
     """
     first, second = (_endpoint(text, name) for text, name in ((a, "A"), (b, "B")))
     if first.kind is EndpointKind.ADDRESS:

@@ -222,9 +222,11 @@ class CampaignProgress(LiveView):
         names = sorted(self._marks, key=lambda name: (seriousness(name), -self._marks[name]))
         shown = [f"{name} ({self._marks[name]})" for name in names[:_MOST_MARKS]]
         if len(names) > _MOST_MARKS:
-            shown.append(f"{len(names) - _MOST_MARKS} more marks")
+            shown.append(f"{len(names) - _MOST_MARKS} other marks")
         tone = Tone.NOT_VALID if self._invalid else Tone.CAUTION
-        yield from wrapped(f"marks so far: {', '.join(shown)}", tone=tone, width=width)
+        yield from wrapped(
+            f"marks so far, with the number of trials: {', '.join(shown)}", tone=tone, width=width
+        )
 
     def _take(self, record: Record) -> None:
         """Add the marks and the figures of a record."""

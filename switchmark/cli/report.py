@@ -46,7 +46,7 @@ def report(
             "--html",
             metavar="FILE",
             help="The HTML file (default: report.html in the folder of the run; for a run in a "
-            "store, RUN.html in this folder).",
+            "store, RUN.html in the current folder).",
         ),
     ] = None,
     plots: Annotated[
@@ -61,7 +61,8 @@ def report(
         typer.Option(
             "--medium",
             metavar="RATE",
-            help="With --form: add the theoretical frame rates of such a link, for example 10Gbps.",
+            help="With --form: add the theoretical frame rates of a link of this bit rate, "
+            "for example 10Gbps.",
         ),
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,

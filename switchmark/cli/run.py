@@ -58,10 +58,10 @@ docs/watching.md
 
 Exit codes:
   0    every trial finished
-  1    at least one trial failed; the others are stored
+  1    at least one trial failed; its reason and all finished trials are stored
   2    wrong input
   3    this machine cannot run a switch or an environment of the campaign,
-       or two contenders failed for the same reason
+       or two contenders failed at once for the same reason
   4    a figure is proven to violate an expectation of the campaign
   130  interrupted; --resume continues
 """
@@ -76,8 +76,8 @@ def command(
         bool,
         typer.Option(
             "--resume",
-            help="Continue the last run of this campaign, with the settings of that run. Failed "
-            "trials are repeated, finished trials are not.",
+            help="Continue the last run of this campaign, with the settings of that run; `--set` "
+            "changes them. Failed trials are repeated, finished trials are not.",
             rich_help_panel=MEASURE,
         ),
     ] = False,

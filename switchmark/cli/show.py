@@ -59,7 +59,12 @@ def show(
     run: RunName = None,
     format: Annotated[
         Format,
-        typer.Option("--format", "-f", help="The format of the output.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--format",
+            "-f",
+            help="`table`: the summary, with --full also all tables.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = Format.TABLE,
     output: Annotated[
         Path | None,
@@ -90,7 +95,7 @@ def show(
         ),
     ] = "",
     trials: Annotated[
-        bool, typer.Option("--trials", help="Print one row for each repetition instead of means.")
+        bool, typer.Option("--trials", help="Print one row for each repetition.")
     ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Print all tables of the run after the summary.")

@@ -179,11 +179,13 @@ class Trial(Frozen):
         "method", METHOD, DEFAULT, "ndr-pdr",
         "how a figure is found: `plain` (one trial at the set rate), or a method of many trials "
         "from `switchmark list methods` (docs/methods.md). Then `rate` limits the load, and "
-        "`duration` is the length of one of its trials", names=lambda known: known.methods)] = PLAIN
+        "`duration` is the length of one of its trials, except for `ndr-pdr` (`goals` define it) "
+        "and `soak` (the total time)", names=lambda known: known.methods)] = PLAIN
     goals: Annotated[Name, Parameter(
         "goals", METHOD, DEFAULT, "rfc2544",
-        "set of goals of an `ndr-pdr` search: `csit`, `rfc2544`, `tst009` or `quick`. Each set "
-        "has fixed loss ratios, 0 for NDR and 0.5 % for PDR (docs/methods.md)",
+        "set of goals of an `ndr-pdr` search: `csit`, `rfc2544`, `tst009` or `quick`. All have the "
+        "loss ratios 0 (NDR) and 0.5 % (PDR); they differ in the length of a trial, the number of "
+        "trials and the width (docs/methods.md)",
         names=lambda known: known.goals, noun="preset of goals")] = "csit"
     budget_s: Annotated[Seconds | None, Parameter(
         "method_budget", METHOD, DEFAULT, "5m",
@@ -195,8 +197,8 @@ class Trial(Frozen):
         unit="time", read=read.time, show=format_seconds, say="{:g} s".format)] = 10.0
     interval_s: Annotated[Seconds, Parameter(
         "interval", METHOD, ANY, "100ms",
-        "length of one sample inside a trial. In trials of less than 5 s the value 200ms, which is "
-        "the default, becomes `duration` / 25",
+        "length of one sample inside a trial. In trials of less than 5 s, 200ms (the default) "
+        "becomes `duration` / 25, also if it is written",
         unit="time", read=read.time, show=format_seconds, say="samples of {:g} s".format,
         of_result=False)] = 0.2
     switch_options: Annotated[SwitchOptions, Parameter(  # `name:value+name:value`, sorted
@@ -214,8 +216,8 @@ class Trial(Frozen):
         say=lambda value: f"{value} core{'s' if value > 1 else ''}")] = 1
     spare_cores: Annotated[int, Parameter(
         "spare_cores", CONTENDER, PLANNED, "1",
-        "number of cores that no program uses. In a baseline (`direct`), the applications then "
-        "have only the cores that they have beside a switch that polls",
+        "number of cores that no program uses. With 1, the applications of a baseline (`direct`) "
+        "have the same cores as beside a switch that polls",
         unit="cores", limits=read.SPARE, ranges=True, by_switch=True,
         say=lambda value: f"{value or 'no'} core{'s' if value > 1 else ''} idle")] = 0
     packet_mix: Annotated[traffic.PacketMix, Parameter(  # packet_size_bytes: the rounded mean
@@ -307,8 +309,9 @@ class Trial(Frozen):
     numa: Annotated[Literal["auto", "same", "other", "generator-apart"], Parameter(
         "numa", CORES, SAME, "same, other",
         "NUMA nodes: `same` (applications and switch on one node), `other` (applications on "
-        "another node than the switch), `generator-apart` (applications on another node; VNFs on "
-        "the node of the switch, each on a separate core), `auto`: one node if it has enough cores",
+        "another node than the switch), `generator-apart` (testers on another node; applications "
+        "and VNFs on the node of the switch, each on a separate core), `auto`: one node if it has "
+        "enough cores",
         noun="placement on NUMA nodes")] = "auto"
     neighbour: Annotated[str, Field(pattern=VNF_PATTERN), Parameter(
         "neighbour", CORES, DEFAULT, "none, cache",
@@ -351,9 +354,10 @@ class Trial(Frozen):
     compared: Annotated[ComparedKeys, Parameter(  # parameter_table.py adds `read`
 
         "compared", METHOD, ANY, "cpu_limit+switch_cpus",
-        "keys that may differ between compared trials, of `environment`, `page_size` and the keys "
-        "of cores (`cpu_limit` and others). Trials that differ in another of these keys are not "
-        "compared. With `contenders` it need not be written: it has the keys of the entries",
+        "keys in which compared trials may differ. Possible are `environment`, `page_size` and the "
+        "keys of cores (`cpu_limit` and others); each combination of their values is then a "
+        "contender. With `contenders` these are the keys of the entries, so `compared` need not be "
+        "written",
         none="none", by_switch=True,
         say=lambda value: f"compared by {value}" if value else "compared by no cores",
         )] = ComparedKeys("")
@@ -412,7 +416,8 @@ class Trial(Frozen):
         say=lambda value: f"the load matches {'no rule' if value == 'none' else value}")] = "last"
     masks: Annotated[int, Parameter(
         "masks", FUNCTION, DEFAULT, "1, 4, 16",
-        "number of different combinations of prefix lengths in the rules of `acl`", unit="masks",
+        "number of different combinations of prefix lengths among the generated denials of `acl`",
+        unit="masks",
         limits=read.MASKS, ranges=True, say=counted("mask"), axis=Axis("masks"))] = 1
     tunnels: Annotated[int, Parameter(
         "tunnels", FUNCTION, DEFAULT, "1, 100, 1000",
@@ -477,7 +482,7 @@ class Trial(Frozen):
     offload: Annotated[Literal["on", "off"], Parameter(
         "offload", CONTENDER, SAME, "on, off",
         "segmentation (TSO, GSO), receive offload (GRO) and checksum offload of the devices at "
-        "both ends and of the ports of the switch, for a workload other than `frames`: `on` (as "
+        "both ends and of the ports of the switch, for workloads over TCP: `on` (as "
         "the kernel sets a new veth, without GRO; a switch that loses the state of an offload has "
         "it off, docs/workloads.md), or `off`",
         noun="offload", say="offload {}".format)] = "on"
@@ -522,20 +527,22 @@ class Trial(Frozen):
         "addresses", CONTENDER, DEFAULT, "10.77.0.201/24+10.77.0.202/24",
         "free IPv4 addresses, with prefix length, of the two ends that the bench attaches to a "
         "bridge of the user (`switch_options: {attach: br0}`). It refuses addresses that somebody "
-        "answers for; `none`: no bridge, or a Docker network, which chooses them",
+        "answers for; `none`: no bridge is attached, or a Docker network, where Docker chooses the "
+        "addresses",
         read=read.words(read_addresses), none="none", by_switch=True,
         say=lambda value: value.replace("+", " to ") or "no addresses")] = Addresses("")
     max_rate_pps: Annotated[int | None, Parameter(
         "max_rate", METHOD, DEFAULT, "5k",
-        "highest `rate` that may be sent through a network that leaves this machine, after "
-        "`--yes-this-network`; `none`: at most 1k packets/s, 10 Mbit/s and 10 s",
+        "highest `rate` of a trial through a network that leads out of this machine, which needs "
+        "the option `--yes-this-network`. With `none`, such a trial has at most 1k packets/s, 10 "
+        "Mbit/s and 10 s",
         unit="packets/s", show=format_rate, none="none", limits=read.PPS_CAP,
         say=lambda v: f"at most {format_rate(v)} pps" if v else "the usual cap")] = None
     abort_if: Annotated[int | None, Parameter(
         "abort_if", METHOD, DEFAULT, "3, 10",
-        "switch `existing`: a trial fails as soon as the median round trip of ten probes a second, "
-        "beside the load, is more than this many times the median before the load; `none`: no "
-        "probes",
+        "switch `existing`: beside the load, the bench sends ten probes per second. A trial fails "
+        "as soon as the median of their round trips is more than this many times the median before "
+        "the load; `none`: no probes",
         limits=read.ABORT, none="none",
         say=lambda v: f"aborted at {v} times the round trip" if v else "not aborted")] = None
     # fmt: on

@@ -91,8 +91,8 @@ _TABLE = (
     Mark(
         "duration-stretched",
         "The trial lasted longer than intended",
-        "A sender was kept from running and ran more than 2 % longer than intended, so rates and "
-        "loss belong to a longer time.",
+        "A sender lost its core for a while and ended more than 2 % later than intended, so rates "
+        "and loss belong to a longer time.",
         "Find the cause (other programs, a suspended guest, too few cores), then measure again.",
     ),
     Mark(
@@ -147,11 +147,11 @@ _TABLE = (
     ),
     Mark(
         "counters-disagree",
-        "Counters do not agree",
+        "No counter explains some missing or additional frames",
         "By the counters of the switch and of the applications, more than 0.01 % of the sent "
         "frames disappeared, or appeared, at a step of the path where no counter explains it.",
         "Read the step in section reconciliation of the record, which the report shows with the "
-        "trial. The switch may not have lost these frames; additional frames are copies.",
+        "trial. Perhaps the switch did not lose these frames. Additional frames are copies.",
     ),
     Mark(
         "contradictory-counts",
@@ -212,7 +212,7 @@ _TABLE = (
         "At loads near the limit, trials at the same load gave opposite results over a range that "
         "is wider than the required width, so the bounds are where chance put them.",
         "Use the range in the record instead of the bounds. Stop other programs, use longer "
-        "trials, or require a larger width (another set of goals).",
+        "trials, or require a larger width (`goals: quick` requires 1 %).",
     ),
     Mark(
         "out-of-budget",

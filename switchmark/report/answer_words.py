@@ -82,10 +82,11 @@ def heading(answers: Sequence[PointAnswer]) -> str:
     testbeds = len({answer.testbed for answer in answers})
     each = f" on each of {testbeds} testbeds" if testbeds > 1 else ""
     counts = {answer.blocks for answer in answers}
-    blocks = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else f"{max(counts)}"
-    counted = "1 block" if counts == {1} else f"{blocks} blocks"
+    counted = "1 block" if counts == {1} else f"{max(counts)} blocks"
+    if len(counts) > 1:
+        counted = f"{min(counts)} to {max(counts)} blocks for each figure"
     confidence = _percent(first.confidence)
-    return f"Proven leads, {confidence} confidence, from {counted}{each}; figures are medians:"
+    return f"Comparison at {confidence} confidence, from {counted}{each}; figures are medians:"
 
 
 def explanation(answers: Sequence[PointAnswer]) -> str:
@@ -274,7 +275,7 @@ def _lead(answer: PointAnswer, lead: Lead, best: RankedContender, other: RankedC
         return f"undecided, only {lead.pairs} {'pair' if lead.pairs == 1 else 'pairs'} of trials"
     more = ""
     if lead.further_s is not None:
-        more = f"; about {format_duration(lead.further_s)} more would decide"
+        more = f"; about {format_duration(lead.further_s)} more for this pair would decide"
     return f"undecided ({_bounds(lead.seen_from(best.contender))}){more}"
 
 

@@ -41,10 +41,11 @@ def caveats(rows: Sequence[SummaryRow], records: Sequence[Record]) -> list[Cavea
             )
         else:
             result.append(Caveat(name, (f"{share}. The records of these trials explain it.",)))
-    singles = sum(row.finished == 1 for row in done)
+    compared = [row for row in done if not row.is_baseline] or done
+    singles = sum(row.finished == 1 for row in compared)
     if singles:
         text = (
-            f"{singles} of {len(done)} rows have one repetition. They have no confidence interval, "
+            f"{singles} of {len(compared)} rows have one repetition. They have no interval, "
             "and no difference from them can be tested. Set `repetitions` to 5 or more in the "
             "campaign."
         )
@@ -57,7 +58,7 @@ def _share(bearers: Sequence[SummaryRow], done: Sequence[SummaryRow]) -> str:
     if len(bearers) == total:
         return "All rows" if total > 1 else "The only row"
     names = list(dict.fromkeys(row.contender for row in bearers))
-    rows = "rows with the baselines" if any(row.is_baseline for row in done) else "rows"
+    rows = "rows, baselines included" if any(row.is_baseline for row in done) else "rows"
     return f"{len(bearers)} of {total} {rows} ({', '.join(names)})"
 
 
@@ -76,7 +77,7 @@ def _placement(records: Sequence[Record]) -> tuple[str, ...]:
     idle = ", ".join(sorted({p.idle for p in placements}))
     lines = [
         f"{len(cores)} core{'' if len(cores) == 1 else 's'} used; oversubscribed in {shared} of "
-        f"{len(placements)} trials; applications wait for frames by `idle` {idle}"
+        f"{len(placements)} trials; applications without frames do this (`idle`): {idle}"
     ]
     users: dict[str, dict[str, None]] = defaultdict(dict)
     for record in records:

@@ -77,11 +77,11 @@ def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
     measured = [row for row in rows if row.cpu is not None]
     return Panels(
         "CPU cost",
-        "Cores used by the processes of the switch, by the traffic applications with the soft "
-        "interrupts in their time, and by other soft interrupts. A switch in the kernel has no "
-        "process, so its work is part of the other two. A switch that polls uses its whole core "
-        "at any load. `ns a frame` is the CPU time of all of them, divided by the forwarded "
-        "frames.",
+        "Cores used by the processes of the switch; by the traffic applications, with the soft "
+        "interrupts that ran in their CPU time; and by all other soft interrupts. A switch in the "
+        "kernel has no process, so its work is part of the other two. A switch that polls uses its "
+        "whole core at any load. `ns a frame` is the CPU time of all of them, divided by the "
+        "forwarded frames.",
         [_cpu(title, members) for title, members in compared_facets(measured, None)],
     )
 

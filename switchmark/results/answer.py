@@ -30,8 +30,8 @@ from switchmark.results.documents import CorruptResultError, read_record
 from switchmark.results.proving import InterimAnalyses, Proving, blocks_of
 from switchmark.results.rows import KNOWN_TRUTH
 from switchmark.results.run_directory import Run
-from switchmark.statistics.order_statistics import typical
-from switchmark.statistics.paired import FEWEST_PAIRS, MIN_PAIRS, LogRatio, ratio_of
+from switchmark.statistics.order_statistics import median_interval, typical
+from switchmark.statistics.paired import FEWEST_PAIRS, MIN_PAIRS
 from switchmark.statistics.sequential import Decision, Outcome, PairedComparison
 from switchmark.statistics.states import LineTimes, State, label, levels_of
 
@@ -102,7 +102,7 @@ class RankedContender:
     contender: str
     trial: Trial  # repetition 0
     typical: float  # median over the trials, in the unit of the metric
-    low: float | None  # interval of the typical figure; None: fewer than three trials
+    low: float | None  # 95 % interval of the typical figure; None: fewer than six trials
     high: float | None
     trials: int  # trials that count
     measured: tuple[MeasuredTrial, ...] = ()  # all trials that have a figure
@@ -357,22 +357,22 @@ def _ranked(
     trials = as_block_trials(observed, metric)
     states = label(trials)
     first = {item.contender: item.trial for item in observed}
-    logs_of: dict[str, list[LogRatio]] = defaultdict(list)
+    figures_of: dict[str, list[float]] = defaultdict(list)
     measured: dict[str, list[MeasuredTrial]] = defaultdict(list)
     for item, trial, state in zip(observed, trials, states, strict=True):
         if trial.figure is not None:
-            logs_of[trial.contender].append(LogRatio(trial.block, math.log(trial.figure)))
+            figures_of[trial.contender].append(trial.figure)
         if (figure := item.figures.get(metric)) is not None:
             measured[trial.contender].append(MeasuredTrial(item.block, figure, state, item.unused))
-    for contender, logs in logs_of.items():
-        interval = ratio_of(logs)
+    for contender, figures in figures_of.items():
+        low, high = median_interval(figures)
         yield RankedContender(
             contender=names.get(contender, first[contender].called),
             trial=first[contender],
-            typical=typical([math.exp(log.log_ratio) for log in logs]),
-            low=interval.low if interval else None,
-            high=interval.high if interval else None,
-            trials=len(logs),
+            typical=typical(figures),
+            low=low,
+            high=high,
+            trials=len(figures),
             measured=tuple(measured[contender]),
         )
 

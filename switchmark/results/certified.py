@@ -60,7 +60,7 @@ def certified(certificates: Iterable[Note]) -> str:
 
 def _why_not(note: Note) -> str:
     if note is None:
-        return "there was no certificate for this port and I/O"
+        return "this machine had no certificate for the port kinds and I/O of these trials"
     if not note.covers:
         return f"the certificate of {note.made_at[:10]} does not cover such trials ({note.why})"
     if not note.holds:

@@ -72,6 +72,14 @@ def typical(values: Sequence[float]) -> float:
     return math.sqrt(statistics.median_low(values) * statistics.median_high(values))
 
 
+def median_interval(values: Sequence[float]) -> Bounds:
+    """Return the 95 % interval of the median of these values, in any order; None twice with fewer
+    than six of them."""
+    ordered = sorted(values)
+    low, high = ranks_of(len(ordered), 0.5)
+    return (None, None) if low is None or high is None else (ordered[low - 1], ordered[high - 1])
+
+
 def by_median(mean: Estimate, level: float = LEVEL) -> Estimate:
     """Return the estimate of the same repetitions whose `mean` is their typical value, with its
     interval of confidence 1 - `level`. A single repetition keeps its own interval."""

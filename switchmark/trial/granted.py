@@ -26,8 +26,9 @@ def granted(trial: Trial, engines: Sequence[EngineProcess], switch_pids: Iterabl
     differs = []
     if trial.socket_buffers != UNFORCED and requested is not None and least < requested:
         differs.append(
-            f"socket buffers of {requested} bytes were asked for, {receive} bytes for receiving "
-            f"and {send} bytes for sending were granted"
+            f"socket buffers of {requested} bytes were requested; the kernel granted {receive} "
+            f"bytes for receiving and {send} bytes for sending (it counts twice the bytes that "
+            "the engine requests)"
         )
     return Granted(
         place=place.kind().value,

@@ -292,7 +292,6 @@ def _to_pod(switch: Existing, far: FarSide) -> Switch:
 
 
 def _place(trial: Trial, capabilities: Capabilities, topology: Topology, cores: Cores) -> Placement:
-    spare = trial.spare_cores
     demand = _demand(trial, capabilities, topology.pairs())
     if trial.numa == "generator-apart":
         demand = replace(demand, outside=_generator(topology))
@@ -301,12 +300,7 @@ def _place(trial: Trial, capabilities: Capabilities, topology: Topology, cores: 
         beside = cores_of(trial, placement)
         placement = placement.model_copy(update={"neighbour_cores": beside})
     if trial.switch == WIRE:
-        return placement.model_copy(
-            update={
-                "switch_cores": [],
-                "reason": placement.reason + (f"; cores left idle: {spare}" if spare else ""),
-            }
-        )
+        return placement.model_copy(update={"switch_cores": []})
     return placement
 
 

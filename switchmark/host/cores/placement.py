@@ -457,7 +457,7 @@ def _bench_cores(cores: _Assigned, used: Sequence[int], ordered: Sequence[Cpu]) 
 
 def _switch_reason(demand: Demand, switch: Sequence[int], movable: Sequence[int]) -> str:
     if demand.is_baseline:
-        left = f", and {core_list(switch)} stays idle instead of the switch" if switch else ""
+        left = f"; {core_list(switch)} stays idle, as if a switch polled there" if switch else ""
         return f"no switch: the applications exchange frames directly{left}"
     if demand.in_kernel_switch:
         return "the switch works in the kernel, on the senders' cores"

@@ -109,7 +109,7 @@ def test_baseline_leaves_core_of_switch_idle(switch: str, spare: int) -> None:
     assert wire.placement.application_cores == measured.placement.application_cores
     assert wire.placement.idle == measured.placement.idle
     assert len(measured.placement.switch_cores) == spare
-    assert ("left idle" in wire.placement.reason) == bool(spare)
+    assert ("stays idle" in wire.placement.reason) == bool(spare)
     used = {core for cores in wire.placement.application_cores.values() for core in cores}
     assert not used & set(measured.placement.switch_cores)
 

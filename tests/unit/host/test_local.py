@@ -48,7 +48,7 @@ def test_run_returns_output_and_raises_with_the_last_line() -> None:
         host.run(["no-such-program"])
 
 
-def test_unreadable_folder_of_path_does_not_hide_a_missing_program(
+def test_unreadable_folder_of_path_hides_no_missing_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With root's PATH, a user read "not permitted to run it" for a program that is missing."""
@@ -295,7 +295,7 @@ def test_process_is_ended_before_its_container_is_removed(state: Path) -> None:
         assert not started.alive()
 
 
-def test_lock_folder_of_root_does_not_prevent_the_removal_of_a_container(
+def test_container_is_removed_beside_a_lock_folder_of_root(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a machine where root used LXC before, an ordinary user may not read /run/lxc."""

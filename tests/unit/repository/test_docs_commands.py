@@ -103,6 +103,18 @@ def test_commands_of_the_page_can_be_typed(page: Path) -> None:
     problems = [(line, problem(words_of(line))) for line in typed(text)]
     problems += [(line, problem(words_of(line), whole=False)) for line in mentioned(text)]
     assert [one for one in problems if one[1]] == []
+    assert [line for line in typed(text) if has_command_in_comment(line)] == []
+
+
+def has_command_in_comment(line: str) -> bool:
+    """Return True if a command stands behind the comment of another one, as after a rewrap."""
+    return re.search(r"#.*\bswitchmark [a-z]", line) is not None
+
+
+def test_command_in_a_comment_is_detected() -> None:
+    """A rewrapped block of the README had six commands in five lines."""
+    assert has_command_in_comment("doctor  # what this machine can do .venv/bin/switchmark plan")
+    assert not has_command_in_comment("doctor  # what this machine can do with switchmark")
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
