@@ -127,7 +127,8 @@ def test_undecided_lead_names_the_command_that_goes_on(
         )
     ]
     assert any(
-        "undecided (ratio between 0.33 and 3.00); about 3 min 20 s more would decide" in line
+        "undecided (ratio between 0.33 and 3.00); about 3 min 20 s more for this pair would decide"
+        in line
         for line in lines
     )
     (decide,) = [line for line in lines if line.startswith("To decide")]

@@ -102,7 +102,9 @@ def test_unexplained_losses_are_shown_with_the_trial(tmp_path: Path) -> None:
     text = target.read_text()
     assert "Where frames went: the counters do not agree" in text
     assert "500 in the switch (<strong" in text and "400 unexplained" in text
-    assert "Counters do not agree" in text, "the explanation of the mark"
+    assert "No counter explains some missing or additional frames" in text, (
+        "the explanation of the mark"
+    )
 
 
 def test_faults_are_shown_with_the_trial(tmp_path: Path) -> None:

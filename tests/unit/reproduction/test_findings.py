@@ -479,7 +479,7 @@ def test_page_shows_findings_items_and_published_values(tmp_path: Path) -> None:
     for changed in (text, marked):
         assert "440 kpps" in changed and "Most virtual switches do not achieve higher" in changed
         assert paper.machine in " ".join(changed.split())
-        assert "not certified: there was no certificate for this port and I/O; run" in changed
+        assert "not certified: this machine had no certificate for the port kinds" in changed
     assert "<svg" in text and "http-equiv" in text and "src=" not in text
     assert paper.findings[0].statement in text and "undecided" in text
 

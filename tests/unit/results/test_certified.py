@@ -25,7 +25,10 @@ from tests.unit.records import (
 NOTE = CertificateNote(
     id="0123abcd", made_at="2026-01-02T03:04:05Z", outcome="proven", holds=True, proven=["rate: f"]
 )
-UNCERTIFIED = f"not certified: there was no certificate for this port and I/O; {HOW}"
+UNCERTIFIED = (
+    "not certified: this machine had no certificate for the port kinds and I/O of these trials; "
+    f"{HOW}"
+)
 CERTIFIED = (
     "certified 2026-01-02 (0123abcd) until switchmark, kernel, engine, microcode or cores "
     "change: rate"
