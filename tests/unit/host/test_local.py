@@ -56,7 +56,7 @@ def test_unreadable_folder_of_path_hides_no_missing_program(
     def refused(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(local.subprocess, "Popen", refused)
+    monkeypatch.setattr(subprocess, "Popen", refused)
     with pytest.raises(SwitchmarkError, match="no-such-program: no such program"):
         LocalHost().run(["no-such-program"])
     (tmp_path / "tool").touch()
