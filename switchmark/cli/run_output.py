@@ -197,9 +197,8 @@ def _decide(
     if summary.further_s:
         further = format_duration(summary.further_s)
         below = summary.undecided_below
-        also = f" and the {below} between lower places" if below > 1 else ""
-        also = " and the one between lower places" if below == 1 else also
-        about = f"To decide the undecided comparisons{also}, in about {further} more"
+        which = f"all pairs, also {below} of lower places" if below else "the undecided comparisons"
+        about = f"To decide {which}, in about {further} more"
         change = f"budget={_budget(spent_s + summary.further_s)}"
         if definition.budget_s is None:
             change = f"repetitions={definition.repetitions + summary.further_blocks}"
