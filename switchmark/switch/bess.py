@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from switchmark.errors import Refusal, SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.errors import Refusal, SwitchmarkError, TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.host import Spawned
 from switchmark.host.place import Facility
@@ -37,6 +37,7 @@ from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCo
 from switchmark.model.rights import Rights
 from switchmark.model.taxonomy import MODULAR, PIPELINE, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support import bess_functions
+from switchmark.switch.support.base import refuse_impossible
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, devargs
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.options import WithOptions
@@ -191,8 +192,7 @@ class Bess(WithOptions, ProgramSwitch):
         table = self.function_table
         if table is None:
             return None
-        if (impossible := self.table_refusal(table)) is not None:
-            raise UnavailableError(impossible.about(f"{self.name}: "))
+        refuse_impossible(self, table)
         return bess_functions.plan_of(table, self.options())
 
     def _load_routes(self, folder: Path) -> None:

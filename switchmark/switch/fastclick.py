@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from io import BufferedIOBase
 from pathlib import Path
 
-from switchmark.errors import Refusal, TrialFailed, UnavailableError
+from switchmark.errors import Refusal, TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.process_output import output_of, parse_counter, parsing
 from switchmark.host.programs import digest, has_bytes
@@ -29,6 +29,7 @@ from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support import fastclick_functions
+from switchmark.switch.support.base import refuse_impossible
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC, peer_index
@@ -253,8 +254,7 @@ class FastClick(WithOptions, ProgramSwitch):
         table = self.function_table
         if table is None:
             return None
-        if (impossible := self.table_refusal(table)) is not None:
-            raise UnavailableError(impossible.about(f"{self.name}: "))
+        refuse_impossible(self, table)
         return fastclick_functions.configuration(table, self.options())
 
     def table_refusal(self, table: FunctionTable) -> Refusal | None:

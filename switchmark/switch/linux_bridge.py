@@ -24,6 +24,7 @@ from switchmark.model.options import mode_refusal
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support import kernel_tunnels, nft
+from switchmark.switch.support.base import refuse_impossible
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.kernel_tunnels import CLOSED
@@ -152,8 +153,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
 
     def _connect_tunnels(self, table: FunctionTable) -> None:
         """Bridge the access port with a VXLAN device for each tunnel, by static entries."""
-        if (impossible := self.table_refusal(table)) is not None:
-            raise UsageError(impossible.about(f"{self.name}: "))
+        refuse_impossible(self, table)
         bridge = f"sm{self.session.id}br"
         access = device_of(self.ports[table.access_port])
         underlay = device_of(self.ports[table.underlay_port])

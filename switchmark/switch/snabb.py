@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from switchmark.errors import Refusal, TrialFailed, UnavailableError
+from switchmark.errors import Refusal, TrialFailed
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.place import Facility
 from switchmark.host.process_output import output_of
@@ -24,6 +24,7 @@ from switchmark.model.page_size import PageSize
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MODULAR, PIPELINE, STRUCTURED, Taxonomy
 from switchmark.switch.support import snabb_functions
+from switchmark.switch.support.base import refuse_impossible
 from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.ports import peer_index, socket_of
 from switchmark.switch.support.program import DEADLINE_S, MAC_AGING_S, ProgramSwitch
@@ -117,8 +118,7 @@ class Snabb(ProgramSwitch):
         (self._shm / PROGRAM).write_text(own_text(PROGRAM))
         plan = "-"
         if (table := self.function_table) is not None:
-            if (impossible := self.table_refusal(table)) is not None:
-                raise UnavailableError(impossible.about(f"{self.name}: "))
+            refuse_impossible(self, table)
             (self._shm / FUNCTIONS).write_text(own_text(FUNCTIONS))
             plan = str(snabb_functions.write_plan(table, self._shm))
         ports = [port.device or socket_of(port) for port in self.ports]

@@ -29,6 +29,7 @@ from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support import vpp_changes, vpp_functions
+from switchmark.switch.support.base import refuse_impossible
 from switchmark.switch.support.cable import DPDK_ENDS
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
@@ -248,8 +249,7 @@ class Vpp(WithOptions, ProgramSwitch):
         table = self.function_table
         if table is None:
             return commands(self.ports, self.mode, self.options())
-        if (impossible := self.table_refusal(table)) is not None:
-            raise UnavailableError(impossible.about(f"{self.name}: "))
+        refuse_impossible(self, table)
         has_addresses = table.is_routed or table.tunnels
         macs = {port.index: port.mac for port in table.ports} if has_addresses else None
         functions = vpp_functions.setup_commands(table, self._names, self.options())

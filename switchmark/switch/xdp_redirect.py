@@ -28,6 +28,7 @@ from switchmark.model.functions import FunctionEntries, FunctionSupport, TableMe
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support import bpf, bpf_calls, kernel_routes, xdp_acl
+from switchmark.switch.support.base import refuse_impossible
 from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
@@ -192,8 +193,7 @@ class XdpRedirect(InKernelSwitch):
         table = self.function_table
         if table is None or not table.rules:
             return None
-        if (impossible := self.table_refusal(table)) is not None:
-            raise UnavailableError(impossible.about(f"{self.name}: "))
+        refuse_impossible(self, table)
         begun = time.monotonic()
         acl = xdp_acl.Filter.load(table)
         self._keep(acl.map_fd)

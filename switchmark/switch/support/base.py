@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeGuard, cast, runtime_checkable
 
-from switchmark.errors import Refusal, TrialFailed
+from switchmark.errors import Refusal, TrialFailed, UsageError
 from switchmark.function.support.table import FunctionTable
 from switchmark.host.host import Session
 from switchmark.host.network.counted import KnownNetwork
@@ -66,10 +66,18 @@ class PerformsFunctions(Protocol):
 class RefusesTables(Protocol):
     """A switch that cannot express every neutral table."""
 
+    name: str
+
     def table_refusal(self, table: FunctionTable) -> Refusal | None:
         """Return why it cannot express a table with the options that it has; None if it can.
         Changes nothing, so that a campaign can be refused when it is read."""
         ...
+
+
+def refuse_impossible(switch: RefusesTables, table: FunctionTable) -> None:
+    """Raise `UsageError` if the switch cannot express this table."""
+    if (refusal := switch.table_refusal(table)) is not None:
+        raise UsageError(refusal.about(f"{switch.name}: "))
 
 
 class HasMainThread(Protocol):
