@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -130,10 +131,20 @@ def print_remark(text: str, first: int = 0, tone: Tone = Tone.PLAIN) -> None:
     print_lines(wrapped(text, first, first + 2, tone, width=width) or [Line("")])
 
 
+def program_name() -> str:
+    """Return how the user can call switchmark: by its name if the shell finds this program by it,
+    otherwise by the path that the user wrote, such as `.venv/bin/switchmark` in a clone."""
+    called = Path(sys.argv[0])
+    found = shutil.which("switchmark")
+    if called.name != "switchmark" or (found and Path(found).resolve() == called.resolve()):
+        return "switchmark"
+    return shlex.quote(sys.argv[0])
+
+
 def command_lines(label: str, arguments: Sequence[str], *, width: int | None = None) -> list[Line]:
-    """Return a command in a form that can be pasted: quoted, and continued with backslashes if it
-    does not fit behind its label."""
-    quoted = [shlex.quote(word) for word in arguments]
+    """Return a command of switchmark with these arguments in a form that can be pasted: quoted, and
+    continued with backslashes if it does not fit behind its label."""
+    quoted = [program_name(), *map(shlex.quote, arguments)]
     whole = f"{label}: {' '.join(quoted)}"
     if width is None and console().soft_wrap:
         return [Line(printable(whole))]

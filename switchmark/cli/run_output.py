@@ -21,6 +21,7 @@ from switchmark.cli.output import (
     print_lines,
     print_remark,
     print_table,
+    program_name,
     text_width,
     wrapped,
 )
@@ -65,7 +66,7 @@ from switchmark.statistics.paired import MIN_PAIRS
 
 _SHORTEST_BUDGET_S = 120  # from here on budgets are given in whole minutes
 _TONES = {NOT_VALID: Tone.NOT_VALID, CAUTION: Tone.CAUTION, FAILED: Tone.FAILED}
-_DETAILS = "Meaning of the marks: docs/results.md, or `switchmark show --full`"
+_DETAILS = "Meaning of the marks: docs/results.md, or `{} show --full`"
 
 
 def print_summary(
@@ -105,7 +106,7 @@ def summary_lines(
         *body,
         *(line for text in (*summary.shares, *summary.findings) for line in wrapped(text, 0, 4)),
         *warned,
-        *(wrapped(_DETAILS) if any(row.marks for row in rows) else []),
+        *(wrapped(_DETAILS.format(program_name())) if any(row.marks for row in rows) else []),
         *_certificate(found, summary, is_measured_here=is_measured_here),
         *_decide(found, summary, rows, campaign),
         *_elsewhere(found),
@@ -213,7 +214,7 @@ def _decide(
         return wrapped(f"{about}: repeat the command of this run with --resume --set {change}")
     root = found.directory.parent
     place_ = [] if root == DEFAULT_ROOT else ["--results", str(root)]
-    command = ["switchmark", "run", argument, "--resume", *place_, "--set", change]
+    command = ["run", argument, "--resume", *place_, "--set", change]
     return command_lines(about, command)
 
 
@@ -248,10 +249,10 @@ def _campaign_argument(found: Run) -> str | None:
 def _elsewhere(found: Run) -> list[Line]:
     report = found.directory / "report.html"
     path = str(found.directory)
-    lines = command_lines("All figures", ["switchmark", "show", "--full", path])
+    lines = command_lines("All figures", ["show", "--full", path])
     if report.exists():
         return [*lines, *wrapped(f"Report: {report}")]
-    return [*lines, *command_lines("Report", ["switchmark", "report", path])]
+    return [*lines, *command_lines("Report", ["report", path])]
 
 
 def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -87,12 +88,33 @@ def test_printed_commands_name_this_run_and_can_be_pasted(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        (".venv/bin/switchmark", ".venv/bin/switchmark"),
+        ("/home/a user/.venv/bin/switchmark", "'/home/a user/.venv/bin/switchmark'"),
+        ("{bin}/switchmark", "switchmark"),
+        ("/usr/lib/python3/dist-packages/pytest/__main__.py", "switchmark"),
+    ],
+)
+def test_printed_command_calls_the_program_as_the_user_did(
+    called: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a clone, `switchmark` is not in PATH, and the printed commands could not be pasted."""
+    (tmp_path / "switchmark").write_text("#!/bin/sh\n")
+    (tmp_path / "switchmark").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [called.format(bin=tmp_path)])
+    (line,) = command_lines("All figures", ["show"], width=200)
+    assert line.text == f"All figures: {name} show"
+
+
 def test_command_wider_than_the_screen_is_continued() -> None:
-    arguments = ["switchmark", "run", "my campaign.yaml", "--resume", "--set", "budget=90m"]
+    arguments = ["run", "my campaign.yaml", "--resume", "--set", "budget=90m"]
     lines = [line.text for line in command_lines("To decide", arguments, width=30)]
     assert all(len(line) <= 30 for line in lines), lines
     joined = "\n".join(lines[1:]).replace("\\\n", "")  # as a shell reads it
-    assert shlex.split(joined) == arguments
+    assert shlex.split(joined) == ["switchmark", *arguments]
 
 
 @pytest.mark.parametrize(
