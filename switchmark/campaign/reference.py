@@ -40,7 +40,7 @@ def contender_keys() -> str:
     """The keys that an entry of `contenders` may hold."""
     kinds = {
         "the switch and its traffic path": Kind.CONTENDER,
-        "the cores": Kind.CORES,
+        "the cores, the memory pages and other load": Kind.CORES,
         "the place of the applications": Kind.PLACE,
         "the work of the switch": Kind.FUNCTION,
     }

@@ -40,7 +40,7 @@ from switchmark.workload.registry import WORKLOADS
 
 EPILOG = """
 Examples:
-  switchmark list                 everything
+  switchmark list                 all kinds except networks and hosts
   switchmark list switches        with their ports, modes and options
   switchmark list scenarios environments
   switchmark list campaigns       the built-in campaigns

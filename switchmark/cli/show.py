@@ -62,7 +62,7 @@ def show(
         typer.Option(
             "--format",
             "-f",
-            help="`table`: the summary, with --full also all tables.",
+            help="`table`: the summary (with --full also all tables), or the rows of --columns.",
             rich_help_panel=OUTPUT,
         ),
     ] = Format.TABLE,
@@ -91,11 +91,15 @@ def show(
             "--columns",
             "-c",
             metavar="NAMES",
-            help="Columns, separated by commas; `help` lists all.",
+            help="Print these columns instead of the summary, separated by commas; `help` lists "
+            "all.",
         ),
     ] = "",
     trials: Annotated[
-        bool, typer.Option("--trials", help="Print one row for each repetition.")
+        bool,
+        typer.Option(
+            "--trials", help="Print one row for each repetition, as CSV, JSON or Parquet."
+        ),
     ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Print all tables of the run after the summary.")

@@ -95,9 +95,9 @@ class Trial(Frozen):
         say=lambda value: f"{value} pair{'' if value == 1 else 's'}", axis=Axis("pairs"))] = 1
     switch: Annotated[Name, Parameter(
         "switch", CONTENDER, PLANNED, "[linux-bridge, ovs-dpdk, basicfwd]",
-        "the switch under test; `switchmark list switches` prints the names; `all` means every "
-        "switch that docs/switches.md does not exclude from it (`direct` is the baseline without a "
-        "switch)",
+        "the switch under test; `switchmark list switches` prints the names; `all` means all "
+        "switches except `direct` (the baseline without a switch) and those that docs/switches.md "
+        "describes as not part of `all`",
         letter="V", names=lambda known: known.switches,
         every=lambda known: known.contenders)]
     packet_size_bytes: Annotated[int, Parameter(
@@ -197,8 +197,8 @@ class Trial(Frozen):
         unit="time", read=read.time, show=format_seconds, say="{:g} s".format)] = 10.0
     interval_s: Annotated[Seconds, Parameter(
         "interval", METHOD, ANY, "100ms",
-        "length of one sample inside a trial. In trials of less than 5 s, 200ms (the default) "
-        "becomes `duration` / 25, also if it is written",
+        "length of one sample inside a trial. In trials of less than 5 s, the value 200ms becomes "
+        "`duration` / 25, whether it is the default or stands in the file",
         unit="time", read=read.time, show=format_seconds, say="samples of {:g} s".format,
         of_result=False)] = 0.2
     switch_options: Annotated[SwitchOptions, Parameter(  # `name:value+name:value`, sorted
@@ -354,10 +354,10 @@ class Trial(Frozen):
     compared: Annotated[ComparedKeys, Parameter(  # parameter_table.py adds `read`
 
         "compared", METHOD, ANY, "cpu_limit+switch_cpus",
-        "keys in which compared trials may differ. Possible are `environment`, `page_size` and the "
-        "keys of cores (`cpu_limit` and others); each combination of their values is then a "
-        "contender. With `contenders` these are the keys of the entries, so `compared` need not be "
-        "written",
+        "keys in which compared trials may differ. Possible are `environment` and the keys from "
+        "`cpu_limit` to `page_size` in the table of contenders; each combination of their values "
+        "is then a contender. With `contenders` these are the keys of the entries, so `compared` "
+        "need not be written",
         none="none", by_switch=True,
         say=lambda value: f"compared by {value}" if value else "compared by no cores",
         )] = ComparedKeys("")
@@ -378,7 +378,8 @@ class Trial(Frozen):
         "socket_buffers", LAYOUT, SAME, "unforced",
         "buffers of the sockets of applications, VNFs and the switch `af-packet`: `largest` (64 "
         "MiB if the kernel permits), or `unforced` (at most `net.core.rmem_max` and `wmem_max`, "
-        "as for an ordinary user). The record has the granted sizes",
+        "as for an ordinary user). The record has the granted sizes; the kernel counts 64 MiB as "
+        "128 MiB",
         noun="choice of socket buffers",
         say="{} socket buffers".format)] = "largest"
     page_size: Annotated[Literal["auto", "huge", "4KiB"], Parameter(
@@ -416,7 +417,8 @@ class Trial(Frozen):
         say=lambda value: f"the load matches {'no rule' if value == 'none' else value}")] = "last"
     masks: Annotated[int, Parameter(
         "masks", FUNCTION, DEFAULT, "1, 4, 16",
-        "number of different combinations of prefix lengths among the generated denials of `acl`",
+        "number of different prefix lengths of the source addresses in the generated denials of "
+        "`acl`",
         unit="masks",
         limits=read.MASKS, ranges=True, say=counted("mask"), axis=Axis("masks"))] = 1
     tunnels: Annotated[int, Parameter(
@@ -527,8 +529,8 @@ class Trial(Frozen):
         "addresses", CONTENDER, DEFAULT, "10.77.0.201/24+10.77.0.202/24",
         "free IPv4 addresses, with prefix length, of the two ends that the bench attaches to a "
         "bridge of the user (`switch_options: {attach: br0}`). It refuses addresses that somebody "
-        "answers for; `none`: no bridge is attached, or a Docker network, where Docker chooses the "
-        "addresses",
+        "answers for; `none`: no bridge is attached, or a Docker network is attached and Docker "
+        "chooses the addresses",
         read=read.words(read_addresses), none="none", by_switch=True,
         say=lambda value: value.replace("+", " to ") or "no addresses")] = Addresses("")
     max_rate_pps: Annotated[int | None, Parameter(

@@ -26,7 +26,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
 }
 NOT_BUILT: Mapping[str, str] = {
     "vxlan": "Snabb has no app for it",
-    "mirror": "the monitor port is not in the program that drives Snabb",
+    "mirror": "the Lua program that drives Snabb has no monitor port",
 }
 
 
