@@ -52,7 +52,7 @@ of the same block. Two runs have no such pairs, so their ratio also includes eac
 machine between them.
 Verdicts: better and worse (significant after correction, and beyond the threshold), same (not
 significant, and the whole interval is within the threshold), negligible (significant, but the
-ratio is within the threshold), unclear (more repetitions are needed), untestable (fewer than two
+ratio is within the threshold), unclear (more repetitions are needed), untestable (too few
 repetitions). docs/comparing.md describes the statistical tests.
 
 More: docs/comparing.md, docs/machines.md, docs/ci.md

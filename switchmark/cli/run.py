@@ -61,7 +61,7 @@ Exit codes:
   1    at least one trial failed; its reason and all finished trials are stored
   2    wrong input
   3    this machine cannot run a switch or an environment of the campaign,
-       or two contenders failed at once for the same reason
+       or the first trials of two contenders failed for the same reason
   4    a figure is proven to violate an expectation of the campaign
   130  interrupted; --resume continues
 """
@@ -126,9 +126,9 @@ def command(
 ) -> int:
     """Measure a campaign and store a record of each trial.
 
-    On a terminal the command shows the current trial, the figures so far and the time left. At the
-    end it prints the comparison, the warnings, and the commands that continue the run or show more
-    of its results.
+    On a terminal the command shows the current trial, the medians so far with their intervals, and
+    the time left. At the end it prints the comparison, the warnings, and the commands that continue
+    the run or show more of its results.
     """
     permit(this_network or [])
     installation = installed()

@@ -29,8 +29,8 @@ _TABLE = (
     Mark(
         "oversubscribed",
         "More busy programs than cores",
-        "Programs that need a core each had to share cores, so the number includes time spent "
-        "waiting for a core.",
+        "Programs had to share cores although each needs its own core, so the number includes time "
+        "spent waiting for a core.",
         "Use it only to compare switches with the same placement. For absolute figures, use a "
         "machine with more cores, or fewer pairs.",
     ),
@@ -156,8 +156,8 @@ _TABLE = (
     Mark(
         "contradictory-counts",
         "Counters contradict each other",
-        "An application received more different frames than were sent to it, or frames with "
-        "numbers that were never sent. So frames of another sender were counted.",
+        "An application received more frames (copies not counted) than were sent to it, or frames "
+        "with numbers that were never sent. So frames of another sender were counted.",
         "Do not use the number. Section contradictions of the record, which the report shows with "
         "the trial, names the counters. Look for another sender on this path, then measure again.",
         invalidates=True,
@@ -165,9 +165,9 @@ _TABLE = (
     Mark(
         "uncertain-loss",
         "The loss is known only between two bounds",
-        "Frames arrived with numbers that were a million or more away from the numbers beside "
-        "them. Whether they are copies or late frames cannot be decided; the loss does not count "
-        "them as arrived.",
+        "Frames arrived with sequence numbers that were a million or more above or below those of "
+        "the other frames. Whether they are copies or late frames cannot be decided; the loss does "
+        "not count them as arrived.",
         "Read the loss as an upper bound. Section uncertain_losses of the record, which the "
         "report shows with the trial, has both bounds. Look for a loop, or a switch that repeats "
         "old frames.",
@@ -176,8 +176,8 @@ _TABLE = (
         "copied-frames",
         "Frames arrived more than once",
         "The number of copies is more than 0.1 % of the sent frames. The forwarded load counts "
-        "every copy, so it is above the load of different frames.",
-        "Use the loss, which counts different frames. Find out why frames are copied (a loop, "
+        "every copy, so it is above the load without copies.",
+        "Use the loss, which counts each frame once. Find out why frames are copied (a loop, "
         "flooding, a mirror) before you compare the rate.",
     ),
     Mark(
@@ -209,16 +209,16 @@ _TABLE = (
     Mark(
         "noise-decided",
         "Noise of the machine set the bounds, not the switch",
-        "At loads near the limit, trials at the same load gave opposite results over a range that "
-        "is wider than the required width, so the bounds are where chance put them.",
+        "Near the limit, some trials at the same load met the goal and others did not. The range "
+        "of such loads is wider than the required width, so the bounds depend on chance.",
         "Use the range in the record instead of the bounds. Stop other programs, use longer "
         "trials, or require a larger width (`goals: quick` requires 1 %).",
     ),
     Mark(
         "out-of-budget",
         "Time ended before the method did",
-        "The time limit of the method ended first. The result is true, but less narrow than "
-        "required.",
+        "The time limit ended before the method was complete. The result is true, but less narrow "
+        "than required.",
         "Raise method_budget, or use wider bounds or fewer repetitions.",
     ),
     Mark(

@@ -6,12 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from switchmark.model.choices import Idle
 from switchmark.record import Record
 from switchmark.record.marks import MARKS
 from switchmark.record.page_sizes import in_words
 from switchmark.results.rows import SummaryRow
 
 _MOST_PLACEMENTS = 6  # placements that are listed
+_IDLE = {Idle.BATON: "baton (those on one core take turns)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,10 @@ def _placement(records: Sequence[Record]) -> tuple[str, ...]:
         for core in part
     }
     shared = sum(p.oversubscribed for p in placements)
-    idle = ", ".join(sorted({p.idle for p in placements}))
+    idle = ", ".join(_IDLE.get(Idle(name), name) for name in sorted({p.idle for p in placements}))
     lines = [
         f"{len(cores)} core{'' if len(cores) == 1 else 's'} used; oversubscribed in {shared} of "
-        f"{len(placements)} trials; applications without frames do this (`idle`): {idle}"
+        f"{len(placements)} trials; idle strategy of the applications (`idle`): {idle}"
     ]
     users: dict[str, dict[str, None]] = defaultdict(dict)
     for record in records:

@@ -184,7 +184,7 @@ def test_time_for_pairs_below_the_best_is_explained(
     leads = (*(lead for lead in answer.leads if lead not in others), *unclear[:below])
     lines = summary_lines(found, rows, rows, [replace(answer, leads=leads)], "quick")
     (decide,) = [line.text for line in lines if line.text.startswith("To decide")]
-    assert f"all pairs, also {below} of lower places, in about " in decide
+    assert f"all pairs, also {below} not shown above, in about " in decide
 
 
 def test_too_small_a_budget_names_a_larger_one(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_table_has_figures_marks_limits_and_failures(
         "Gbit/s L2",
         "p99.9",
         "of baseline",
-        "Programs that need a core each had to share",
+        "Programs had to share cores although",
         "Failed trials:",
         "no hugepages left",
         "basicfwd",
