@@ -53,7 +53,9 @@ MOST_LINES = 25
 def command(
     io: Annotated[
         list[str] | None,
-        typer.Option("--io", metavar="IO", help="An I/O; can be repeated. Default: auto.",
+        typer.Option("--io", metavar="IO", help="How the engine sends and "
+                     "receives, for example udp, af-xdp or dpdk; can be repeated. Default: auto, "
+                     "the fastest for the port kind.",
                      autocompletion=complete.ios),
     ] = None,
     port_kind: Annotated[

@@ -70,8 +70,8 @@ RunName = Annotated[
     str | None,
     typer.Argument(
         metavar="RUN",
-        help="The folder of a run, the name of a campaign, the address of a run in a store, or "
-        "`latest` (the default).",
+        help="The folder of a run, the name of a campaign (its latest run), a run in a store as "
+        "postgresql://host/database/RUN, or `latest` (the default).",
     ),
 ]
 CampaignName = Annotated[

@@ -31,8 +31,9 @@ Kinds of endpoints:
 
 Exit codes:
   0    the path is shown
-  2    an endpoint does not have the form KIND:NAME
-  3    an endpoint does not run, or this user cannot see it
+  2    wrong input, for example an endpoint without the form KIND:NAME
+  3    an endpoint does not run, or this user cannot see it, or both endpoints
+       are in one network namespace
 """
 
 

@@ -54,7 +54,9 @@ def report(
     ] = None,
     form: Annotated[
         Form | None,
-        typer.Option("--form", help="Also write the report of a standard, form-NAME.md."),
+        typer.Option(
+            "--form", help="Also write the report that this standard asks for: form-NAME.md."
+        ),
     ] = None,
     medium: Annotated[
         str | None,
