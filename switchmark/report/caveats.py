@@ -13,7 +13,7 @@ from switchmark.record.page_sizes import in_words
 from switchmark.results.rows import SummaryRow
 
 _MOST_PLACEMENTS = 6  # placements that are listed
-_IDLE = {Idle.BATON: "baton (those on one core take turns)"}
+_IDLE: dict[str, str] = {Idle.BATON: "baton (those on one core take turns)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def _placement(records: Sequence[Record]) -> tuple[str, ...]:
         for core in part
     }
     shared = sum(p.oversubscribed for p in placements)
-    idle = ", ".join(_IDLE.get(Idle(name), name) for name in sorted({p.idle for p in placements}))
+    idle = ", ".join(_IDLE.get(name, name) for name in sorted({p.idle for p in placements}))
     lines = [
         f"{len(cores)} core{'' if len(cores) == 1 else 's'} used; oversubscribed in {shared} of "
         f"{len(placements)} trials; idle strategy of the applications (`idle`): {idle}"
