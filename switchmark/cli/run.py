@@ -45,7 +45,7 @@ Examples:
   switchmark run quick                    compare three switches in minutes
   switchmark run my-campaign.yaml --report
   switchmark run quick --resume           continue the last run
-  switchmark run quick --resume --set budget=10m
+  switchmark run quick --resume --set budget=10m   10 min in total
   switchmark run quick --set duration=2s --set repetitions=1
   switchmark run quick --json > records.json
   switchmark run my-campaign.yaml --junit verdicts.xml --bmf figures.json

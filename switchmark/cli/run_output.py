@@ -198,7 +198,9 @@ def _decide(
     if summary.further_s:
         further = format_duration(summary.further_s)
         below = summary.undecided_below
-        which = f"all pairs, also {below} not shown above" if below else "the undecided comparisons"
+        which = (
+            f"all pairs, also {below} without the leader" if below else "the undecided comparisons"
+        )
         about = f"To decide {which}, in about {further} more"
         change = f"budget={_budget(spent_s + summary.further_s)}"
         if definition.budget_s is None:

@@ -31,8 +31,8 @@ _TABLE = (
         "More busy programs than cores",
         "Programs had to share cores although each needs its own core, so the number includes time "
         "spent waiting for a core.",
-        "Use it only to compare switches with the same placement. For absolute figures, use a "
-        "machine with more cores, or fewer pairs.",
+        "Use it only to compare switches on the same cores of this machine. For absolute figures, "
+        "use a machine with more cores, or fewer pairs.",
     ),
     Mark(
         "generator-bound",

@@ -275,7 +275,9 @@ def _lead(answer: PointAnswer, lead: Lead, best: RankedContender, other: RankedC
         return f"undecided, only {lead.pairs} {'pair' if lead.pairs == 1 else 'pairs'} of trials"
     more = ""
     if lead.further_s is not None:
-        more = f"; about {format_duration(lead.further_s)} more for this pair would decide"
+        more = (
+            f"; about {format_duration(lead.further_s)} of further trials of this pair would decide"
+        )
     return f"undecided ({_bounds(lead.seen_from(best.contender))}){more}"
 
 

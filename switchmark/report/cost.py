@@ -81,7 +81,8 @@ def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
         "interrupts that ran in their CPU time; and by all other soft interrupts. A switch in the "
         "kernel has no process, so its work is part of the other two. A switch that polls uses its "
         "whole core at any load. `ns a frame` is the CPU time of all of them, divided by the "
-        "forwarded frames.",
+        "forwarded frames. Cores are averages over the trial and some tenths of a second around "
+        "it, so `ns a frame` is not the quotient of cores and forwarded load.",
         [_cpu(title, members) for title, members in compared_facets(measured, None)],
     )
 

@@ -76,8 +76,8 @@ def distribution_panels(
         "Spread of the trials",
         "Each dot is a trial, or a sample if there is only one trial. The vertical line is the "
         "median, and the thick line is its interval. The axis is logarithmic. Two groups of dots "
-        "are two states, either of the machine or of the switch. `changed`: the machine "
-        "changed its state during the trial.",
+        "can be two states of the machine or of the switch, or the effect of other programs. A "
+        "trial with the note `changed` began and ended in different states of the machine.",
         [figure for decides, figure in figures if decides],
         [figure for decides, figure in figures if not decides],
     )

@@ -39,8 +39,8 @@ def ratio_panels(answers: Sequence[PointAnswer], look: dict[str, Look]) -> Panel
     return Panels(
         "Lead of the best contender",
         "The factor by which the best contender is better than each other one, from trials of the "
-        "same block. Bars are the intervals of the ratios. A ratio inside the band is too small to "
-        "matter. A filled symbol is decided, a hollow symbol is not.",
+        "same block. Bars are the intervals of the ratios. If a whole bar is inside the band, the "
+        "difference is too small to matter. A filled symbol is decided, a hollow symbol is not.",
         [figure for decides, figure in figures if decides],
         [figure for decides, figure in figures if not decides],
     )

@@ -26,9 +26,9 @@ def granted(trial: Trial, engines: Sequence[EngineProcess], switch_pids: Iterabl
     differs = []
     if trial.socket_buffers != UNFORCED and requested is not None and least < requested:
         differs.append(
-            f"socket buffers of {requested} bytes were requested; the kernel granted {receive} "
-            f"bytes for receiving and {send} bytes for sending (it counts twice the bytes that "
-            "the engine requests)"
+            f"the applications requested socket buffers of {_mib(requested)}, and got "
+            f"{_mib(receive)} for receiving and {_mib(send)} for sending (the kernel reports twice "
+            "these sizes)"
         )
     return Granted(
         place=place.kind().value,
@@ -41,3 +41,9 @@ def granted(trial: Trial, engines: Sequence[EngineProcess], switch_pids: Iterabl
         switch_class="; ".join(sorted(scheduling_classes(switch_pids))) or None,
         differs=differs,
     )
+
+
+def _mib(reported_bytes: int | None) -> str:
+    """Return the size that a program requests for a buffer of which the kernel reports this size:
+    the kernel doubles the size, to have room for its own data."""
+    return f"{(reported_bytes or 0) / 2 / 2**20:.3g} MiB"

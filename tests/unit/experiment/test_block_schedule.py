@@ -272,7 +272,8 @@ def test_leads_are_relative_to_the_best_contender() -> None:
     lead = replace(lead, verdict=LeadVerdict.UNDECIDED, ratios=(unclear,), further_s=60.0)
     found = replace(found, leads=(lead,))
     assert by_contender(found, [found]).lines[1].lead == (
-        "undecided (ratio between 0.50 and 2.00); about 1 min more for this pair would decide"
+        "undecided (ratio between 0.50 and 2.00); about 1 min of further trials of this pair "
+        "would decide"
     )
 
 

@@ -196,5 +196,5 @@ def test_every_interval_must_fit_into_the_shortest_trial() -> None:
 
 def test_example_of_interval_differs_from_default() -> None:
     row = BY_NAME["interval"]
-    assert "which is the default" in row.meaning
+    assert "the value 200ms becomes" in row.meaning
     assert row.value(row.example, KNOWN) != row.default
