@@ -138,8 +138,9 @@ SETTINGS: tuple[Setting, ...] = (
         "`true`: run each switch in its default connect mode, which `switchmark list switches` "
         "prints, although the modes differ", "false"),
     _row("skip_unavailable", values.boolean, "true",
-        "`true`: leave out switches that cannot do the trials, or that cannot run on this machine, "
-        "and print each reason, instead of refusing the campaign", "false"),
+        "`true`: instead of refusing the campaign, leave out switches that cannot do a sweep or "
+        "cannot run on this machine, and trials that need more than the limits of the place. The "
+        "run prints each reason", "false"),
     _row("first_available.switch", _whole(1, 100, "a number of switches"), "3",
         "number of switches to measure: the first ones of the list `switch` that can run here. The "
         "run prints which were left out, and why", "all of them"),

@@ -43,7 +43,8 @@ Exit codes:
   0    every figure is proven
   1    a figure is refuted: do not use it on this machine
   2    wrong input
-  3    a figure is undecided, or it cannot be checked here
+  3    a figure is undecided (those that are not tried do not count), or the
+       command cannot run here
 """
 CODES = {PROVEN: 0, REFUTED: 1, UNDECIDED: UnavailableError.exit_code}
 SHORTEST_S, LONGEST_S = 10.0, 3600.0
@@ -213,7 +214,7 @@ def _interval(worst: CertifiedFigure, figures: Sequence[CertifiedFigure]) -> str
     if worst.low is None or worst.high is None:
         return "no figure yet"
     if not worst.within:
-        share = f"at most {worst.high:.1g} of {worst.frames:,} frames wrong"
+        share = f"share of wrong frames at most {worst.high:.1g}, from {worst.frames:,} frames"
         return f"{worst.low:.1g} to {worst.high:.1g} wrong" if worst.low else share
     known = [figure for figure in figures if figure.low is not None and figure.high is not None]
     shown = known if worst.outcome == PROVEN else [worst]

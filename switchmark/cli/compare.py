@@ -124,7 +124,8 @@ def command(
         typer.Option(
             "--against",
             metavar="last-good",
-            help="Compare a run with the last earlier run in which no figure became worse.",
+            help="Compare a run with the newest earlier run that is good: one in which no figure "
+            "is worse than the last good level.",
         ),
     ] = None,
     strict: Annotated[

@@ -29,7 +29,8 @@ Examples:
   switchmark history ovs-dpdk --store postgresql://db.lab/bench
   switchmark compare RUN --against last-good          the newest run with the last good one
 
-Runs with the same workload, connect mode, I/O and machine are a series (docs/history.md).
+Runs that are equal in all parameters, machine, build of the engine and page
+size are a series (docs/history.md).
 
 Exit codes: 0 shown; 1 a file could not be read (its line is on standard error);
 2 nothing to show, or a wrong name.

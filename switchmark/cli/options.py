@@ -167,7 +167,8 @@ Recalibrate = Annotated[
     bool,
     typer.Option(
         "--recalibrate",
-        help="Discard the stored baselines, and measure them again.",
+        help="Delete the stored baselines of these trials, and measure them again. Only runs "
+        "with --no-baseline use stored ones.",
         rich_help_panel=MEASURE,
     ),
 ]

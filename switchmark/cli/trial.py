@@ -150,7 +150,8 @@ def command(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> int:
-    """Measure one trial that the options describe, after a baseline without a switch."""
+    """Measure the trial that the options describe, or one for each value of a list, after the
+    baselines without a switch."""
     flags = {
         "switch": switch,
         "dimension": dimension,

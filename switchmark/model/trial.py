@@ -285,8 +285,9 @@ class Trial(Frozen):
         say=lambda value: f"{value} vCPUs" if value else "a vCPU a core")] = None
     switch_cpus: Annotated[CpuChoice, Parameter(
         "switch_cpus", CORES, SAME, "2",
-        "cores of the switch, as many as `switch_cores`: `2+3`; `any`: not pinned, the kernel "
-        "moves its threads over all cores; `auto`: chosen by the placement",
+        "cores of the switch, as many as `switch_cores`: `2+3`; `any`: not pinned, the kernel may "
+        "move its threads over all cores of the trial that are not isolated; `auto`: chosen by the "
+        "placement",
         read=read.cores("auto", "any"),
         say=lambda value: {"any": "switch not pinned", "auto": "switch pinned"}.get(
             value, f"switch on cores {value}"))] = AUTO_CPUS

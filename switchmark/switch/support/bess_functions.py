@@ -46,7 +46,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     "policer": FunctionSupport(),
     "vlan": FunctionSupport(bases=("forward",)),
     "mirror": FunctionSupport(bases=("forward",)),
-    "vxlan": FunctionSupport(TUNNELS_MOST, "more were not tried", IPV4, ("forward",)),
+    "vxlan": FunctionSupport(TUNNELS_MOST, "more were not tried", bases=("forward",)),
 }
 _ETHERTYPE, _PROTOCOL, _FRAGMENT, _ADDRESSES, _PORTS = 12, 23, 20, 26, 34
 _VNI = 46

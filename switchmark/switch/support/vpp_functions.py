@@ -32,7 +32,7 @@ SUPPORT: Mapping[str, FunctionSupport] = {
     "policer": FunctionSupport(),
     "vlan": FunctionSupport(bases=("forward",)),
     "mirror": FunctionSupport(bases=("forward",)),
-    "vxlan": FunctionSupport(TUNNELS_MOST, "more were not tried", (4,), ("forward",)),
+    "vxlan": FunctionSupport(TUNNELS_MOST, "more were not tried", bases=("forward",)),
 }
 PLUGINS = {"vxlan": "vxlan_plugin.so", "acl": "acl_plugin.so", "policer": "policer_plugin.so"}
 _SUMMARY_ROW = re.compile(r"^\s+\d+\s+(\d+)\s*$", re.MULTILINE)
