@@ -35,7 +35,7 @@ class TcRedirect(FilterSwitch):
     )
 
     def availability(self) -> Availability:
-        """Available if the kernel has the filter and the action."""
+        """Return the version if the kernel has the filter and the action, otherwise the reason."""
         parts = {"cls_u32": "u32_init", "act_mirred": "tcf_mirred_init"}
         return (
             place.missing(Facility.NETWORK_NAMESPACE)
