@@ -142,8 +142,8 @@ SETTINGS: tuple[Setting, ...] = (
         "cannot run on this machine, and trials that need more than the limits of the place. The "
         "run prints each reason", "false"),
     _row("first_available.switch", _whole(1, 100, "a number of switches"), "3",
-        "number of switches to measure: the first ones of the list `switch` that can run here. The "
-        "run prints which were left out, and why", "all of them"),
+        "number of switches to measure: the first ones of the list `switch` that can run here. If "
+        "an earlier one cannot run, the run prints why", "all of them"),
     _row("first_available.environment", _whole(1, 100, "a number of environments"), "1",
         "the same for `environment`", "all of them"),
     _row("tuning", _tuning, "governor:performance+thp:never",

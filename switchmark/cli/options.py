@@ -167,8 +167,8 @@ Recalibrate = Annotated[
     bool,
     typer.Option(
         "--recalibrate",
-        help="Delete the stored baselines of these trials, and measure them again. Only runs "
-        "with --no-baseline use stored ones.",
+        help="Delete the stored baselines of these trials, and measure new ones, also with "
+        "--no-baseline. Later runs with --no-baseline use them.",
         rich_help_panel=MEASURE,
     ),
 ]
