@@ -193,8 +193,8 @@ _TABLE = (
     Mark(
         "lossy-receiver-socket",
         "The socket of the receiver dropped frames",
-        "The kernel dropped frames at the socket of the receiver after the switch had delivered "
-        "them, so not only the switch lost frames.",
+        "The kernel dropped frames at the socket of the receiver, behind the switch. So a part of "
+        "the loss, or all of it, is not a loss of the switch.",
         "Enlarge the socket buffer (net.core.rmem_max), use a faster I/O, or lower the rate.",
     ),
     Mark(
