@@ -59,8 +59,8 @@ def command(
     idle: Annotated[
         Literal["poll", "yield", "sleep"] | None,
         typer.Option(
-            help="The waiting strategy of idle engines (default: poll if each end of a flow has a "
-            "core, otherwise yield)."
+            help="The waiting strategy of idle engines (default: poll if each end of all flows and "
+            "the server have a core, otherwise yield for one flow and sleep for several)."
         ),
     ] = None,
 ) -> int:

@@ -200,9 +200,9 @@ class RunningFlow:
                 )
             if lost and (other := self.receiver.result.totals.rx_other):
                 self.warnings.append(
-                    f"{lost} frames are missing, and {other} of another kind arrived: the network "
-                    "or the port changed their headers. An AF_XDP port behind a Linux switch does "
-                    "not see VLAN tags (docs/engine-io.md)"
+                    f"{lost} frames are missing, and {other} other frames arrived (rx_other): "
+                    "perhaps the network or the port changed their headers. An AF_XDP port behind "
+                    "a Linux switch does not see VLAN tags (docs/engine-io.md)"
                 )
 
 

@@ -165,13 +165,13 @@ def test_partial_result_is_a_fault(flow: Any, role: Any) -> None:
     assert (flow.fault, metric(flow).loss) == (f"{role}: went away", None)
 
 
-def test_frames_of_another_kind_explain_loss(flow: Any) -> None:
+def test_other_frames_may_explain_loss(flow: Any) -> None:
     flow.sender.ends(tx_intended=100, tx_offered=100)
     flow.receiver.ends(rx_other=100)
     assert flow.take()
     assert metric(flow).loss == 100
     (warning,) = flow.warnings
-    assert warning.startswith("100 frames are missing, and 100 of another kind arrived: ")
+    assert warning.startswith("100 frames are missing, and 100 other frames arrived (rx_other): ")
 
 
 def test_drops_of_the_receiver_port_are_not_loss(flow: Any) -> None:
