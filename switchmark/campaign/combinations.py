@@ -40,7 +40,9 @@ INTRODUCTION_BETWEEN = """\
 This table is for `location: remote`: each path begins on the local host and ends on a remote host
 ([testbed.md](testbed.md)). `loopback-2` has one VNF on each host. The column *the cable* has the
 possible ends of the cable: an interface of the kernel, with its drivers if several are possible
-(`cable_driver`), or the PCI address of a NIC. `direct` is the cable without a switch.
+(`cable_driver`), or the PCI address of a NIC. `direct` is the cable without a switch. A path of
+`existing` to a pod on another node ([kubernetes.md](kubernetes.md)) uses no cable, so this table
+does not show it.
 """
 
 

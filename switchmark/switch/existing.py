@@ -170,7 +170,7 @@ class Existing(WithOptions, MadeFirst):
         foreign=True,
         overhead_s=2.5,
         cable_ends=(),
-        uncabled="a network of the user joins the ends, not a cable of the bench",
+        uncabled="a network of the user joins the ends; the second can be a pod on another node",
         cannot_reconfigure="it is a network of the user, which the bench does not change",
         description="a network that exists: between two endpoints, or with two ends attached to it",
         options=(

@@ -139,7 +139,7 @@ def between_problems(
             )
     elif not capabilities.cable_ends:
         yield Refusal(
-            f"{switch} cannot run between hosts: {capabilities.uncabled}",
+            f"{switch} cannot use the cable between two hosts: {capabilities.uncabled}",
             "leave location: remote out, or use another switch",
         )
     elif mode is ConnectMode.CROSS_CONNECT and pairs > 1:

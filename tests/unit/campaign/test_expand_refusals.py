@@ -109,8 +109,8 @@ def trials_of(text: str) -> list[Trial]:
             "switch: sriov\nlocation: remote\nswitch_options: {vlan: pair}",
             "vlan is pair, which works on one host only.*; use vlan: none",
         ),
-        ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only as"),
-        ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only"),
+        ("switch: macvlan\nlocation: remote", "cannot use the cable between two hosts"),
+        ("switch: macvlan\nlocation: remote", "its ports exist only as devices on"),
         ("switch: sriov\nscenario: p2p\nnics: eth1/eth2", "sriov takes no port of the host"),
         ("switch: macvlan\nlocation: remote\nport_kind: macvlan", "which has no cable"),
         (
@@ -280,7 +280,7 @@ def test_between_hosts_no_remedy_is_a_mode_that_the_switch_lacks() -> None:
             installation.switches,
             installation.environments,
         )
-    assert "macvlan cannot run between hosts" in str(error.value)
+    assert "macvlan cannot use the cable between two hosts" in str(error.value)
     assert "learning" not in str(error.value)
 
 
