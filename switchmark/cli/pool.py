@@ -150,7 +150,7 @@ def accept(
     contact: PoolContact,
     testbed: Annotated[str, typer.Argument(help="The name of the testbed.")],
 ) -> int:
-    """Accept an intended change of a testbed, for example a new kernel or NIC."""
+    """Accept an intended change of a testbed, for example a new kernel or processor."""
     from switchmark.pool import testbeds
 
     with contact.database().transaction() as db:

@@ -49,7 +49,7 @@ class CredentialFiles:
         typer.Option(
             "--certificate",
             metavar="FILE",
-            help="A client certificate that the CA signed.",
+            help="The certificate of this program (PEM), signed by the CA.",
             rich_help_panel=POOL,
         ),
     ] = None
@@ -58,7 +58,7 @@ class CredentialFiles:
         typer.Option(
             "--key",
             metavar="FILE",
-            help="The private key of the client certificate.",
+            help="The private key of the certificate (PEM).",
             rich_help_panel=POOL,
         ),
     ] = None

@@ -87,7 +87,12 @@ def command(
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="The HTML page.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="The HTML page (default: reproduce/PAPER.html in the folder of --results).",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     markdown: Annotated[
         Path | None,

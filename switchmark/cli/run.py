@@ -109,7 +109,8 @@ def command(
         bool,
         typer.Option(
             "--again",
-            help="With --pool: measure the campaign again even if it was submitted before.",
+            help="With --pool: if the campaign was submitted before and has finished, measure it "
+            "again.",
             rich_help_panel=POOL,
         ),
     ] = False,

@@ -61,7 +61,10 @@ def run_in_pool(
     )
     if not submitted.is_new:
         note(f"{campaign.name} was submitted before; its run is {submitted.run}")
-        note("--again measures it again")
+        if again:
+            note("it has not finished; --again measures only finished campaigns again")
+        else:
+            note("--again measures it again when it has finished")
     try:
         status = follow(database, submitted.run, note, is_new=submitted.is_new)
     except KeyboardInterrupt:
