@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -75,8 +76,12 @@ def kept_folders() -> list[Path]:
 
 
 def _private_folders(aside: Path) -> str:
-    """Return the commands that give a host private folders, with kept folders at their places."""
-    mounts = {aside / str(number): folder for number, folder in enumerate(kept_folders())}
+    """Return the commands that give a host private folders, with kept folders at their places,
+    whose paths may contain spaces."""
+    mounts = {
+        shlex.quote(str(aside / str(number))): shlex.quote(str(folder))
+        for number, folder in enumerate(kept_folders())
+    }
     steps = [
         f"mkdir -p {place}; mount --rbind {folder} {place}" for place, folder in mounts.items()
     ]
