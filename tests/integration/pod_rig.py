@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -142,16 +143,19 @@ def two_nodes(folder: Path) -> Iterator[OwnNetwork]:
                 processes.append(host.spawn("ip", "netns", "exec", netns, "sleep", "600"))
             pids = {name: process.pid for name, process in zip(PODS, processes, strict=True)}
             wait_entered(host, pids)
-            program(programs / "crictl", CRICTL.format(python=sys.executable, pids=pids))
+            program(
+                programs / "crictl", CRICTL.format(python=Path(sys.executable).resolve(), pids=pids)
+            )
             address = folder / "cluster"
             cluster = Cluster(host, address)
             program(
-                programs / "kubectl", KUBECTL.format(python=sys.executable, address=str(address))
+                programs / "kubectl",
+                KUBECTL.format(python=Path(sys.executable).resolve(), address=str(address)),
             )
             program(programs / "sudo", '#!/bin/sh\nexec "$@"\n')
             program(
                 programs / "switchmark",
-                f'#!/bin/sh\nexec {sys.executable} -m switchmark "$@"\n',
+                f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m switchmark "$@"\n',
             )
             host.environment["PATH"] = (
                 f"{programs}:{Path(sys.executable).parent}:" + os.environ["PATH"]

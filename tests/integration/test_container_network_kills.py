@@ -105,7 +105,8 @@ class Moments:
         self._hold, pipe = folder / "hold", folder / "pipe"
         os.mkfifo(pipe)
         self._pipe = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
-        self._wrapped = {"python": sys.executable, "hold": str(self._hold), "pipe": str(pipe)}
+        python = str(Path(sys.executable).resolve())  # a path without spaces, for the first line
+        self._wrapped = {"python": python, "hold": str(self._hold), "pipe": str(pipe)}
 
     def wrap(self, real: Path, *, stops: bool = True) -> None:
         path = self.programs / real.name

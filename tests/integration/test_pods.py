@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ def test_page_commands_run_in_their_order(nodes: OwnNetwork) -> None:
             (folder / name).write_text(short)
         elif language == "sh":
             ran.append(text)
-            nodes.sh(f"cd {folder}; export PYTHONPATH={ROOT}; {text}")
+            nodes.sh(f"cd {folder}; export PYTHONPATH={shlex.quote(str(ROOT))}; {text}")
     assert len(ran) == 7, "the page has the commands that the test expects"
     records = [json.loads(path.read_text()) for path in folder.glob("results/*/trials/*.json")]
     assert len(records) == 5
