@@ -266,7 +266,7 @@ def test_nothing_new_remains_in_a_container(docker_host: OwnNetwork, workload: s
     settings = ["endpoints=docker:web+docker:db", f"workload={workload}"]
     options = [word for setting in settings for word in ("--set", setting)]
     done = docker_host.bench(
-        "trial", "existing", "--rate", "200", "--duration", "1s", "--no-baseline", "--json",
+        "trial", "existing", "--rate", "200", "--duration", "3s", "--no-baseline", "--json",
         *options, "--results", str(docker_host.folder / "r"),
     )  # fmt: skip
     (found,) = json.loads(done.stdout)
