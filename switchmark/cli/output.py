@@ -134,11 +134,12 @@ def print_remark(text: str, first: int = 0, tone: Tone = Tone.PLAIN) -> None:
 def program_name() -> str:
     """Return how the user can call switchmark: by its name if the shell finds this program by it,
     otherwise by the path that the user wrote, such as `.venv/bin/switchmark` in a clone."""
-    called = Path(sys.argv[0])
+    from switchmark.host.place.remedies import program_path
+
     found = shutil.which("switchmark")
-    if called.name != "switchmark" or (found and Path(found).resolve() == called.resolve()):
+    if found and Path(found).resolve() == Path(sys.argv[0]).resolve():
         return "switchmark"
-    return shlex.quote(sys.argv[0])
+    return program_path(sys.argv[0])
 
 
 def command_lines(label: str, arguments: Sequence[str], *, width: int | None = None) -> list[Line]:

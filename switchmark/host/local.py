@@ -281,7 +281,7 @@ def _popen(
                 umask=PRIVATE,
             )
     except (FileNotFoundError, PermissionError):
-        # A folder of PATH that the user may not read gives "permission denied" too.
+        # The kernel also refuses permission if the user may not read a folder of PATH.
         if shutil.which(args[0], os.F_OK, env.get("PATH")) is None:
             remedy = "is it installed?"
             raise SwitchmarkError(f"{args[0]}: no such program", remedy=remedy) from None

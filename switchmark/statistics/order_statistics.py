@@ -72,26 +72,26 @@ def typical(values: Sequence[float]) -> float:
     return math.sqrt(statistics.median_low(values) * statistics.median_high(values))
 
 
-def median_interval(values: Sequence[float]) -> Bounds:
-    """Return the 95 % interval of the median of these values, in any order; None twice with fewer
-    than six of them."""
+def median_interval(
+    values: Sequence[float], level: float = LEVEL
+) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval of confidence 1 - `level` of the median of these values, in any order.
+    Both ends are None if there are too few values: fewer than six for 95 %."""
     ordered = sorted(values)
-    low, high = ranks_of(len(ordered), 0.5)
-    return (None, None) if low is None or high is None else (ordered[low - 1], ordered[high - 1])
+    low, high = ranks_of(len(ordered), 0.5, level)
+    if low is None or high is None:
+        return None, None
+    return ordered[low - 1], ordered[high - 1]
 
 
 def by_median(mean: Estimate, level: float = LEVEL) -> Estimate:
     """Return the estimate of the same repetitions whose `mean` is their typical value, with its
     interval of confidence 1 - `level`. A single repetition keeps its own interval."""
-    values = sorted(mean.values)
+    values = mean.values
     if len(values) < 2:
         return mean
-    low, high = ranks_of(len(values), 0.5, level)
-    is_range = low is None or high is None
-    return replace(
-        mean,
-        mean=typical(values),
-        low=values[0 if is_range or low is None else low - 1],
-        high=values[-1 if is_range or high is None else high - 1],
-        is_range=is_range,
-    )
+    low, high = median_interval(values, level)
+    is_range = low is None
+    if is_range:
+        low, high = min(values), max(values)
+    return replace(mean, mean=typical(values), low=low, high=high, is_range=is_range)

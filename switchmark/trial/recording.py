@@ -224,23 +224,6 @@ class RecordDraft:
             self.failures.append(f"{name} cannot be recorded: {one_line(error)}")
             return default
 
-    def leaves_behind(self, error: Exception) -> None:
-        """Add the mark of a trial whose measurement is complete, and whose tear-down failed."""
-        if self.measured is None:
-            raise ValueError("a trial without figures cannot have this mark")
-        judged = self.measured.judged
-        verdict = judged.verdict
-        marked = verdict.model_copy(
-            update={
-                "marks": [*verdict.marks, "leftovers"],
-                "explanations": [
-                    *verdict.explanations,
-                    f"{explain('leftovers')} Reason: {one_line(error)}",
-                ],
-            }
-        )
-        self.measured = replace(self.measured, judged=replace(judged, verdict=marked))
-
     def finish(self) -> Record:
         """Return the record of the trial, which has ended. Contradictory figures are left out, with
         a message. If other facts are also refused, only the request remains."""
@@ -275,6 +258,22 @@ class RecordDraft:
             "ended_at": ended_at,
             "timing": self.watch.timing(),
         }
+
+
+def with_leftovers(measured: MeasuredFacts, error: Exception) -> MeasuredFacts:
+    """Return the facts with the mark `leftovers`. `error` is the reason why the tear-down failed
+    after a complete measurement."""
+    verdict = measured.judged.verdict
+    marked = verdict.model_copy(
+        update={
+            "marks": [*verdict.marks, "leftovers"],
+            "explanations": [
+                *verdict.explanations,
+                f"{explain('leftovers')} Reason: {one_line(error)}",
+            ],
+        }
+    )
+    return replace(measured, judged=replace(measured.judged, verdict=marked))
 
 
 def failed_record(

@@ -29,6 +29,7 @@ from switchmark.trial.recording import (
     RequestedFacts,
     RunFacts,
     why_failed,
+    with_leftovers,
 )
 from switchmark.trial.wire import judging_wire
 
@@ -68,7 +69,6 @@ def _run_placed(
         draft.failures.append(why_failed([], error))
         return draft.finish()
     log = ""
-    is_complete = False
     try:
         with deployment:
             draft.watch.lap("deploy")
@@ -76,19 +76,17 @@ def _run_placed(
                 deployment, plan, baseline, draft.watch, observe
             )
             draft.watch.lap("finish")
-            is_complete = True
         draft.watch.lap("teardown")
     except Exception as error:  # the other trials of the campaign still run
         draft.watch.lap("teardown")
-        if is_complete:
-            draft.leaves_behind(error)
-            draft.ran = _ran(draft, deployment, plan, log)
-            return draft.finish()
-        reason = deployment.running_switch.death
-        died = f"{plan.switch.name}: {reason}" if reason else ""
-        log = deployment.running_switch.log
-        lost = plan.far.lost if plan.far else ""
-        draft.failures.append(why_failed([died, lost, *deployment.faults()], error))
+        if draft.measured is not None:  # only the tear-down failed
+            draft.measured = with_leftovers(draft.measured, error)
+        else:
+            reason = deployment.running_switch.death
+            died = f"{plan.switch.name}: {reason}" if reason else ""
+            log = deployment.running_switch.log
+            lost = plan.far.lost if plan.far else ""
+            draft.failures.append(why_failed([died, lost, *deployment.faults()], error))
     draft.ran = _ran(draft, deployment, plan, log)
     return draft.finish()
 

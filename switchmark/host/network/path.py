@@ -534,8 +534,8 @@ class _Tracing:
     def _below(
         self, handle: NamespaceHandle, link: Link, called: str
     ) -> tuple[NamespaceHandle, Link] | str:
-        """Return the device below this one with its namespace, or why the path ends here. `called`
-        is the word for the device below."""
+        """Return the namespace of the device below this one, and that device. If it is not visible,
+        return the reason why the path ends here, which begins with `called`."""
         home = self.reader.namespace_of(handle, link.peer_namespace)
         below = self.reader.state(home).by_index(link.peer_index or 0) if home else None
         if home is None or below is None:

@@ -16,11 +16,16 @@ from switchmark.host.place.kinds import Kind, is_pod
 from switchmark.model.capabilities import Availability, unavailable
 
 
+def program_path(called: str) -> str:
+    """Return the path by which the user called switchmark, quoted for a shell; its name if the user
+    called another program, which imported it."""
+    return shlex.quote(called if Path(called).name == "switchmark" else "switchmark")
+
+
 def as_root(arguments: str, called: str = sys.argv[0]) -> str:
     """Return the command line that runs switchmark as root. `called` is the path by which the user
     called a program: sudo looks up a bare name in its own PATH."""
-    program = called if Path(called).name == "switchmark" else "switchmark"
-    return f"sudo {shlex.quote(program)} {arguments}"
+    return f"sudo {program_path(called)} {arguments}"
 
 
 SUDO = f"run it as root: {as_root('...')}"
